@@ -70,7 +70,8 @@ BT_ACCEPTS(bt_gemm_grouped_cpu_accepts, "products that the rows of gemm serve on
 BT_ACCEPTS(bt_gemm_grouped_bf16_sm90_accepts,
            "bf16 weight gradients in f32 (op(A) transposed, stored or added to d), aligned to 16 "
            "bytes, n a multiple of 4; with BT_GEMM=auto of up to 8192 rows")
-BT_ACCEPTS(bt_gemm_cublaslt_accepts, "what cuBLASLt has a kernel for; GELU endings in bf16, beta 0")
+BT_ACCEPTS(bt_gemm_cublaslt_accepts,
+           "what cuBLASLt has a kernel for; GELU epilogues in bf16, beta 0")
 BT_ACCEPTS(bt_gemm_bf16_sm80_accepts,
            "any product with BT_GEMM=own or sm80; GELU with beta 0; what cuBLASLt lacks")
 BT_ACCEPTS(bt_gemm_fp32_sm80_accepts,

@@ -140,8 +140,8 @@ typedef struct bt_unary_backward_args {
     bool accumulate;
 } bt_unary_backward_args;
 
-// y = factor[0] x, or y += that, with a factor that only the device knows. y may be x; both stay
-// unread then where the factor is 1.
+// y = factor[0] x, or y += that; the factor is in device memory. y may be x; in place, a factor of
+// 1 reads neither.
 typedef struct bt_scale_args {
     const void *x;      // [count]
     const void *factor; // [1], f32 (f64 at f64)
@@ -281,7 +281,8 @@ typedef enum bt_compute {
     BT_COMPUTE_COUNT
 } bt_compute;
 
-// What both directions of attention share. kernels/attention.h says which keys a query sees.
+// Arguments common to attention forward and backward. kernels/attention.h defines which keys a
+// query sees.
 //   heads     query head h reads key/value head h / (heads / kv_heads)
 //   q_first   query i stands at position q_first + i on the axis of keys (context parallelism,
 //             decoding); may be negative
@@ -339,7 +340,7 @@ typedef struct bt_attention_backward_args {
     bt_dtype dtype;
 } bt_attention_backward_args;
 
-// What attention over some of the keys gave for the queries first .. first + tokens - 1.
+// Partial result of attention over some of the keys, for queries first .. first + tokens - 1.
 typedef struct bt_attention_part {
     bt_attention_view o; // [batch, tokens, heads, head_dim]
     const void *lse;     // [batch, heads, tokens], f32 (f64 at f64); not read by a plain sum
@@ -370,7 +371,7 @@ typedef struct bt_cross_entropy_args {
     void *mean, *inv_count; // [1], likewise
     int64_t *bad_row;       // [1]: -1 when all targets are good
     int64_t rows, vocab, logits_stride;
-    int32_t ignore; // -100 by custom
+    int32_t ignore; // usually -100
     bt_dtype dtype;
 } bt_cross_entropy_args;
 
@@ -386,8 +387,8 @@ typedef struct bt_cross_entropy_backward_args {
     bt_dtype dtype;
 } bt_cross_entropy_backward_args;
 
-// What loss and gradient of a chunk of rows share with all other rows: inv_count = 1 / counted, 0
-// when no row is counted; bad_row as in bt_cross_entropy_args. With `loss`, their mean.
+// Values that loss and gradient of a chunk of rows need from all rows: inv_count = 1 / counted, 0
+// when no row is counted; bad_row as in bt_cross_entropy_args; with `loss`, the mean of the losses.
 typedef struct bt_cross_entropy_mean_args {
     const int32_t *targets; // [rows]
     const void *loss;       // [rows], 0 where ignored; NULL: no mean
@@ -459,14 +460,14 @@ typedef struct bt_gemm_args {
     bool dbias_of_a;       // dbias is [m], the sums over k of op(A), which is not rounded for them
 } bt_gemm_args;
 
-// Products of shapes of their own in one call. What one writes none of the others touches, so
-// their order is the kernel's to choose.
+// Independent products in one call; shapes may differ. Outputs do not overlap each other or any
+// input, so the kernel may compute the products in any order.
 typedef struct bt_gemm_grouped_args {
     const bt_gemm_args *products; // host memory, [count]
     int64_t count;
 } bt_gemm_grouped_args;
 
-// Sum of squares over many tensors, in a fixed order, and what clipping makes of it:
+// Norm of many tensors, summed in a fixed order, and the scale for clipping:
 // norm = grad_scale * sqrt(sum), scale = grad_scale * min(1, max_norm / (norm + 1e-6));
 // max_norm <= 0 does not clip. A norm that is not finite makes scale NaN.
 typedef struct bt_grad_norm_item {
@@ -482,9 +483,9 @@ typedef struct bt_grad_norm_args {
     bt_dtype dtype;     // of the gradients: f32, f64
 } bt_grad_norm_args;
 
-// The two halves of GRAD_NORM, for gradients of which each rank has a part: one partial sum per
-// BT_SQUARES_BLOCK elements of an item, then the norm and the scale of all partial sums. A partial
-// sum is a function of its elements alone, the norm one of the partial sums and their order.
+// The two steps of GRAD_NORM, for gradients sharded over ranks: one partial sum per
+// BT_SQUARES_BLOCK elements of an item, then norm and scale from all partial sums. A partial sum
+// depends only on its elements, the norm only on the partial sums and their order.
 enum { BT_SQUARES_BLOCK = 16384 };
 
 typedef struct bt_sum_squares_item {
@@ -547,9 +548,9 @@ typedef struct bt_launch {
     int plan; // number of one of the row's plans for the call; 0: the row chooses
 } bt_launch;
 
-// A way in which a row can compute a call (bt_backend.plans): tiles, splits.
+// One of a row's plans for a call (bt_backend.plans): tiles, splits.
 typedef struct bt_kernel_plan {
-    int number; // 0: what the row chooses by itself
+    int number; // 0: the row's own choice
     size_t workspace_bytes;
     char name[40]; // "128x192x64 split 4"; "" where the row has one way
 } bt_kernel_plan;
@@ -567,19 +568,19 @@ typedef struct bt_kernel {
     bt_status (*launch)(const bt_launch *launch, const void *args);
 } bt_kernel;
 
-// What a row accepts, in words: `accepts` is its column of kernels.inl as text.
+// Description of the calls that a row accepts: `accepts` is its column of kernels.inl as text.
 const char *bt_kernel_accepts_text(const char *accepts);
 
 // The rows that belong to a device's backend.
 const bt_kernel *bt_kernel_table(const bt_device *device, int *count);
-// The row's name and that of the plan that a call runs by, "gemm_bf16_sm90 128x192x64 split 4":
-// what records say. `plan` may be NULL, for the row's own choice.
+// Name of the row and of the call's plan, "gemm_bf16_sm90 128x192x64 split 4", as written to
+// records. `plan` may be NULL, for the row's own choice.
 void bt_kernel_label(const bt_device *device, const bt_kernel *kernel, const bt_kernel_plan *plan,
                      const void *args, char *text, size_t capacity);
-// The last row that serves the call, or NULL. No error is set: for callers that have another way.
+// The last row that serves the call, or NULL without an error: for callers with a fallback.
 const bt_kernel *bt_kernel_lookup(const bt_device *device, bt_kernel_op op, bt_dtype dtype,
                                   const void *args);
-// The same for callers that have none.
+// The same for callers without a fallback.
 // Errors  UNSUPPORTED, naming op, dtype, device and the rows that were refused
 BT_CHECKED bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtype,
                                     const void *args, const bt_kernel **kernel);

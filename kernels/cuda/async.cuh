@@ -1,8 +1,8 @@
-// kernels/cuda/async.cuh - copies from global to shared memory that need no registers (cp.async)
+// kernels/cuda/async.cuh - asynchronous copies from global to shared memory (cp.async)
 //
-// Batches are closed by `copy_commit` and arrive in order; `copy_wait<PENDING>` waits until at most
-// PENDING of this thread's batches are missing. A thread may then read what it asked for itself;
-// what others asked for only after a barrier.
+// `copy_commit` closes a batch; batches complete in order. `copy_wait<PENDING>` waits until at most
+// PENDING of this thread's batches are incomplete. A thread may then read what it copied itself,
+// and after a barrier also what other threads copied.
 #ifndef BT_KERNELS_CUDA_ASYNC_CUH
 #define BT_KERNELS_CUDA_ASYNC_CUH
 

@@ -1,8 +1,8 @@
 // kernels/cuda/backend.cu - the CUDA backend: devices, memory, profiler ranges, and the entry point
 //
-// Opened by framework/device/device.c with dlopen. Without a driver or a GPU every call answers
-// UNAVAILABLE with CUDA's own reason. The runtime is linked statically; NVML, which alone knows the
-// driver's version, is opened when it is there.
+// Opened by framework/device/device.c with dlopen. Without a driver or a GPU every call returns
+// UNAVAILABLE with CUDA's own reason. The runtime is linked statically; NVML, the only source of
+// the driver's version, is opened if present.
 //
 // The struct of functions is filled by code: CUDA C++ has no designated initialisers before C++20.
 #include <cublasLt.h>
@@ -50,7 +50,7 @@ bt_status bt_cuda_check(cudaError_t result, const char *what)
     if (result == cudaSuccess) {
         return BT_OK;
     }
-    (void)cudaGetLastError(); // an error that is not sticky must not meet the next launch
+    (void)cudaGetLastError(); // clears a non-sticky error, which the next launch would report
     return bt_error(status_of(result), "%s: %s (CUDA error %d, %s)", what,
                     cudaGetErrorString(result), (int)result, cudaGetErrorName(result));
 }
@@ -85,7 +85,7 @@ static bt_status device_count(int *count)
     return *count > 0 ? BT_OK : bt_error(BT_STATUS_UNAVAILABLE, "there is no CUDA device");
 }
 
-// The driver's version is known to NVML alone; without it, the CUDA version that the driver serves.
+// The driver's version from NVML; without it, the CUDA version that the driver supports.
 static void read_driver(char *text, size_t capacity)
 {
     typedef int (*init_fn)(void);
@@ -130,7 +130,7 @@ static void read_info(const cudaDeviceProp *properties, bt_device_info *info)
     info->shared_bytes = properties->sharedMemPerBlockOptin;
 }
 
-// Does this build hold machine code, or PTX, that the device can run?
+// Whether this build contains machine code, or PTX, that the device can run.
 static __global__ void probe_kernel(void) {}
 
 static bt_status read_gemm_choice(bt_cuda_gemm_choice *choice)

@@ -1,12 +1,12 @@
 // kernels/cuda/copy.cu - y = x with conversion, any strides
 //
-// The host side first brings the call to its simplest form: dimensions of one element dropped, the
-// rest sorted by y's stride and merged where both sides allow it. Then one of two kernels serves:
+// The host first simplifies the call: it drops dimensions of one element, sorts the rest by y's
+// stride, and merges neighbours where both sides allow it. Then it launches one of two kernels:
 //   strided    packs of V elements along the last dimension, V being 16 bytes' worth of y where
 //              strides and alignment allow it, otherwise 1
 //   transpose  tiles through shared memory, where x is contiguous along another dimension; on both
-//              sides a thread touches P elements at a time, 4 bytes' worth of the smaller type,
-//              where strides and alignment allow it
+//              sides a thread moves P elements at a time, 4 bytes' worth of the smaller type, where
+//              strides and alignment allow it
 // Types    any to itself; f32 <-> bf16 (round to nearest even); u16 -> i32; i32 <-> f32
 // Cost     reads and writes each element once; bound by HBM
 // Errors   accepts() is false for other pairs of types
@@ -78,7 +78,7 @@ static __global__ void __launch_bounds__(STREAM_THREADS)
     *reinterpret_cast<bt_pack<Y, V> *>(y + target) = made;
 }
 
-// The smaller of two types, in which a tile waits in shared memory.
+// The smaller of two types: the type of a tile in shared memory.
 template <typename X, typename Y> using smaller = std::conditional_t<(sizeof(Y) < sizeof(X)), Y, X>;
 
 // The last two dimensions are [rows, cols] with x_stride 1 along rows and y_stride 1 along cols;
@@ -304,7 +304,7 @@ template <typename X, typename Y>
 static bt_status run(const bt_launch *launch, const bt_copy_args *copy)
 {
     constexpr int SMALL = (int)sizeof(smaller<X, Y>);
-    constexpr int V = 16 / (int)sizeof(Y); // the caches merge reads, not writes
+    constexpr int V = 16 / (int)sizeof(Y); // caches coalesce reads, but not writes
     constexpr int P = SMALL < 4 ? 4 / SMALL : 1;
     layout at = {};
     const int64_t count = simplify(copy, &at);

@@ -13,7 +13,7 @@
 #include "kernels/cuda/parts.cuh"
 
 constexpr int LONG_THREADS = 256;
-constexpr int SHORT_THREADS = 64; // of a row of so few packs that most of 256 threads had nothing
+constexpr int SHORT_THREADS = 64; // for rows so short that most of 256 threads would be idle
 constexpr int64_t SHORT_PACKS = 512;
 constexpr int UNROLL = 4;
 constexpr int MEAN_THREADS = 1024;
@@ -49,7 +49,7 @@ template <int N> static __device__ __forceinline__ void take(running &so_far, co
     }
 }
 
-// Writes the row's loss, and its log-sum-exp where there is a place for it; returns that.
+// Writes the row's loss, and its log-sum-exp if `lse` is not NULL; returns the log-sum-exp.
 template <typename T, int V, int THREADS>
 static __device__ __forceinline__ float
 forward_row(const T *logits, const int32_t *targets, float *loss, float *lse, int64_t row,
@@ -59,7 +59,7 @@ forward_row(const T *logits, const int32_t *targets, float *loss, float *lse, in
     const T *x = logits + row * stride;
     const int64_t packs = vocab / V;
     running so_far = {-INFINITY, 0.0f};
-    // Asked for at the start and used at the end; what it names only then, or the row would wait.
+    // Loaded at the start and used at the end; its logit is loaded only then, to not stall the row.
     const int32_t target = threadIdx.x == 0 ? targets[row] : ignore;
     for (int64_t first = threadIdx.x; first < packs; first += THREADS * UNROLL) {
         float held[UNROLL][V];
@@ -118,8 +118,8 @@ struct grad_operands {
     int32_t ignore;
 };
 
-// Loss and gradient of a row by a block, which takes the packs of the second pass from the last to
-// the first: what was read last is in L2 still.
+// Loss and gradient of a row by a block. The second pass goes from the last pack to the first: the
+// packs read last are still in L2.
 template <typename T, int V, int THREADS>
 static __global__ void __launch_bounds__(THREADS)
     grad_kernel(const T *logits, T *dlogits, const __grid_constant__ grad_operands with)
@@ -203,7 +203,7 @@ static __global__ void __launch_bounds__(MEAN_THREADS)
         }
     });
     count.join_lanes();
-    wait_for_parts(); // the losses; the targets are nobody's result
+    wait_for_parts(); // the losses; the targets are not written by the kernel before
     float sum = 0.0f;
     each_row(loss, loss ? rows : 0, [&](int64_t, float one) { sum += one; }); // 0 where ignored
     sum = warp_sum(sum);
@@ -248,8 +248,8 @@ static __global__ void __launch_bounds__(STREAM_THREADS)
     if (col >= with.vocab) {
         return;
     }
-    // All asked for before the first is looked at. A row of packs may end within one (its stride
-    // leaves room for it): what is beyond belongs to nobody, but is left as it was.
+    // All loads are issued before the first value is used. A row may end within a pack (its stride
+    // leaves room for it): elements past the end are padding and keep their values.
     const T *x = logits + row * with.stride + col;
     T *dx = dlogits + row * with.stride + col;
     float held[V];
@@ -351,7 +351,7 @@ static void launch_backward(const bt_launch *launch, const bt_cross_entropy_back
                                     args->logits_stride,
                                     args->ignore,
                                     divisor::make(chunks)};
-    // Rows of a launch: as many as a grid holds, which nearly always is all of them.
+    // Rows of a launch: as many as a grid holds, usually all of them.
     const int64_t most = bt_max_i64(GRID_MOST / chunks, 1);
     for (int64_t row = 0; row < args->rows; row += most) {
         const unsigned grid = (unsigned)(chunks * bt_min_i64(most, args->rows - row));
@@ -405,7 +405,7 @@ bt_status bt_cross_entropy_grad_cuda_bf16(const bt_launch *launch, const void *a
 bt_status bt_cross_entropy_mean_cuda_f32(const bt_launch *launch, const void *call)
 {
     const bt_cross_entropy_mean_args *args = (const bt_cross_entropy_mean_args *)call;
-    // Not early: who made the targets may be the kernel just before.
+    // No programmatic dependent launch: the kernel before may have written the targets.
     mean_kernel<<<1, MEAN_THREADS, 0, bt_cuda_stream(launch)>>>(
         (const float *)args->loss, args->targets, (float *)args->mean, (float *)args->inv_count,
         args->bad_row, args->rows, args->vocab, args->ignore);

@@ -1,11 +1,11 @@
 // kernels/cuda/cross_entropy_sm90.cu - loss and gradient of long rows of logits, read once
 //   loss = lse - logit[target]; dlogit = (e^(logit - lse) - [c == target]) inv_count
 //
-// A block keeps its row in shared memory, in slices. One warp asks for them in bulk copies, the
-// others walk the row twice: for maximum and sum as the slices arrive, then for the gradient, which
-// goes to memory from registers. As soon as a slice has been read for the second time the copy
-// warp asks for that slice of the block's next row, so loads run beside stores. Rows of up to half
-// of an SM's shared memory have two blocks there, of which one adds up while the other stores.
+// A block keeps its row in shared memory, in slices. One warp loads them by bulk copies. The other
+// warps walk the row twice: for maximum and sum as the slices arrive, then for the gradient, which
+// is stored from registers. As soon as a slice has been read for the second time, the copy warp
+// loads that slice of the block's next row, so loads overlap stores. Rows of up to half of an SM's
+// shared memory have two blocks per SM, so that one can reduce while the other stores.
 //   Types  f32, bf16; everything else f32, in a fixed order
 //   Cost   reads and writes the logits once; bound by HBM
 //   NaN    a NaN or +inf in a row makes its loss and gradient NaN; -inf is probability 0
@@ -17,9 +17,9 @@
 constexpr int SLICES_MOST = 8;
 constexpr int PACKS = 2; // of 16 bytes, a thread and slice
 constexpr int64_t ROW_BYTES_LEAST = 16 << 10;
-constexpr uint64_t OTHER_BYTES = 2 << 10; // of a block: barriers, sums, and what CUDA keeps
+constexpr uint64_t OTHER_BYTES = 2 << 10; // of a block: barriers, sums, CUDA's reserve
 
-// Threads that compute, where two blocks share an SM and where one has it; a warp more asks.
+// Computing threads with two blocks per SM and with one; one more warp copies.
 constexpr int TWO_THREADS = 512, ONE_THREADS = 1024 - WARP;
 template <int THREADS> constexpr int SLICE_BYTES = THREADS *PACKS * 16;
 
@@ -74,7 +74,7 @@ static __device__ __forceinline__ void bulk_load(void *to, const void *from, uin
                  : "memory");
 }
 
-// Of the computing warps alone: those that ask for slices do not take part.
+// Barrier of the computing warps only, without the copy warp.
 template <int THREADS> static __device__ __forceinline__ void barrier_of_block()
 {
     asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
@@ -106,13 +106,13 @@ template <typename T, int THREADS> struct block_memory {
     float sums[2][WARP];
 };
 
-// The warp that asks for slices: its first lane.
+// The copy warp: its first lane issues the bulk copies.
 template <typename T, int THREADS>
 static __device__ __forceinline__ void ask(const T *logits, char *row_at, const operands &with,
                                            block_memory<T, THREADS> &shared)
 {
     const int bytes = with.vocab * (int)sizeof(T);
-    uint32_t parity = 1; // of a slice that was never used: its first wait does not wait
+    uint32_t parity = 1; // a wait on a slice that was never used returns at once
     for (int64_t row = blockIdx.x; row < with.rows; row += gridDim.x, parity ^= 1) {
         const char *from = (const char *)(logits + row * with.stride);
         for (int at = 0, slice = 0; at < bytes; at += SLICE_BYTES<THREADS>, ++slice) {
@@ -164,7 +164,7 @@ static __device__ __forceinline__ float row_lse(const char *row_at, int packs, u
     return largest + logf(join_sum<THREADS>(sum * exp_base2(maximum - base), shared.sums[1]));
 }
 
-// Writes the gradient of the row in shared memory, zeros where it is ignored; gives back its
+// Writes the gradient of the row in shared memory, zeros if the row is ignored, and releases its
 // slices.
 template <typename T, int THREADS>
 static __device__ __forceinline__ void row_grad(const char *row_at, T *dx, int packs, float all,
@@ -277,7 +277,7 @@ static bt_status start(const bt_launch *launch, const bt_cross_entropy_grad_args
     return bt_cuda_launched("cross_entropy_grad_sm90");
 }
 
-// Two blocks on an SM, whose shared memory is 1 KB more than a block may have.
+// Shared memory for two blocks per SM; an SM has 1 KB more than a block can use.
 template <typename T>
 static bool two_fit(const bt_device *device, const bt_cross_entropy_grad_args *args)
 {

@@ -1,4 +1,4 @@
-// kernels/cuda/cuda.cuh - what kernels share: wide accesses, conversions, fixed-order reductions
+// kernels/cuda/cuda.cuh - helpers of kernels: wide accesses, conversions, fixed-order reductions
 //
 // Everything computes in float; bf16 is converted on load and rounded to nearest even on store.
 // A "wide" access is 16 bytes: WIDE<T> elements of type T.
@@ -69,7 +69,7 @@ template <int V, typename T> __device__ __forceinline__ void store(T *to, const 
     }
 }
 
-// The elements of a 16-byte access that is kept as it came: half the registers for bf16.
+// The elements of a 16-byte access, not yet converted: half the registers for bf16.
 template <typename T> __device__ __forceinline__ void unpack(uint4 raw, float (&to)[WIDE<T>]);
 template <> __device__ __forceinline__ void unpack<float>(uint4 raw, float (&to)[WIDE<float>])
 {
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void unpack_half(uint2 raw, float (&to)[4])
     to[2] = __uint_as_float(raw.y << 16);
     to[3] = __uint_as_float(raw.y & 0xffff0000u);
 }
-// V elements as they came, V being 1, WIDE<T>, or 4 of bf16; `convert` turns them into floats.
+// V elements, not yet converted; V is 1, WIDE<T>, or 4 of bf16. `convert` turns them into floats.
 template <typename T, int V>
 using raw = std::conditional_t<V == 1, T, std::conditional_t<V == WIDE<T>, uint4, uint2>>;
 template <typename T, int V> __device__ __forceinline__ raw<T, V> fetch(const T *from)
@@ -113,8 +113,8 @@ __device__ __forceinline__ void convert(const raw<T, V> &from, float (&to)[V])
         unpack_half(from, to);
     }
 }
-// Elementwise kernels: a pack a thread and small blocks keep what goes to memory in order. (Copy of
-// 4.3 GB on an H200: 1,002 us; with 256 threads of two packs 1,034, of four 1,051.)
+// Elementwise kernels: one pack a thread and small blocks keep stores close to address order, which
+// is faster than several packs a thread (lab/README.md).
 constexpr int STREAM_THREADS = 128;
 
 // Sum and maximum over the lanes of a warp, by butterfly: every lane has the result, always by the

@@ -1,9 +1,10 @@
-// kernels/cuda/cuda.h - what the CUDA backend's host code shares: its device, streams, errors, rows
+// kernels/cuda/cuda.h - shared declarations of the CUDA backend's host code: device, streams,
+// errors, rows
 //
 // Invariants
 //   1. A bt_stream, bt_event or bt_graph of this backend is a cudaStream_t, cudaEvent_t or
 //      cudaGraphExec_t under another name; NULL as a stream is the device's own stream.
-//   2. Whatever may launch or allocate makes its device current first: callers need not.
+//   2. Functions that launch or allocate make their device current; callers need not.
 //   3. Plans and handles belong to the device (bt_cuda_device). Kernels hold no state.
 #ifndef BT_KERNELS_CUDA_CUDA_H
 #define BT_KERNELS_CUDA_CUDA_H
@@ -12,10 +13,10 @@
 
 #include "kernels/kernels.h"
 
-// Who multiplies, from the environment variable BT_GEMM when the device is opened: "auto" (our
-// kernels where they are expected to be faster; the default), "own" (our kernels wherever they
-// can), "cublaslt" (never ours), "cublaslt-best" (likewise, the fastest of its first algorithms),
-// "sm80" (our kernels for any GPU, wherever they can: to test them).
+// Which GEMM kernels to use, from the environment variable BT_GEMM when the device is opened:
+// "auto" (ours where they are expected to be faster; the default), "own" (ours wherever they
+// support the call), "cublaslt" (never ours), "cublaslt-best" (likewise, the fastest of its first
+// algorithms), "sm80" (the sm_80 kernels wherever they support the call, for tests).
 typedef enum bt_cuda_gemm_choice {
     BT_CUDA_GEMM_AUTO,
     BT_CUDA_GEMM_OWN,
@@ -31,12 +32,12 @@ typedef struct bt_cuda_device {
     bt_cuda_gemm_choice gemm_choice;
 } bt_cuda_device;
 
-// Turns a CUDA result into a status; `what` says what was tried. A memory error is OUT_OF_MEMORY, a
+// Turns a CUDA result into a status; `what` names the call. A memory error is OUT_OF_MEMORY, a
 // missing driver or device UNAVAILABLE, anything else INTERNAL.
 BT_CHECKED bt_status bt_cuda_check(cudaError_t result, const char *what);
 // The result of the launch just made (not of its execution).
 BT_CHECKED bt_status bt_cuda_launched(const char *kernel);
-// Makes the device current for this thread and answers the stream to use.
+// Makes the device current for this thread and returns the stream to use.
 cudaStream_t bt_cuda_stream_of(const bt_device *device, bt_stream stream);
 static inline cudaStream_t bt_cuda_stream(const bt_launch *launch)
 {

@@ -1,4 +1,4 @@
-// kernels/cuda/driver.cuh - functions of the driver, asked for by name
+// kernels/cuda/driver.cuh - functions of the driver, looked up by name
 //
 // The plugin does not link libcuda. A file lists what it uses before it includes this:
 // #define DRIVER_LIST(X) X(cuMemMap) X(cuGetErrorString); driver().cuMemMap_ is then that function,
@@ -52,7 +52,7 @@ const driver_table &driver()
     return table;
 }
 
-// Errors  out of memory as such, any other as `otherwise`, with the driver's words
+// Errors  OUT_OF_MEMORY for out of memory, else `otherwise`; with the driver's message
 bt_status driver_check(CUresult result, bt_status otherwise, const char *what)
 {
     const char *words = NULL;

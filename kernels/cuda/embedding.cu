@@ -9,8 +9,8 @@
 constexpr int WARPS = 8;  // of a block
 constexpr int SHARED = 4; // rows of a warp, all at one position
 
-// A warp takes rows that lie `positions` apart: their ids are asked for together, and the row of
-// the position is read once for all.
+// A warp processes rows that are `positions` apart: their ids are loaded together, and their common
+// position row is read once.
 template <typename T, int V>
 static __global__ void __launch_bounds__(WARPS *WARP)
     forward_kernel(const __grid_constant__ bt_embedding_args args, int64_t positions)

@@ -1,16 +1,16 @@
 // kernels/cuda/embedding_backward.cu - gradients of a table that many rows may have looked up
 //   dtable[v,:] (+)= sum of dy[r,:] over rows with ids[r] == v, in ascending r
-// The pairs (id, row) are put in an order in which rows of one id lie together and ascend: by
-// embedding_group.cuh where it fits, else by a stable sort. The list is cut into chunks of CHUNK
-// pairs, a block each. A run of up to CHUNK equal ids is summed and written by the block in whose
-// chunk it begins. A longer run that crosses chunks leaves a part per chunk, and a second kernel
-// adds the parts in order, so a frequent id costs no more than its rows. Positions are summed while
-// rows are brought together, and rows of the table that no id names are cleared then.
+// The pairs (id, row) are grouped by id, rows ascending: by embedding_group.cuh where it fits, else
+// by a stable sort. The list is divided into chunks of CHUNK pairs, a block each. A run of up to
+// CHUNK equal ids is summed and written by the block in whose chunk it begins. A longer run that
+// crosses chunks gets a partial sum per chunk, and a second kernel adds these in order, so the cost
+// of a frequent id is proportional to its rows. The grouping kernel also sums positions and clears
+// rows of the table that no id refers to.
 //
 // Invariants
 //   1. Each row of dtable is written by one block, once: no atomics, the same bits every time.
-//   2. Of a run longer than CHUNK, head[c] is the part in chunk c, which it entered from before,
-//      tail[c] that in chunk c, where it begins and goes on.
+//   2. Of a run longer than CHUNK, tail[c] is the partial sum of the chunk c in which it begins,
+//      head[c] that of a chunk c into which it continues.
 //   Types      dy f32, bf16; sums and dtable f32
 //   Workspace  ids and rows in that order, the sort's own, head and tail [chunks, cols] f32
 //   Cost       reads dy twice (positions, table) and the rows of the table that ids name
@@ -25,13 +25,13 @@ constexpr int CHUNK_THREADS_MOST = 256;
 constexpr int AHEAD = 4;                           // rows loaded before the first is added
 constexpr int POSITION_AHEAD = 8;                  // the same for the positions
 constexpr int SLICES = 4;                          // parts of a run added side by side
-constexpr int CROSSINGS = THREADS * SLICES / WARP; // chunks that a block looks at: one a warp
-constexpr int64_t PART_ROWS = INT32_MAX;           // at a time, so that a row has 32 bits
+constexpr int CROSSINGS = THREADS * SLICES / WARP; // chunks that a block checks: one a warp
+constexpr int64_t PART_ROWS = INT32_MAX;           // rows at a time, so that a row has 32 bits
 
 // Parts of the workspace, in bytes from its start.
 struct plan {
     size_t ids, rows_in, rows, head, tail, sort, sort_bytes, total;
-    int bits;    // of an id that the sort looks at
+    int bits;    // of an id that the sort uses
     bool groups; // embedding_group.cuh instead of the sort
 };
 
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void put(const table_sums &with, int32_t id, i
     store<V>(target, sum);
 }
 
-// What a warp sees of a chunk: lane l has pairs l of the chunk and of the one after.
+// A warp's view of a chunk: lane l has pair l of the chunk and pair l of the next chunk.
 struct chunk_view {
     int32_t here, after;  // ids, or NO_ID
     int32_t first, last;  // of the chunk
@@ -115,7 +115,7 @@ static __device__ __forceinline__ chunk_view look(const table_sums &with, int64_
     view.after = at + CHUNK < with.count ? with.ids[at + CHUNK] : NO_ID;
     view.first = __shfl_sync(ALL_LANES, view.here, 0);
     view.last = __shfl_sync(ALL_LANES, view.here, WARP - 1);
-    // An id is met in one place only, so that counts are lengths.
+    // Equal ids are consecutive, so counts are run lengths.
     const int came = __popc(__ballot_sync(ALL_LANES, before == view.first));
     const int stays = __popc(__ballot_sync(ALL_LANES, view.here == view.first));
     const int ending = __popc(__ballot_sync(ALL_LANES, view.here == view.last));
@@ -128,8 +128,8 @@ static __device__ __forceinline__ chunk_view look(const table_sums &with, int64_
     return view;
 }
 
-// blockIdx.x is the chunk, blockIdx.y the tile of columns. What each row's end needs is worked out
-// once for the block, so that the table's old rows are on their way together with dy's.
+// blockIdx.x is the chunk, blockIdx.y the tile of columns. The destination of each run is computed
+// once for the block, so that old rows of the table are loaded together with rows of dy.
 template <typename T, int V>
 static __global__ void __launch_bounds__(CHUNK_THREADS_MOST)
     chunk_kernel(const T *dy, const __grid_constant__ table_sums with)
@@ -204,8 +204,8 @@ static __global__ void __launch_bounds__(CHUNK_THREADS_MOST)
     parts_follow();
 }
 
-// Adds the parts of the run of `id` that begins in `chunk` and goes on: SLICES of them side by
-// side, then the slices.
+// Adds the partial sums of the run of `id` that begins in `chunk` and crosses it: SLICES of them in
+// parallel, then the slices.
 template <int V>
 static __device__ __forceinline__ void add_parts(const table_sums &with, int64_t chunk)
 {
@@ -247,7 +247,7 @@ static __device__ __forceinline__ void add_parts(const table_sums &with, int64_t
     }
 }
 
-// A block looks at CROSSINGS chunks for long runs that begin there and go on.
+// A block searches CROSSINGS chunks for long runs that begin there and cross into the next.
 template <int V>
 static __global__ void __launch_bounds__(THREADS *SLICES)
     crossing_kernel(const __grid_constant__ table_sums with)
@@ -316,8 +316,8 @@ static __device__ void sum_position(const position_sums<T> &with, int64_t unit)
     store<V>(target, sum);
 }
 
-// The first `owners` blocks bring rows of an id together, and clear those rows of `cleared` (the
-// table, unless it accumulates) that no id names; the others sum positions.
+// The first `owners` blocks group rows by id, and clear the rows of `cleared` (the table, unless it
+// accumulates) that no id refers to; the others sum positions.
 template <typename T, int V>
 static __global__ void __launch_bounds__(GROUP_THREADS)
     group_kernel(const int32_t *ids, int count, int owners, int vocab, int32_t *out_ids,
@@ -452,7 +452,7 @@ bool bt_embedding_backward_cuda_accepts(const bt_device *device, const void *cal
 size_t bt_embedding_backward_cuda_workspace(const bt_device *device, const void *call)
 {
     const bt_embedding_backward_args *args = (const bt_embedding_backward_args *)call;
-    (void)bt_cuda_stream_of(device, NULL); // the sort asks the current device
+    (void)bt_cuda_stream_of(device, NULL); // the sort uses the current device
     return args->rows ? make_plan(args).total : 0;
 }
 

@@ -1,11 +1,11 @@
-// kernels/cuda/embedding_group.cuh - rows of the same id brought together, in one launch
+// kernels/cuda/embedding_group.cuh - groups rows by id in one launch
 //
-// Block b of GROUP_OWNERS owns the ids with id % GROUP_OWNERS == b. It reads all ids: it counts its
-// own, by share of the rows (a warp has a contiguous one) and by id, notes which rows they are, and
-// counts those of the owners before it, which is where its part of the output begins; then it puts
-// each of its rows where the counts say. A share with more own rows than a warp has room to note is
-// read once more. So no block waits for another, and the order is fixed: by owner, by id, by row
-// ascending. Counts are added by integer atomics in shared memory, whose order doesn't matter.
+// Block b of GROUP_OWNERS owns the ids with id % GROUP_OWNERS == b. It reads all ids. It counts its
+// own, per warp (each warp has a contiguous range of rows) and per id, and records which rows they
+// are. It also counts those of lower-numbered owners, which gives the offset of its output. Then it
+// writes each of its rows to the position given by the counts. A range with more own rows than a
+// warp can record is read again. No block waits for another, and the order is fixed: by owner, by
+// id, by row ascending. Counts are added by integer atomics in shared memory, in any order.
 // Limits: GROUP_MOST_ROWS (every block reads every id), and an id of an owner per thread.
 #ifndef BT_KERNELS_CUDA_EMBEDDING_GROUP_CUH
 #define BT_KERNELS_CUDA_EMBEDDING_GROUP_CUH
@@ -16,7 +16,7 @@ constexpr int GROUP_OWNERS = 128;
 constexpr int GROUP_WARPS = 16;
 constexpr int GROUP_THREADS = GROUP_WARPS * WARP;
 constexpr int GROUP_LOADS = 16;  // ids in flight per thread
-constexpr int GROUP_NOTES = 384; // rows that a warp may note: 3 to 6 % of its share
+constexpr int GROUP_NOTES = 384; // rows that a warp can record: 3 to 6 % of its range
 constexpr int64_t GROUP_MOST_ROWS = 131072;
 
 // Bytes of dynamic shared memory: a count per warp and id of an owner.
@@ -93,9 +93,9 @@ static __device__ __forceinline__ uint32_t group_prefix(uint32_t value, uint32_t
     return before + sum - value;
 }
 
-// By a block of GROUP_THREADS threads. `counts` [GROUP_WARPS, bins] is shared memory. Answers, to
-// all lanes of a warp, which of its 32 ids no row has: bit i is id
-// (warp * WARP + i) * GROUP_OWNERS + owner.
+// Called by a block of GROUP_THREADS threads. `counts` [GROUP_WARPS, bins] is shared memory.
+// Returns to all lanes of a warp which of its 32 ids have no row: bit i is id (warp * WARP + i) *
+// GROUP_OWNERS + owner.
 static __device__ unsigned group_rows(const int32_t *ids, int rows, int vocab, int owner,
                                       uint32_t *counts, int32_t *out_ids, int32_t *out_rows)
 {
@@ -104,7 +104,7 @@ static __device__ unsigned group_rows(const int32_t *ids, int rows, int vocab, i
     const int bins = (vocab + GROUP_OWNERS - 1) / GROUP_OWNERS;
     const int warp = (int)threadIdx.x / WARP;
     const uint32_t below = (1u << (threadIdx.x % WARP)) - 1;
-    // Blocks begin at different places, so that they don't all wait for the same lines.
+    // Blocks start at different offsets, so that they do not all wait for the same cache lines.
     const int turn = (warp + owner) % GROUP_WARPS;
     const int share = (rows + GROUP_THREADS - 1) / GROUP_THREADS * WARP;
     const int start = turn * share;
@@ -136,7 +136,7 @@ static __device__ unsigned group_rows(const int32_t *ids, int rows, int vocab, i
     uint32_t base = 0;
     uint32_t unused = 0;
     (void)group_prefix(lower, shared, base); // a barrier as well
-    // Each count becomes the place of the first such row; a thread has an id.
+    // Turns each count into the position of its first row; a thread handles one id.
     const int bin = (int)threadIdx.x;
     uint32_t sum = 0;
     for (int other = 0; other < GROUP_WARPS && bin < bins; ++other) {

@@ -1,8 +1,8 @@
 // kernels/cuda/layernorm.cu - LayerNorm forward, with the residual sum in the same pass
 //   s = x + residual (as stored, rounded); y = (s - mean) rstd gamma + beta
 // Two kernels: rows of up to 16384 columns stay in registers (one pass over memory, variance from
-// the registers in a second pass); any other shape or alignment rereads its row. A third, for rows
-// of middling length, is in layernorm_warps.cu.
+// the registers in a second pass); any other shape or alignment rereads its row. A third kernel,
+// for rows of medium length, is in layernorm_warps.cu.
 //   Types  f32, bf16; gamma and beta of either the same type or f32; mean and rstd f32
 //   Cost   reads x (and residual), writes y (and sum) once; bound by HBM
 //   NaN    a NaN or an infinity makes its row NaN
@@ -48,7 +48,7 @@ static __device__ __forceinline__ void read_row(const forward_operands<T, P> &wi
     }
 }
 
-// Gamma and beta of a pack of x as they come.
+// Gamma and beta of a pack of x, not yet converted.
 template <typename P, int V> struct param_packs {
     static constexpr int WORDS = V / WIDE<P>;
     uint4 gamma[WORDS], beta[WORDS];
@@ -79,8 +79,8 @@ template <typename P, int V> struct param_packs {
     }
 };
 
-// EARLY: gamma and beta are asked for together with the row, not when they are wanted: sooner done,
-// but with fewer rows in flight.
+// EARLY: gamma and beta are loaded together with the row instead of before their use: lower
+// latency, but fewer rows in flight.
 template <typename T, typename P, typename C, bool RESIDUAL, bool EARLY>
 static __global__ void __launch_bounds__(C::BLOCK, sizeof(P) == 2 ? C::RESIDENT : C::ROOMY)
     forward_rows_kernel(const __grid_constant__ forward_operands<T, P> with)
@@ -94,7 +94,8 @@ static __global__ void __launch_bounds__(C::BLOCK, sizeof(P) == 2 ? C::RESIDENT 
     const int cols = inside ? (int)with.cols : 0;
     const int64_t base = row * with.cols;
     const float inverse = 1.0f / (float)with.cols;
-    // Gamma and beta are wanted after two reductions: the first rows need not wait for memory then.
+    // Gamma and beta are used after two reductions; the prefetch spares the first rows that
+    // latency.
     for (int64_t c = threadIdx.x * 32; !EARLY && blockIdx.x == 0 && c < with.cols;
          c += C::BLOCK * 32) {
         prefetch(with.gamma + c);
@@ -203,8 +204,7 @@ static void launch_rows(const bt_launch *launch, const forward_operands<T, P> &w
     });
 }
 
-// Rows of 513 to 1024 columns of bf16, a warp each, by smaller blocks than others. False: the row
-// is not of that length.
+// Launches rows of 513 to 1024 bf16 columns, a warp each, in smaller blocks. False: other length.
 template <typename P>
 static bool launch_halves(const bt_launch *launch, const forward_operands<bf16, P> &with)
 {

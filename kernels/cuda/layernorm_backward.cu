@@ -1,19 +1,18 @@
 // kernels/cuda/layernorm_backward.cu - LayerNorm backward: dx, dgamma, dbeta
 //   h = (s - mean) rstd, g = dy gamma
 //   dx (+)= rstd (g - mean_c(g) - h mean_c(g h)); dgamma (+)= sum_r dy h; dbeta (+)= sum_r dy
-// Rows of up to 4096 columns (3072 of bf16): one pass; a group of warps walks rows at a fixed
-// distance, has the next rows on their way, and keeps its column sums in registers; a block, one
-// per SM, adds those of its groups in order and writes them to the workspace; a second kernel adds
-// the blocks in order. Wider rows, and bf16 where there is much, are in layernorm_backward_wide.cu;
-// what Hopper does instead, up to 4096 columns, is in layernorm_backward_bulk.cu.
-// Any other shape or alignment: dx and column sums by kernels of their own.
+// Rows of up to 4096 columns (3072 of bf16): one pass. A group of warps walks rows with a fixed
+// stride, prefetches the next rows, and keeps its column sums in registers. A block, one per SM,
+// adds the sums of its groups in order and writes them to the workspace; a second kernel adds the
+// blocks in order. Wider rows, and large calls in bf16, are in layernorm_backward_wide.cu; Hopper's
+// kernel for up to 4096 columns is in layernorm_backward_bulk.cu.
+// Any other shape or alignment: separate kernels for dx and for the column sums.
 //   Types      f32, bf16; gamma the same or f32; mean, rstd, dgamma, dbeta f32
-//   Workspace  [blocks, 2, cols] f32; the number of blocks depends on rows and SMs alone
+//   Workspace  [blocks, 2, cols] f32; the number of blocks depends only on rows and SMs
 //   Cost       reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
 #include "kernels/cuda/layernorm_backward.cuh"
 
-// How rows are worked on: by groups of W warps, G groups a block, E elements a thread, D rows on
-// their way.
+// Configuration: groups of W warps, G groups a block, E elements a thread, D rows in flight.
 template <int ELEMENTS, int WARPS, int GROUPS, int DEPTH> struct group_config {
     static constexpr int E = ELEMENTS;
     static constexpr int W = WARPS;
@@ -23,8 +22,8 @@ template <int ELEMENTS, int WARPS, int GROUPS, int DEPTH> struct group_config {
     static constexpr int THREADS = G * SIZE;
 };
 
-// Calls f with the configuration that holds `cols`; false when none does. Registers decide: 768
-// threads may have 80 each, 512 threads 128.
+// Calls f with the configuration that holds `cols`; false when none does. Registers are the limit:
+// 768 threads may have 80 each, 512 threads 128.
 template <typename T, typename F>
 static bool with_group_config(int64_t cols, [[maybe_unused]] bool accumulate, F f)
 {
@@ -102,7 +101,7 @@ static __device__ __forceinline__ void write_part(const float (&held)[group_span
     }
 }
 
-// A row on its way: what is read of it, and the numbers that go with it.
+// A prefetched row: its operands, and its mean and rstd.
 template <typename T, typename C> struct row_read {
     using span = group_span<T, C>;
     uint4 dy[span::N], s[span::N];
@@ -161,8 +160,7 @@ static __global__ void __launch_bounds__(C::THREADS, 1)
     constexpr int N = span::N;
     constexpr int RING = C::D > 0 ? C::D : 1;
     __shared__ float2 shared[2][C::G][C::W];
-    // Gamma first, sums at the end. A load that finds gamma in L1 might wait for the rows asked
-    // for before it.
+    // Gamma is loaded before the rows: a load that hits L1 may still wait for earlier loads.
     __shared__ __align__(16) float sums[C::G * C::E * C::SIZE];
     P *gammas = reinterpret_cast<P *>(sums);
     const int cols = (int)with.cols;
@@ -327,8 +325,8 @@ static __global__ void __launch_bounds__(PART_THREADS)
     }
 }
 
-// How many blocks leave column sums: of rows in registers (`at_a_time` rows a block), or of any
-// shape. A workspace has room for either, since alignment decides.
+// Number of blocks that write column sums: of the kernel with rows in registers (`at_a_time` rows a
+// block), or of the one for any shape. The workspace fits either, since alignment decides.
 static int rows_blocks(const bt_device *device, int64_t rows, int64_t at_a_time)
 {
     return (int)bt_cuda_grid(device, bt_div_up(rows, at_a_time), 1);
@@ -352,7 +350,7 @@ bool bt_layernorm_backward_cuda_accepts(const bt_device *device, const void *cal
            args->grad_dtype == BT_F32;
 }
 
-// Answers the number of blocks that leave column sums.
+// Returns the number of blocks that write column sums.
 template <typename T, typename P>
 static int launch_rows(const bt_launch *launch, const backward_operands<T, P> &with)
 {
@@ -360,7 +358,7 @@ static int launch_rows(const bt_launch *launch, const backward_operands<T, P> &w
     int blocks = 0;
     bool wide = with.cols % WIDE<T> == 0 && bt_aligned_16(with.dy) && bt_aligned_16(with.s) &&
                 bt_aligned_16(with.dx) && bt_aligned_16(with.gamma);
-    // With much to do, bf16 is better off in shared memory: fewer instructions a row.
+    // Large calls in bf16 are faster through shared memory: fewer instructions a row.
     const bool many = sizeof(T) == 2 && with.rows * with.cols >= MANY_ELEMENTS;
     if (wide) {
         blocks = layernorm_backward_bulk(launch, with);

@@ -1,4 +1,4 @@
-// kernels/cuda/layernorm_backward.cuh - what the files of LayerNorm backward share
+// kernels/cuda/layernorm_backward.cuh - declarations shared by the files of LayerNorm backward
 #ifndef BT_KERNELS_CUDA_LAYERNORM_BACKWARD_CUH
 #define BT_KERNELS_CUDA_LAYERNORM_BACKWARD_CUH
 
@@ -14,14 +14,14 @@ template <typename T, typename P> struct layernorm_backward_operands {
     bool accumulate;
 };
 
-// Rows by way of shared memory (layernorm_backward_wide.cu). Answers the number of blocks
-// that leave their column sums in `partials`, at most one per SM; 0: no block of this device can
-// hold a row, nothing was launched.
+// Rows through shared memory (layernorm_backward_wide.cu). Returns the number of blocks that write
+// column sums to `partials`, at most one per SM; 0: a row does not fit a block of this device, and
+// nothing was launched.
 template <typename T, typename P>
 int layernorm_backward_wide(const bt_launch *launch,
                             const layernorm_backward_operands<T, P> &operands);
 
-// Rows by bulk copies (layernorm_backward_bulk.cu), where the device has them: answers the same.
+// Rows by bulk copies (layernorm_backward_bulk.cu), where the device has them. Returns the same.
 template <typename T, typename P>
 int layernorm_backward_bulk(const bt_launch *launch,
                             const layernorm_backward_operands<T, P> &operands);

@@ -1,10 +1,9 @@
 // kernels/cuda/layernorm_backward_bulk.cu - LayerNorm backward, rows by bulk copies (Hopper)
-// What it computes is in layernorm_backward.cu. A group of warps has the columns, E elements a
-// lane, and walks rows at a fixed distance. Each warp asks for its part of the rows to come by
-// itself, one instruction an operand and row, and has D of them on their way to shared memory; what
-// the second half of a row needs of the first stays in registers beside the column sums, so that
-// nothing is read or converted twice. At the end a block, one per SM, adds the column sums of its
-// groups in order and leaves them in the workspace.
+// Computes what layernorm_backward.cu does. A group of warps holds the columns, E elements a lane,
+// and walks rows with a fixed stride. Each warp prefetches its part of the next D rows into shared
+// memory, one bulk copy per operand and row. Converted values stay in registers between the two
+// passes over a row, next to the column sums, so nothing is read or converted twice. At the end a
+// block, one per SM, adds the column sums of its groups in order and writes them to the workspace.
 //   Shapes  129 <= cols <= 4096 (1536 of f32), a multiple of a pack; operands aligned to 16 bytes
 //   Types   f32, bf16; gamma the same or f32; the rest f32
 //   Cost    reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
@@ -12,12 +11,12 @@
 #include "kernels/cuda/layernorm_backward.cuh"
 #include "kernels/cuda/ptx_sm90.cuh"
 
-constexpr int64_t COLS_FEWEST = 129; // less than half a warp: nothing gained
+constexpr int64_t COLS_FEWEST = 129; // less would leave half of a warp idle
 constexpr int64_t COLS_MOST_BF16 = 4096;
-constexpr int64_t COLS_MOST_F32 = 1536; // more is as fast in registers
+constexpr int64_t COLS_MOST_F32 = 1536; // beyond this, rows in registers are as fast
 
-// ELEMENTS a lane and row, WARPS of a block at most, STAGES rows a warp on their way; ADDS: to what
-// is in dx.
+// ELEMENTS a lane and row, WARPS of a block at most, STAGES rows a warp in flight; ADDS:
+// accumulates into dx.
 template <int ELEMENTS, int WARPS, int STAGES, bool ADDS> struct bulk_config {
     static constexpr int E = ELEMENTS;
     static constexpr int W = WARPS;
@@ -60,7 +59,7 @@ static __device__ __forceinline__ void bulk_copy(void *to, const void *from, uin
                  : "memory");
 }
 
-// Asks for a row; by one lane.
+// Starts the copies of a row; called by one lane.
 template <typename T, typename P, typename C>
 static __device__ __forceinline__ void ask(const layernorm_backward_operands<T, P> &with,
                                            const bulk_place<T, C> &at, int64_t row, int stage)
@@ -97,7 +96,7 @@ static __device__ __forceinline__ float2 group_sums(float2 value, float2 *shared
     return value;
 }
 
-// The column sums of one of the two to where the warp's ring was: [N, V / 4, WARP] of four.
+// Writes one of the two sets of column sums over the warp's ring: [N, V / 4, WARP] of four.
 template <typename T, typename C>
 static __device__ __forceinline__ void leave(const float (&held)[C::E / WIDE<T>][WIDE<T>], int lane,
                                              float4 *to)
@@ -113,7 +112,7 @@ static __device__ __forceinline__ void leave(const float (&held)[C::E / WIDE<T>]
     }
 }
 
-// Those of the block's groups in order, to the workspace.
+// Adds the column sums of the block's groups in order and writes them to the workspace.
 template <typename T, typename C>
 static __device__ __forceinline__ void write_parts(const float4 *sums, int cols, int warps,
                                                    int groups, float *target)
@@ -164,7 +163,7 @@ static __global__ void __launch_bounds__(C::W *WARP, 1)
     at.column = part * C::SPAN;
     at.width = min(C::SPAN, cols - part * C::SPAN);
     const int64_t step = (int64_t)gridDim.x * groups;
-    int64_t row = (int64_t)group * gridDim.x + blockIdx.x; // few rows go to many SMs
+    int64_t row = (int64_t)group * gridDim.x + blockIdx.x; // spreads few rows over many SMs
     if (at.lane == 0) {
 #pragma unroll
         for (int stage = 0; stage < C::D; ++stage) {
@@ -185,14 +184,14 @@ static __global__ void __launch_bounds__(C::W *WARP, 1)
     for (int n = 0; n < N; ++n) {
         if (at.there(n)) {
             load<V>(with.gamma + at.column + at.offset(n), gamma[n]);
-        } else { // never asked for
+        } else { // not copied
 #pragma unroll
             for (int i = 0; i < C::D * C::OPERANDS; ++i) {
                 *reinterpret_cast<uint4 *>(at.row(0, i) + at.offset(n)) = uint4{0, 0, 0, 0};
             }
         }
     }
-    // Lane l has the numbers that go with the warp's l-th row of 32.
+    // Lane l has mean and rstd of the warp's l-th row of 32.
     const auto numbers = [&](const float *of, int64_t first) {
         const int64_t mine = first + at.lane * step;
         return mine < with.rows ? of[mine] : 0.0f;
@@ -277,14 +276,14 @@ static __global__ void __launch_bounds__(C::W *WARP, 1)
 #endif
 }
 
-// The share of a block's lanes that have columns.
+// Fraction of a block's lanes that have columns.
 template <typename C> static double busy(int64_t cols)
 {
     const int64_t groups = C::W / bt_div_up(cols, C::SPAN);
     return (double)(groups * cols) / (C::W * C::SPAN);
 }
 
-// Launches the kernel of a configuration where the device can; how many blocks.
+// Launches the kernel of a configuration where the device can; returns the number of blocks.
 template <typename T, typename P, typename C>
 static int try_bulk(const bt_launch *launch, const layernorm_backward_operands<T, P> &with)
 {
@@ -309,7 +308,7 @@ static int try_bulk(const bt_launch *launch, const layernorm_backward_operands<T
     return (int)blocks;
 }
 
-// 24 elements a lane cost fewer instructions an element than 8, but may leave more lanes without.
+// 24 elements a lane cost fewer instructions per element than 8, but may leave more lanes idle.
 template <typename T, typename P, bool ADD>
 static int choose(const bt_launch *launch, const layernorm_backward_operands<T, P> &with)
 {

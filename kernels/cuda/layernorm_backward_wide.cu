@@ -1,23 +1,23 @@
-// kernels/cuda/layernorm_backward_wide.cu - LayerNorm backward, rows by way of shared memory
-// What it computes is in layernorm_backward.cu. A group of warps has the columns, N packs a thread,
-// and takes R rows at a time. Rows to come are on their way to shared memory, where each thread
-// finds again what it asked for itself, so that the registers are free for the column sums; the
-// 2 R sums over the group are taken together. At the end a block, one per SM, adds the column sums
-// of its groups in order and leaves them in the workspace.
+// kernels/cuda/layernorm_backward_wide.cu - LayerNorm backward, rows through shared memory
+// Computes what layernorm_backward.cu does. A group of warps holds the columns, N packs a thread,
+// and processes R rows at a time. The next rows are prefetched into shared memory, where each
+// thread reads back what it copied itself, so that registers are free for the column sums. The 2 R
+// sums over the group are reduced together. At the end a block, one per SM, adds the column sums of
+// its groups in order and writes them to the workspace.
 //   Shapes  cols a multiple of a pack, up to 32 warps of 2 packs a thread: 8192 of f32, 16384 of
 //           bf16; operands aligned to 16 bytes
 //   Types   f32, bf16; gamma the same or f32; the rest f32
 //   Cost    reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
-// It serves wide rows, and large calls in bf16: fewer instructions a row than with rows in
-// registers, more before the first and after the last.
+// Used for wide rows and for large calls in bf16: fewer instructions a row than with rows in
+// registers, but more start-up and reduction work.
 #include "kernels/cuda/async.cuh"
 #include "kernels/cuda/layernorm_backward.cuh"
 
 constexpr int GROUP_WARPS_MOST = 32;
 constexpr int BLOCK_WARPS = 24; // of a block of several groups: 80 registers a thread
-constexpr int STAGES = 2;       // batches of R rows in shared memory: one worked on, one coming
+constexpr int STAGES = 2;       // batches of R rows in shared memory: one in use, one in flight
 
-// PACKS of 16 bytes a thread and row, ROWS at a time; ADDS: to what is in dx.
+// PACKS of 16 bytes a thread and row, ROWS at a time; ADDS: accumulates into dx.
 template <int PACKS, int ROWS, bool ADDS> struct batch_config {
     static constexpr int N = PACKS;
     static constexpr int R = ROWS;
@@ -44,7 +44,7 @@ template <typename T, typename C> struct batch_place {
     __device__ __forceinline__ float *stat(int stage) const { return stats + stage * 2 * C::R; }
 };
 
-// Asks for rows [first, first + R).
+// Starts copying rows [first, first + R).
 template <typename T, typename P, typename C>
 static __device__ __forceinline__ void ask(const layernorm_backward_operands<T, P> &with,
                                            const batch_place<T, C> &at, int64_t first, int stage)
@@ -73,8 +73,8 @@ static __device__ __forceinline__ void ask(const layernorm_backward_operands<T, 
     copy_commit();
 }
 
-// Sums COUNT values each over the lanes of a warp: halves of the values change sides with halves of
-// the lanes, so that in the end lane l has the sum of value l / (32 / COUNT).
+// Sums COUNT values each over the lanes of a warp. Each step exchanges half of the values between
+// half-warps, so that in the end lane l has the sum of value l / (32 / COUNT).
 template <int COUNT> static __device__ __forceinline__ float warp_sums(float (&value)[COUNT])
 {
     const int lane = (int)threadIdx.x % WARP;
@@ -242,7 +242,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, 1)
         const int col = at.column(n);
         load<V>(with.gamma + (col < at.cols ? col : 0), gamma[n]);
     }
-    // Few batches go to as many SMs as there are.
+    // Spreads few batches over all SMs.
     const int64_t step = (int64_t)gridDim.x * groups * C::R;
     int64_t first = ((int64_t)at.group * gridDim.x + blockIdx.x) * C::R;
 #pragma unroll
@@ -251,7 +251,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, 1)
     }
     for (int turn = 0; first < with.rows; first += step, turn ^= 1) {
         copy_wait<STAGES - 1>();
-        __syncwarp(); // what other lanes asked for: the means and rstds
+        __syncwarp(); // means and rstds were copied by other lanes
         work(with, at, first, turn, gamma, shared[turn] + at.group * warps * 2 * C::R, dgamma,
              dbeta);
         __syncwarp();
@@ -265,7 +265,8 @@ static __global__ void __launch_bounds__(WARPS *WARP, 1)
     write_part<T, C>(dbeta, at, groups, sums, target + at.cols);
 }
 
-// Launches the kernel of a configuration when a block of it fits the device; how many blocks.
+// Launches the kernel of a configuration when a block of it fits the device; returns the number of
+// blocks.
 template <typename T, typename P, typename C, int WARPS>
 static int try_rows(const bt_launch *launch, const layernorm_backward_operands<T, P> &with)
 {

@@ -1,18 +1,18 @@
-// kernels/cuda/layernorm_warps.cu - LayerNorm forward, a warp a row and the next rows on their way
-// What it computes is in layernorm.cu, without the residual. As many warps as stay resident walk
-// the rows at a fixed distance. Rows to come are on their way to shared memory, where each lane
-// finds again what it asked for itself, so that nothing waits for another warp; gamma and beta are
-// converted once and stay in registers.
-//   Shapes  129 <= cols <= 1024, a multiple of a pack; x of up to 64 MB, of bf16 16 to 40 MB: else
-//           blocks that come in the order of memory are faster
+// kernels/cuda/layernorm_warps.cu - LayerNorm forward, a warp per row, with prefetch
+// Computes what layernorm.cu does, without the residual. Resident warps walk the rows with a fixed
+// stride and prefetch the next rows into shared memory by cp.async. Each lane reads back only what
+// it copied itself, so no warp waits for another. Gamma and beta are converted once and stay in
+// registers.
+//   Shapes  129 <= cols <= 1024, a multiple of a pack; x of up to 64 MB, of bf16 16 to 40 MB:
+//           otherwise one block per row in the order of memory is faster
 //   Types   f32, bf16; gamma and beta the same or f32; the rest f32
 //   Cost    reads x, writes y once; bound by HBM
 #include "kernels/cuda/async.cuh"
 #include "kernels/cuda/layernorm_forward.cuh"
 
 constexpr int WARPS = 4;         // of a block
-constexpr int RING_MOST = 16;    // packs that a lane may have on their way
-constexpr int DEPTH_MOST = 6;    // rows, likewise
+constexpr int RING_MOST = 16;    // packs of a lane in flight, at most
+constexpr int DEPTH_MOST = 6;    // rows of a warp in flight, at most
 constexpr int COLS_FEWEST = 129; // shorter rows share a warp
 constexpr int COLS_MOST = 1024;  // what 128 registers a thread hold
 
@@ -48,7 +48,7 @@ template <typename C> struct lane_place {
     }
 };
 
-// Asks for the row that begins at `base`, or for nothing.
+// Starts copying the row that begins at `base`, or nothing.
 template <typename T, typename C>
 static __device__ __forceinline__ void ask(const T *x, const lane_place<C> &at, int64_t base,
                                            bool inside, int stage)
@@ -90,7 +90,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, C::BLOCKS)
     for (int stage = 0; stage < C::D; ++stage) {
 #pragma unroll
         for (int n = C::N - C::SLACK; n < C::N; ++n) {
-            if (!at.there(n)) { // never asked for
+            if (!at.there(n)) { // not copied
                 *at.pack(stage, n) = uint4{0, 0, 0, 0};
             }
         }

@@ -1,9 +1,9 @@
 // kernels/cuda/optimizer.cu - gradient norm and AdamW over many tensors at once
 //
-// The list of tensors travels as a kernel parameter (at most 32 KiB), so nothing is copied and the
-// launch can be captured. Tensors are cut into chunks, a block each: the load is even whatever the
-// sizes. Chunks are short where there is little to do, so that all SMs have some. A list too long
-// for one launch takes several.
+// The list of tensors is a kernel parameter (at most 32 KiB), so nothing is copied and the launch
+// can be captured. Tensors are divided into chunks, a block each, which balances the load whatever
+// their sizes. Small calls have shorter chunks, to occupy all SMs. A list too long for one launch
+// takes several.
 //
 // Invariants
 //   1. first[i] is the number of chunks before tensor i; first[count] is the number of all chunks.
@@ -149,7 +149,7 @@ template <int N>
 static __device__ __forceinline__ void update_at(const adamw_list &list, int item, int64_t at,
                                                  const adamw_step &step, float scale)
 {
-    // The scale is looked at when all else has been asked for.
+    // The scale is used after all loads have been issued.
     float param[N], grad[N], m[N], v[N];
     load<N>(list.grad[item] + at, grad);
     load<N>(list.param[item] + at, param);

@@ -1,12 +1,12 @@
-// kernels/cuda/overlap.h - may a kernel be launched before its predecessor has finished?
+// kernels/cuda/overlap.h - whether a kernel may be launched before its predecessor has finished
 //
 // Programmatic dependent launch starts a kernel early; the kernel itself must then wait for its
 // predecessor before it touches memory (griddepcontrol.wait, cudaGridDependencySynchronize). Those
 // waits exist only in code compiled for compute capability 9.0 and later: the sources guard them
 // with __CUDA_ARCH__ >= 900. A device of capability 9.0 or later may still run code without them,
 // because the driver compiles the plugin's PTX of capability 8.x for it (BT_CUDA_ARCHS ends in 8.9;
-// Blackwell runs that). Such a launch would race. So the question is not what the device is but
-// what the loaded code was compiled for, and every launch with the attribute asks here.
+// Blackwell runs that). Such a launch would race. So the target of the loaded code decides, not the
+// device, and every launch with the attribute must check here.
 #ifndef BT_KERNELS_CUDA_OVERLAP_H
 #define BT_KERNELS_CUDA_OVERLAP_H
 

@@ -1,9 +1,9 @@
-// kernels/cuda/parts.cuh - the second launch of a column sum: what many blocks left, added in order
+// kernels/cuda/parts.cuh - the second launch of a column sum: adds the blocks' partial sums in
+// order
 //
-// The second kernel may begin while the first still runs (programmatic dependent launch, where
-// overlap.h allows it; elsewhere the launches follow each other): it waits with `wait_for_parts`
-// before it reads anything. The first kernel says with `parts_follow` that the
-// second may be made ready. Use: parts_kernel<<<...>>> through `launch_after`.
+// The second kernel may start while the first still runs (programmatic dependent launch, where
+// overlap.h allows it), so it calls `wait_for_parts` before it reads anything. The first kernel
+// calls `parts_follow` to let the second start. Launch parts_kernel through `launch_after`.
 #ifndef BT_KERNELS_CUDA_PARTS_CUH
 #define BT_KERNELS_CUDA_PARTS_CUH
 
@@ -59,7 +59,7 @@ static __device__ __forceinline__ float parts_sum(const float *parts, int64_t co
     return sum;
 }
 
-// Launches a kernel that waits for the one before it in the stream by itself.
+// Launches a kernel that itself waits for the previous kernel of the stream.
 template <typename... P, typename... A>
 static void launch_after(const bt_device *device, void (*kernel)(P...), dim3 grid, dim3 block,
                          cudaStream_t stream, A... args)

@@ -1,6 +1,6 @@
 // kernels/cuda/reduce_sum.cu - y[o,i] (+)= scale * sum_r x[o,r,i]
-// Long sums are split among blocks; the split depends on shapes and SMs alone. Blocks leave their
-// parts in the workspace, and a second kernel adds these in order.
+// Long sums are split among blocks; the split depends only on shapes and SMs. Blocks write partial
+// sums to the workspace, and a second kernel adds these in order.
 //   rows     inner == 1: a warp per row where there are many of moderate length, else a block per
 //            row or per part of it
 //   columns  inner > 1: a block sums 32 packs of columns over 8 rows side by side
@@ -19,8 +19,7 @@ constexpr int64_t WARP_PACKS = 640; // a warp takes so long a row where there ar
 constexpr int64_t WARP_ROWS_PER_SM = 32;
 constexpr int64_t LEAST_ROWS = 64;       // of a part, in columns
 constexpr int64_t LEAST_ELEMENTS = 8192; // of a part, in rows
-// What a part costs beside its rows, and a second launch, in rows of a block (64 ns each on an
-// H200).
+// Fixed cost of a part, and of a second launch, in units of the time of one row of a block.
 constexpr double PART_COST = 16;
 constexpr double LAUNCH_COST = 32;
 
@@ -182,7 +181,7 @@ static bool is_wide(const bt_reduce_sum_args *args)
     return bt_aligned_16(args->x) && (args->inner > 1 ? args->inner : args->reduce) % width == 0;
 }
 
-// Whether each row of a sum over rows is a warp's.
+// Whether a sum over rows uses a warp per row.
 static bool by_warps(const bt_device *device, const bt_reduce_sum_args *args)
 {
     const int64_t width = is_wide(args) ? 16 / (int64_t)bt_dtype_size(args->dtype) : 1;
@@ -191,8 +190,7 @@ static bool by_warps(const bt_device *device, const bt_reduce_sum_args *args)
             args->outer >= WARP_ROWS_PER_SM * (int64_t)device->info.processor_count);
 }
 
-// The parts that column sums are split into: as many as make `waves * rows of a part` small,
-// counting what parts cost besides.
+// Number of parts of a column sum: minimizes `waves * rows of a part` plus the fixed costs.
 static int64_t column_splits(const bt_device *device, const bt_reduce_sum_args *args)
 {
     const int64_t width = is_wide(args) ? 16 / (int64_t)bt_dtype_size(args->dtype) : 1;
@@ -216,7 +214,7 @@ static int64_t column_splits(const bt_device *device, const bt_reduce_sum_args *
     return best;
 }
 
-// The parts that a sum is split into.
+// Number of parts of a sum.
 static int64_t split_count(const bt_device *device, const bt_reduce_sum_args *args)
 {
     if (args->inner > 1) {
@@ -249,7 +247,7 @@ static bt_status run(const bt_launch *launch, const bt_reduce_sum_args *args)
 {
     const T *x = (const T *)args->x;
     const int64_t splits = split_count(launch->device, args);
-    // In rows whole packs in every part but the last.
+    // Row sums: every part but the last consists of whole packs.
     const int64_t whole = args->inner > 1 ? 1 : 16;
     const int64_t per_part = bt_div_up(bt_div_up(args->reduce, splits), whole) * whole;
     const destination<Y> last = {(Y *)args->y, NULL, args->outer * args->inner, (float)args->scale,

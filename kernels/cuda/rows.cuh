@@ -1,15 +1,16 @@
 // kernels/cuda/rows.cuh - a row of a matrix in registers: T threads hold it, E elements each
 //
-// Several short rows share a block; a longer row has a block of its own. Two things decide: an SM
-// should have some 50 KB in flight or more, so few registers a thread; and a row of bf16 is over in
-// half the time, so a thread takes more elements of it, to spread what a row costs besides.
+// Several short rows share a block; a longer row has its own block. Two goals determine the
+// configuration: an SM should have about 50 KB in flight, which limits registers per thread; and a
+// row of bf16 takes half the time, so a thread takes more elements of it, to amortize the fixed
+// cost of a row.
 //
 // Element (i, j) of a thread is column (i * T + thread) * V + j: consecutive threads touch
 // consecutive 16 bytes. Columns past the end are never read nor stored.
 //
-// A kernel handles one row a thread and no loop: what a loop keeps costs blocks in flight. Rows
-// past the end (row_index) have no columns, but take part in reductions. More rows than a grid can
-// have take several launches (row_launches).
+// A kernel handles one row per thread without a loop: the registers of a loop would cost occupancy.
+// Rows past the end (row_index) have no columns, but take part in reductions. More rows than a grid
+// can have take several launches (row_launches).
 #ifndef BT_KERNELS_CUDA_ROWS_CUH
 #define BT_KERNELS_CUDA_ROWS_CUH
 
@@ -137,8 +138,8 @@ template <typename C> static __device__ __forceinline__ float row_max(float valu
     return row_reduce<C>(value, shared, [](float a, float b) { return fmaxf(a, b); });
 }
 
-// Asks for a line that is read later; costs no register. For one block to do: many that ask for the
-// same lines wait for each other.
+// Prefetches a cache line without a register. Called by one block only: many prefetches of the same
+// line serialize.
 static __device__ __forceinline__ void prefetch(const void *at)
 {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(at));

@@ -1,8 +1,8 @@
-// kernels/cuda/sum_squares.cu - the gradient norm in two halves, for parts that ranks have
+// kernels/cuda/sum_squares.cu - the gradient norm in two steps, for gradients sharded over ranks
 //   sum_squares  a partial sum per BT_SQUARES_BLOCK elements of an item
 //   clip_scale   norm = grad_scale sqrt(sum of the partial sums), and the scale of clipping
 //
-// The list of items travels as a kernel parameter, as in optimizer.cu.
+// The list of items is a kernel parameter, as in optimizer.cu.
 //
 // Invariants
 //   1. A partial sum is a function of its elements alone: the same thread takes the same elements

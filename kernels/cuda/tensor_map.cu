@@ -1,4 +1,4 @@
-// kernels/cuda/tensor_map.cu - asks the driver for tensor maps, without linking against it
+// kernels/cuda/tensor_map.cu - creates tensor maps through the driver, without linking against it
 #include "kernels/cuda/tensor_map.h"
 
 #include <cudaTypedefs.h>

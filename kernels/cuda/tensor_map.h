@@ -1,4 +1,4 @@
-// kernels/cuda/tensor_map.h - tensor maps of TMA, made on the host
+// kernels/cuda/tensor_map.h - creates TMA tensor maps on the host
 #ifndef BT_KERNELS_CUDA_TENSOR_MAP_H
 #define BT_KERNELS_CUDA_TENSOR_MAP_H
 
@@ -19,7 +19,7 @@ typedef struct bt_tensor_map_shape {
     cuuint32_t box[BT_TENSOR_MAP_RANK_MOST];              // elements, 256 at most
 } bt_tensor_map_shape;
 
-// Errors   UNAVAILABLE when the driver has no TMA, INTERNAL when it refuses the shape
+// Errors   UNAVAILABLE when the driver has no TMA, INTERNAL when it rejects the shape
 BT_CHECKED bt_status bt_tensor_map_make(const void *base, const bt_tensor_map_shape *shape,
                                         CUtensorMap *map);
 

@@ -17,11 +17,11 @@ typedef struct shape {
     int64_t offset; // of every matrix from alignment, in elements
 } shape;
 
-typedef struct ending {
+typedef struct epilogue {
     bt_epilogue epilogue;
     double alpha, beta;
     bool in_place; // c is d
-} ending;
+} epilogue;
 
 // A matrix on the device and its image on the host, between guard bands.
 typedef struct matrix {
@@ -32,7 +32,7 @@ typedef struct matrix {
     char *memory;                   // inside of the arena
 } matrix;
 
-// What is known of an element before any ending.
+// What is known of an element before any epilogue.
 typedef struct sums {
     long double sum, magnitude; // of a b, of |a| |b|
     long double sides;          // of |a| + |b|; not of f64
@@ -50,7 +50,7 @@ typedef struct bench {
 typedef struct problem {
     shape size;
     bool trans_a, trans_b;
-    ending end;
+    epilogue end;
     matrix a, b, c, d, aux, bias;
     sums *sums; // owned, [batch, m, n]
 } problem;
@@ -306,7 +306,7 @@ static long double gelu_slope(long double x)
 static void expect(const problem *p, const gemm_precision *with, bool ours, int64_t z, int64_t row,
                    int64_t col, long double *value, long double *bound)
 {
-    const ending *end = &p->end;
+    const epilogue *end = &p->end;
     const sums *s = &p->sums[(z * p->size.m + row) * p->size.n + col];
     const bool tf32 = with->compute == BT_COMPUTE_TF32, wide = with->ab == BT_F64;
     const bool biased = end->epilogue == BT_EPILOGUE_BIAS || end->epilogue == BT_EPILOGUE_BIAS_GELU;
@@ -477,7 +477,7 @@ static bool wanted(const bt_kernel *row)
     return !part || strstr(row->name, part);
 }
 
-static void run_ending(bench *on, problem *p)
+static void run_epilogue(bench *on, problem *p)
 {
     const gemm_precision *with = on->precision;
     const size_t used = on->used_bytes;
@@ -502,8 +502,9 @@ static void run_ending(bench *on, problem *p)
     on->used_bytes = used;
 }
 
-// The operands of a shape in one of the four layouts, through endings.
-static void run_shape(bench *on, const shape *size, int layout, const ending *endings, int count)
+// The operands of a shape in one of the four layouts, through epilogues.
+static void run_shape(bench *on, const shape *size, int layout, const epilogue *epilogues,
+                      int count)
 {
     problem p = {.size = *size, .trans_a = layout & 1, .trans_b = layout & 2};
     const bt_dtype ab = on->precision->ab;
@@ -513,8 +514,8 @@ static void run_shape(bench *on, const shape *size, int layout, const ending *en
     draw(on, &p.b, false, p.trans_b, size->k, 2);
     add_up(&p);
     for (int i = 0; i < count; ++i) {
-        p.end = endings[i];
-        run_ending(on, &p);
+        p.end = epilogues[i];
+        run_epilogue(on, &p);
     }
     free(p.a.image), free(p.b.image), free(p.sums);
     on->used_bytes = 0;
@@ -538,20 +539,20 @@ int test_gemm_values(bt_device *device, const gemm_precision *precision, gemm_va
         {16, 16, 16, 1, 0, 0},  {130, 136, 72, 1, 8, 0}, {129, 40, 33, 1, 0, 0},
         {257, 8, 40, 2, 8, 0},  {24, 16, 2056, 1, 0, 0}, {8, 24, 4096, 1, 8, 0},
         {136, 200, 64, 1, 0, 0}};
-    static const ending endings[] = {
+    static const epilogue epilogues[] = {
         {BT_EPILOGUE_NONE, 1, 0, false},      {BT_EPILOGUE_BIAS, 0.75, 0, false},
         {BT_EPILOGUE_NONE, 1, 1, true},       {BT_EPILOGUE_BIAS, 1, -0.5, false},
         {BT_EPILOGUE_BIAS_GELU, 1, 0, false}, {BT_EPILOGUE_DGELU, 1, 0, false}};
-    // How many of the endings a kind goes through: a bias would hide what is denormal, and GELU of
-    // an infinity has no value that all agree on.
-    static const int ending_count[] = {
+    // How many of the epilogues a kind goes through: a bias would hide what is denormal, and GELU
+    // of an infinity has no value that all agree on.
+    static const int epilogue_count[] = {
         [GEMM_VALUES_RANDOM] = 6,      [GEMM_VALUES_CANCELLING] = 6, [GEMM_VALUES_DENORMAL] = 1,
         [GEMM_VALUES_HUGE_VALUES] = 2, [GEMM_VALUES_NAN_ONLY] = 6,   [GEMM_VALUES_NAN_PAYLOADS] = 4,
         [GEMM_VALUES_INFINITE] = 4};
     bench on = open_bench(device, precision, values);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; ++i) {
         for (int layout = 0; layout < 4; ++layout) {
-            run_shape(&on, &shapes[i], layout, endings, ending_count[values]);
+            run_shape(&on, &shapes[i], layout, epilogues, epilogue_count[values]);
         }
     }
     device->backend->memory_free(device, on.arena);
@@ -561,7 +562,7 @@ int test_gemm_values(bt_device *device, const gemm_precision *precision, gemm_va
 int test_gemm_small_sizes(bt_device *device, const gemm_precision *precision)
 {
     static const int64_t sizes[] = {1, 2, 3, 4, 8, 9};
-    static const ending plain = {BT_EPILOGUE_NONE, 1, 0, false};
+    static const epilogue plain = {BT_EPILOGUE_NONE, 1, 0, false};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
     bench on = open_bench(device, precision, GEMM_VALUES_RANDOM);
     for (int i = 0; i < COUNT * COUNT * COUNT; ++i) {

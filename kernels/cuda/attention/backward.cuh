@@ -1,14 +1,14 @@
-// kernels/cuda/attention/backward.cuh - what the three backward kernels share: plan, workspace, the
-// passes before and after
+// kernels/cuda/attention/backward.cuh - code shared by the three sm_80 backward kernels: plan,
+// workspace, the passes before and after
 //
 // With P = exp(scale q k^T - lse), dP = do v^T, delta = rowsum(do * o), dS = P * (dP - delta):
 //   dv = P^T do    dk = scale dS^T q    dq = scale dS k
 // One block takes the key tiles of one head in ascending order, and for each the query tiles. dk
 // and dv of a key tile stay in registers; dq is summed over key tiles in fp32 scratch that only
 // this block touches, so the order is fixed and no atomics are needed. Blocks are persistent and
-// scratch belongs to a block, not to a head: it stays in L2. Where there are too few heads for the
-// device, each head's key tiles are dealt out to `groups` blocks (key tile modulo groups) with a
-// scratch each, which reduce_dq adds up in ascending order.
+// scratch belongs to a block, not to a head: it stays in L2. Where there are too few heads to fill
+// the device, each head's key tiles are distributed over `groups` blocks (key tile modulo groups)
+// with a scratch each, which reduce_dq adds up in ascending order.
 //
 // Workspace  stats [heads, padded tokens] of {lse * log2(e), delta}, {inf, 0} past the last token,
 //            which makes P zero there; then scratch [blocks, padded tokens, D] f32
@@ -36,15 +36,15 @@ struct backward_params {
     float *scratch;
 };
 
-// Items are (group, head), heads fastest, so that under a causal mask the heaviest come first;
-// blocks take them to and fro: 0 1 2 2 1 0 0 1 2 ...
+// Items are (group, head), heads fastest, so that under a causal mask the longest come first;
+// blocks take them in alternating directions: 0 1 2 2 1 0 0 1 2 ...
 __host__ __device__ __forceinline__ int64_t item_of(int64_t round, int64_t block, int64_t blocks)
 {
     return round * blocks + (round & 1 ? blocks - 1 - block : block);
 }
 
-// The share of one head's work that the busiest block gets when heads are dealt out to `groups`.
-// Asked for few heads only, so that 32 bits do, and on every call, so that they matter.
+// Work of the busiest block, relative to one head, when each head is split into `groups`. Called
+// only for few heads, so 32 bits suffice, and on every call, so they are faster than 64.
 inline double busiest_block(const backward_plan &plan, bool causal, int groups, int64_t slots)
 {
     uint32_t weight[8] = {}, whole = 0, most = 0;
@@ -65,7 +65,7 @@ inline double busiest_block(const backward_plan &plan, bool causal, int groups, 
     return (double)most / (double)whole;
 }
 
-// Each further group must win 3 % for its scratch and its part in the reduction.
+// Each further group must gain 3 %, the cost of its scratch and of its part in the reduction.
 template <int D, int BN, int BLOCKS_PER_SM>
 backward_plan backward_plan_make(const bt_device *device, const bt_attention_backward_args *args)
 {
@@ -75,7 +75,7 @@ backward_plan backward_plan_make(const bt_device *device, const bt_attention_bac
     plan.key_tiles = (int)((args->shape.q_tokens + BN - 1) / BN);
     plan.groups = 1;
     const int64_t slots = (int64_t)device->info.processor_count * BLOCKS_PER_SM;
-    // With many heads there is nothing to win; with 2^15 key tiles the weights leave their 32 bits.
+    // Many heads need no groups; from 2^15 key tiles on the weights would overflow 32 bits.
     const bool few = plan.heads < 2 * slots && plan.key_tiles < 1 << 15;
     double best = INFINITY;
     for (int groups = 1; few && groups <= 8 && groups <= plan.key_tiles; ++groups) {

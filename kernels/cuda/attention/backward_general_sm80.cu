@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(config<M, D, KEYS>::THREADS, D == 64 ? 2 : 1)
     rows_load<T, C::BM, D, C::THREADS>(y_tile, view_head<const T>(y_view, place),
                                        y_view.token_stride, row0, own_tokens, head_dim,
                                        params.aligned);
-    cp_async_commit(); // a wait passes over copies of no group
+    cp_async_commit(); // a wait ignores copies that belong to no group
     // The group's heads one after the other, of each the tiles in sight.
     const int64_t members = block.begin < block.end ? (KEYS ? group : 1) : 0;
     float2 next_stat = make_float2(INFINITY, 0.0f);

@@ -1,4 +1,4 @@
-// kernels/cuda/attention/backward_sm90.cuh - what the Hopper backward's kernels share
+// kernels/cuda/attention/backward_sm90.cuh - code shared by the kernels of the Hopper backward
 //   with p = exp(scale q k^T - lse), dp = do v^T, delta = rowsum(do o), ds = p (dp - delta):
 //   dv = p^T do, dk = scale ds^T q, dq = scale ds k
 // Two kernels with seven products instead of one with five: queries_sm90.cuh gives dq and (bf16)
@@ -14,7 +14,7 @@ namespace bt_attention_sm90
 namespace
 {
 
-// What a gradient is added to. `base` NULL: nothing.
+// The old gradient to accumulate into. `base` NULL: none.
 struct old_values {
     const char *base;
     int64_t batch_stride, token_stride, head_stride; // bytes

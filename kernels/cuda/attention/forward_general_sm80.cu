@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
 
     rows_load<T, C::BM, D, C::THREADS>(q_tile, view_head<const T>(a.q, place), a.q.token_stride,
                                        row0, (int)s.q_tokens, head_dim, params.aligned);
-    cp_async_commit(); // a wait passes over copies of no group
+    cp_async_commit(); // a wait ignores copies that belong to no group
     auto load = [&](int key0, int stage) {
         unsigned char *k_tile = shared + C::OWN_BYTES + stage * C::STAGE_BYTES;
         rows_load<T, C::BN, D, C::THREADS>(k_tile, k, a.k.token_stride, key0, keys, head_dim,

@@ -1,8 +1,8 @@
-// kernels/cuda/attention/general.cuh - what the kernels for any call of attention share
+// kernels/cuda/attention/general.cuh - code shared by the general attention kernels
 //
 // A warp owns 16 rows of the block's own tile (queries, or keys in the backward for dk and dv) and
-// meets the other side in tiles of BN tokens. Products leave C fragments in mma.cuh's layout,
-// whatever the arithmetic: sum[n][.] is rows g and g + 8, columns 8 n + 2t and the next.
+// processes the other side in tiles of BN tokens. Products yield C fragments in mma.cuh's layout
+// for every arithmetic: sum[n][.] is rows g and g + 8, columns 8 n + 2t and the next.
 //   product_nt   s[16, BN] += own rows times stream rows, summed over the head dimension
 //   product_nn   sum[16, 8 N] += p[16, BN] times columns of a stream tile
 //   BF16  m16n8k16; TF32  m16n8k8, operands rounded in shared memory; FP32  FFMA, ascending order

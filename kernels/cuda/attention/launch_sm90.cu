@@ -1,7 +1,7 @@
-// kernels/cuda/attention/launch_sm90.cu - the host's part of the Hopper kernels: tensor maps, how a
-//   call's items are dealt out, the launch
-// Sync     maps are made anew for each launch and travel as its argument. Groups of heads are
-//          remembered for some shapes, by each thread for itself
+// kernels/cuda/attention/launch_sm90.cu - host code of the Hopper kernels: tensor maps, schedule of
+//   items, launch
+// Sync     each launch encodes its maps and passes them as an argument. The group size of recent
+//          shapes is cached per thread
 #include <math.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ namespace bt_attention_sm90
 
 // ---- items ------------------------------------------------------------------------------------
 
-// What the choice of groups depends on. `triangle`: part 0 of a head has all tiles, the others
-// `blocks` fewer each; else all have all.
+// Inputs of the choice of group size. `triangle`: part 0 of a head has all tiles, each following
+// part `blocks` fewer; else every part has all tiles.
 struct dealing {
     int heads, parts, tiles, blocks, workers, triangle;
     int64_t head_bytes; // keys and values, as far as they must fit in L2
@@ -25,7 +25,7 @@ static int64_t cost_of(const dealing &d, int part)
     return 2 * (d.triangle ? d.tiles - (int64_t)part * d.blocks : d.tiles) + 3;
 }
 
-// How much longer than the mean of all the busiest of some sampled workers is busy.
+// Load imbalance: time of the busiest of some sampled workers relative to the mean of all.
 static double imbalance(const dealing &d, int group)
 {
     constexpr int SAMPLES = 16;
@@ -51,8 +51,8 @@ static double imbalance(const dealing &d, int group)
     return most * (double)workers / all;
 }
 
-// Of all heads at once and some smaller groups, the evenest. Twice as many heads at a time read
-// about that much more from memory, once their keys and values no longer fit in L2.
+// The best balanced of some group sizes up to all heads. Once keys and values of a group exceed L2,
+// each doubling of the group costs about 2 % more.
 static int group_of(const dealing &d)
 {
     constexpr int64_t IN_CACHE = 24 << 20;
@@ -73,7 +73,7 @@ static int group_of(const dealing &d)
     return best;
 }
 
-// The same; a thread remembers the shapes that it met last, since the search takes some 10 us.
+// The same with a per-thread cache of recent shapes, because the search takes some 10 us.
 static int remembered_group_of(const dealing &d)
 {
     constexpr uint32_t PLACES = 32;

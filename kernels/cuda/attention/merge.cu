@@ -1,5 +1,5 @@
-// kernels/cuda/attention/merge.cu - partial results of attention over keys, or shares of a
-// gradient, become the whole: a thread per 16 bytes of a row (per element where a row is not
+// kernels/cuda/attention/merge.cu - merges partial results of attention over subsets of the keys,
+// or sums partial gradients: a thread per 16 bytes of a row (per element where a row is not
 // aligned)
 //
 // Types  f32, bf16; weights and sums in f32, o rounded once

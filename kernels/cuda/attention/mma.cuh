@@ -1,6 +1,6 @@
-// kernels/cuda/attention/mma.cuh - the PTX that the attention kernels are made of
+// kernels/cuda/attention/mma.cuh - PTX instructions of the sm_80 attention kernels
 //
-// Thin wrappers, one instruction each; all of it exists from sm_80 on.
+// Thin wrappers, one instruction each, all available from sm_80 on.
 // Within a warp, with g = lane / 4 and t = lane % 4, the fragments are (PTX ISA 9.7.14, "Warp Level
 // Matrix Multiply-Accumulate"):
 //   m16n8k16 bf16   A: a0 (g, 2t..2t+1)  a1 (g+8, 2t..)  a2 (g, 2t+8..)  a3 (g+8, 2t+8..)

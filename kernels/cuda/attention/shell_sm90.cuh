@@ -1,16 +1,16 @@
-// kernels/cuda/attention/shell_sm90.cuh - what surrounds the arithmetic of the Hopper kernels
+// kernels/cuda/attention/shell_sm90.cuh - pipeline of the Hopper kernels around their arithmetic
 //
-// A kernel K is a block for each SM that takes items until none is left: GROUPS warpgroups that
-// multiply, and one whose warps fetch tiles by TMA (warp 0) and send results (a warp for each
-// group). Shared memory, in this order:
+// A kernel K has one persistent block per SM: GROUPS warpgroups that multiply, and one whose warps
+// load tiles by TMA (warp 0) and store results (a warp for each group). Shared memory, in this
+// order:
 //   own     BUFFERS times GROUPS times PART_BYTES: the tiles of a group's block, then its results
 //   ring    STAGES times STAGE_BYTES: tiles of the other side
 //   rows    STAGES times ROW_BYTES: statistics with them
 //   barriers of the ring, SPLIT for a stage, full and empty; of own tiles full, empty, results full
-// Lifetime: own tiles full (TMA) -> consumed -> results full (warps of the group) -> sent -> empty.
-// K::item_span says which tiles the ring brings for an item, upwards or downwards, and K::members
-// how often (query heads of a key/value head). Nothing here branches on a consumer's thread: see
-// mbarrier_arrive_if.
+// Lifetime: own tiles full (TMA) -> consumed -> results full (warps of the group) -> stored ->
+// empty. K::item_span gives the range of tiles that the ring loads for an item, ascending or
+// descending, and K::members how often (query heads of a key/value head). Nothing here branches on
+// a consumer's thread: see mbarrier_arrive_if.
 #ifndef BT_KERNELS_CUDA_ATTENTION_SHELL_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_SHELL_SM90_CUH
 
@@ -99,7 +99,7 @@ __device__ __forceinline__ void fetch(const typename K::maps &maps, const work &
         const item t = item_at(w, index);
         const span tiles = K::sees::item_span(w, t);
         const int count = tiles.top - tiles.bottom + 1, members = K::members(w);
-        // Own tiles that stand once come after as many stages as are free without them.
+        // Single-buffered own tiles are loaded after as many stages as are free before.
         const int own_at = K::BUFFERS == 1 ? min(K::STAGES - 1, count - 1) : 0;
         for (int member = 0; member < members; ++member) {
             for (int i = 0; i < count; ++i) {
@@ -128,8 +128,8 @@ __device__ __forceinline__ void fetch(const typename K::maps &maps, const work &
     }
 }
 
-// Sends the results of one group. A block before the first is not sent: TMA stores past the end
-// are dropped, those wholly before the tensor are illegal.
+// Stores the results of one group. A block before the first token is skipped: TMA drops stores past
+// the end, but a store wholly before the tensor is illegal.
 template <class K>
 __device__ __forceinline__ void deliver(const typename K::maps &maps, const work &w,
                                         const memory<K> &mem, int group)
@@ -153,8 +153,8 @@ __device__ __forceinline__ void deliver(const typename K::maps &maps, const work
     tma_store_wait<0>();
 }
 
-// A consumer's view of the ring. Parts of a stage that have no barrier of their own go with the
-// last one that has: `ready` and `release` of them do nothing.
+// A consumer's view of the ring. A part of a stage without its own barrier shares that of the last
+// part that has one: its `ready` and `release` do nothing.
 template <class K> struct reader {
     const memory<K> &mem;
     const place &at;
@@ -173,7 +173,7 @@ template <class K> struct reader {
                                at.lane == 0);
         }
     }
-    // Passes over tiles; the consumer must not hold a stage.
+    // Skips tiles; the consumer must not hold a stage.
     __device__ __forceinline__ void pass(int tiles)
     {
         for (; tiles > 0; --tiles) {

@@ -1,11 +1,11 @@
-// kernels/cuda/attention/sight_sm90.cuh - which tiles an item works through, and what it masks
+// kernels/cuda/attention/sight_sm90.cuh - which tiles an item processes, and which pairs it masks
 //
-// An item has N blocks of 64 tokens, one for each of N warpgroups, that take turns, since under a
-// causal mask the first has the most to do. Blocks of queries count from the end and may be
-// negative, blocks of keys count from the beginning and may be past the end, where a head's tiles
-// are no multiple of N: those work on the zeros that TMA loads there, and nothing of them is
-// stored. The tiles of the other side that all blocks of the item see together stand in the ring; a
-// warpgroup passes over those that its own block does not see.
+// An item has N blocks of 64 tokens, one for each of N warpgroups. The assignment rotates, because
+// under a causal mask the first block has the most work. Blocks of queries are numbered from the
+// end and may be negative, blocks of keys from the beginning and may be past the end, where a
+// head's number of tiles is not a multiple of N: these blocks process the zeros that TMA loads
+// there, and nothing of them is stored. The ring holds the tiles of the other side that any block
+// of the item sees; a warpgroup skips those that its own block does not see.
 //
 // GENERAL false: all keys, or key <= query with as many keys as queries. True: work.before, .after
 // and .documents. The bounds of what a token sees never decrease from one token to the next.
@@ -19,7 +19,7 @@ namespace bt_attention_sm90
 namespace
 {
 
-// Tiles, both included. A span has one at least, which may be wholly masked.
+// A range of tiles, both ends included; at least one tile, which may be fully masked.
 struct span {
     int bottom, top;
 };

@@ -1,4 +1,4 @@
-// kernels/cuda/attention/sm90.cuh - what the Hopper kernels share on the device
+// kernels/cuda/attention/sm90.cuh - device code shared by the Hopper kernels
 //
 // A tile is 64 tokens of one head in rows of 128 bytes, swizzled by TMA; tokens past the last and
 // columns past head_dim are zero. In bf16 a tile is 64 columns wide and takes TILE bytes, in f32 it
@@ -15,7 +15,7 @@ namespace bt_attention_sm90
 
 constexpr int TILE = BLOCK * 128, TILE_STEP = TILE / 16; // bytes; in a descriptor
 
-// Where a warp stands in a ring of stages. A producer starts with phase 1: the first wait for an
+// Position of a warp in a ring of stages. A producer starts with phase 1: the first wait for an
 // empty stage returns at once.
 template <int STAGES> struct ring_place {
     int stage = 0, phase = 0;

@@ -1,4 +1,4 @@
-// kernels/cuda/attention/sm90.h - what host and device of the Hopper kernels share
+// kernels/cuda/attention/sm90.h - types shared by host and device code of the Hopper kernels
 #ifndef BT_KERNELS_CUDA_ATTENTION_SM90_H
 #define BT_KERNELS_CUDA_ATTENTION_SM90_H
 
@@ -22,13 +22,13 @@ struct bounds {
     int first, end;
 };
 
-// Whose tokens an item consists of.
+// Whether items consist of queries or of keys.
 enum side { QUERIES, KEYS };
 
-// How the parts of all heads, the items, are dealt out to persistent workers. Heads come in groups
-// whose operands stay in L2; within a group, all heads' first items come first, which are the
-// longest under a causal mask. Round r gives worker w of n the item r n + w, or r n + n - 1 - w in
-// odd rounds, so that long and short even out. Nothing computed depends on it.
+// Schedule of the items (parts of heads) on persistent workers. Heads are processed in groups whose
+// operands stay in L2; within a group the first items of all heads come first, which are the
+// longest under a causal mask. In round r worker w of n gets item r n + w, or r n + n - 1 - w in
+// odd rounds, to balance long and short items. Results do not depend on the schedule.
 struct work {
     int q_tokens, kv_tokens;     // of a head
     int q_tiles, kv_tiles;       // tiles of BLOCK tokens
@@ -40,8 +40,8 @@ struct work {
     divisor per_group, by_group; // a group's items, its heads
     divisor by_last, by_heads;   // the last group's heads, heads of a batch entry
     divisor by_q_per_kv;
-    // What the general kernels read in place of `causal`: query i sees keys q_first + i - before ..
-    // q_first + i + after, and of these the ones in documents[i], unless that is NULL.
+    // Used by the general kernels in place of `causal`: query i sees keys q_first + i - before ..
+    // q_first + i + after, limited to documents[i] unless `documents` is NULL.
     int q_first, before, after;
     const bounds *documents; // [tokens]
 };

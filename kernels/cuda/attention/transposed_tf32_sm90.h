@@ -1,10 +1,10 @@
 // kernels/cuda/attention/transposed_tf32_sm90.h - operands of tf32 products whose sum runs over
 //   tokens
 //
-// wgmma takes tf32 operands K-major only: the tokens of such an operand must be neighbours. A pass
-// writes them so, rounded to tf32, as [heads over the batch, D, tiles * 64 tokens], zeros past the
-// last token. Each 8 tokens stand in the order 0 2 4 6 1 3 5 7: in that order the C fragments of
-// P and dS are A fragments (sm90.cuh, round_tile).
+// wgmma requires K-major tf32 operands: tokens must be contiguous. A pass writes the operand
+// transposed and rounded to tf32, as [heads over the batch, D, tiles * 64 tokens], with zeros past
+// the last token. Each 8 tokens are in the order 0 2 4 6 1 3 5 7, in which the C fragments of P and
+// dS are A fragments (sm90.cuh, round_tile).
 #ifndef BT_KERNELS_CUDA_ATTENTION_TRANSPOSED_TF32_SM90_H
 #define BT_KERNELS_CUDA_ATTENTION_TRANSPOSED_TF32_SM90_H
 
@@ -15,7 +15,7 @@ namespace bt_attention_sm90
 
 constexpr int TRANSPOSED_MOST = 2;
 
-// What the pass over the tokens does.
+// Arguments of the pass.
 struct transposition {
     bt_attention_view from[TRANSPOSED_MOST];
     int count;

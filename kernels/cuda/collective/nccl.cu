@@ -1,4 +1,4 @@
-// kernels/cuda/collective/nccl.cu - NCCL, opened when a group asks for it
+// kernels/cuda/collective/nccl.cu - NCCL, opened on first use
 //
 // Invariants
 //   1. A communicator is non-blocking: no call waits for another rank without a bound. A call that
@@ -112,7 +112,7 @@ bt_status aborted(void)
     return bt_error(BT_STATUS_INTERRUPTED, "the communicator has been aborted");
 }
 
-// Follows a call that is in progress until it is in the stream.
+// Polls a call that is in progress until it is enqueued in the stream.
 bt_status follow(bt_nccl_comm *comm, ncclResult_t result, const char *what)
 {
     const int64_t deadline_ns = bt_clock_ns() + comm->timeout_ns;
@@ -202,7 +202,7 @@ bt_status nccl_check(bt_nccl_comm *comm)
     return state == ncclInProgress ? BT_OK : check(state, "a collective of NCCL");
 }
 
-// Makes a call under the lock, then follows it. `call` gets the communicator and the stream.
+// Makes a call under the lock, then polls it. `call` gets the communicator and the stream.
 template <typename F>
 bt_status submit(bt_nccl_comm *comm, bt_stream stream, const char *what, F call)
 {

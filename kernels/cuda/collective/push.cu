@@ -1,8 +1,8 @@
-// kernels/cuda/collective/push.cu - copies into other ranks' windows, between two meetings
+// kernels/cuda/collective/push.cu - copies into other ranks' windows, between two barriers
 //
-// All-gather, all-to-all, broadcast and point to point differ in what goes where; with nothing to
-// copy it is the barrier. The first meeting says that the receivers' memory is free, the second
-// that the bytes are there. Stores travel faster than loads, so the sender moves the bytes.
+// All-gather, all-to-all, broadcast and point to point differ only in source and destination; with
+// nothing to copy it is the barrier. After the first barrier the receivers' memory is free, after
+// the second the data has arrived. The sender copies, because remote stores are faster than loads.
 //
 // Shapes   any bytes; 16 at a time where both addresses are aligned
 // Cost     bytes of each rank once over its link
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (!meet(view, args.mask, args.call, true)) {
         return;
     }
-    for (int step = 1; step <= view.size; ++step) { // each rank begins with another receiver
+    for (int step = 1; step <= view.size; ++step) { // each rank starts with a different receiver
         const int peer = (view.rank + step) % view.size;
         if (args.bytes[peer] > 0) {
             copy_bytes((char *)args.to[peer], (const char *)args.from[peer], args.bytes[peer]);

@@ -1,13 +1,13 @@
-// kernels/cuda/collective/small_sum.cu - all-reduce of little data without a meeting
+// kernels/cuda/collective/small_sum.cu - low-latency all-reduce of small data without a barrier
 //
-// Eight bytes of data and the epoch twice travel in one 16-byte store: whoever sees the epoch has
-// the data. There are two sets of slots, by the parity of the epoch: a rank that writes epoch e + 2
-// has received all of e + 1, so the others have finished the call of e.
+// Eight bytes of data and two copies of the epoch are written by one 16-byte store: a reader that
+// sees the epoch has the data. There are two sets of slots, by the parity of the epoch: a rank that
+// writes epoch e + 2 has received all of e + 1, so the others have finished the call of e.
 // Shapes   data [count] in place, at most BT_P2P_LOW_LATENCY_BYTES; any aligned memory
 // Types    f32, f64
 // Order    the tree of sum.cu
 // Cost     bytes of each rank to each other, twice (data and epoch); bound by latency
-// Errors   ranks with different calls are found by the patience only: no hash travels
+// Errors   different calls on different ranks are detected only by the timeout: no hash is sent
 #include "kernels/cuda/collective/collective.h"
 #include "kernels/cuda/collective/wait.cuh"
 
@@ -54,7 +54,7 @@ template <typename T> __device__ __forceinline__ uint2 add(uint2 a, uint2 b)
     }
 }
 
-// What rank `from` has sent to rank `to`, of this epoch's parity.
+// The slots that rank `from` writes for rank `to`, of this epoch's parity.
 __device__ __forceinline__ uint4 *slots_of(const bt_p2p_view &view, int to, int from,
                                            uint32_t epoch)
 {
@@ -69,7 +69,7 @@ __device__ __forceinline__ void send(uint4 *slot, uint2 value, uint32_t epoch)
                  : "memory");
 }
 
-// False: leave.
+// False: the call was aborted.
 __device__ __forceinline__ bool receive(const bt_p2p_view &view, const uint4 *slot, uint32_t epoch,
                                         int peer, uint2 *value)
 {

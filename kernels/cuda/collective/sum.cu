@@ -1,9 +1,9 @@
 // kernels/cuda/collective/sum.cu - out[o][i] = tree over the ranks r of in[r][i]
 //
-// With a view the ranks meet before (their operands are there) and behind (they may be written
-// again): the two-shot all-reduce when every rank sums its shard into all windows, reduce-scatter
-// when it sums its shard into one place. Without a view it is the fold of slots that copy engines
-// or NCCL have filled.
+// With a view, ranks synchronize before the sum (operands are ready) and after it (operands may be
+// overwritten). It is the two-shot all-reduce when every rank sums its shard into all windows, and
+// reduce-scatter when it sums its shard into one buffer. Without a view it sums slots that copy
+// engines or NCCL have filled.
 // Shapes   in [in_count][count], out [out_count][count]; in_count 2, 4, 8
 // Types    f64, f32, i64, i32; bf16 in f32, rounded once. Integers wrap around
 // Order    w = 1, 2, 4: x[i] += x[i + w]: the balanced tree over ranks, whatever the grid
@@ -62,7 +62,7 @@ template <typename T> __device__ __forceinline__ T narrow(typename held<T>::type
     }
 }
 
-// Element by element: the end that fills no vector, and operands that are not aligned.
+// Element by element: the tail shorter than a vector, and operands that are not aligned.
 template <int N, typename T, reduction R>
 __device__ void sum_elements(const bt_p2p_sum &args, int64_t begin)
 {

@@ -1,9 +1,9 @@
 // kernels/cuda/collective/wait.cuh - flags between GPUs
 //
-// Block b of a rank meets block b of the others through flags in the windows; nothing else
-// synchronises. A release by one thread behind a barrier of its block publishes the stores of the
-// whole block, an acquire before one receives them (PTX memory model: causality order is transitive
-// over bar.sync).
+// Block b of a rank synchronizes with block b of the others through flags in the windows; there is
+// no other synchronization. A release by one thread after a barrier of its block publishes the
+// stores of the whole block, an acquire before a barrier makes them visible to it (PTX memory
+// model: causality order is transitive over bar.sync).
 //
 // A flag is 64 bits: a counter of the meetings of this block with that rank, which never goes back,
 // and a hash of the collective. A peer is at most one meeting ahead: when a call begins, that is
@@ -26,7 +26,7 @@ struct head {
 };
 static_assert(sizeof(head) <= BT_P2P_HEAD_BYTES, "the head fits");
 
-// A view's own state.
+// State of a view.
 struct state {
     uint32_t meetings[BT_P2P_BLOCKS_MAX][BT_P2P_RANKS_MAX];
     uint32_t small_epoch, small_ticket; // of low-latency sums
@@ -70,7 +70,7 @@ static __device__ __forceinline__ void say_fault(const bt_p2p_view &view, uint32
     __threadfence_system();
 }
 
-// The slow path of every wait: false when the host or the clock says leave.
+// The slow path of every wait: false when the host aborts or the timeout has passed.
 static __device__ __noinline__ bool may_wait(const bt_p2p_view &view, uint64_t since_ns, int peer)
 {
     if (load_host(view.abort_word) != 0) {
@@ -83,7 +83,7 @@ static __device__ __noinline__ bool may_wait(const bt_p2p_view &view, uint64_t s
     return true;
 }
 
-// False: leave. `begins`: the hash is compared.
+// False: the call was aborted. `begins`: the hash is compared.
 static __device__ __forceinline__ bool wait_for(const bt_p2p_view &view, const uint64_t *flag,
                                                 uint32_t meeting, uint32_t call, bool begins,
                                                 int peer)
@@ -107,7 +107,8 @@ static __device__ __forceinline__ bool wait_for(const bt_p2p_view &view, const u
     }
 }
 
-// This block and those of the ranks in the mask meet; false for the whole block: leave at once.
+// Barrier of this block and those of the ranks in the mask; false for the whole block: the call was
+// aborted.
 static __device__ __forceinline__ bool meet(const bt_p2p_view &view, uint32_t mask, uint32_t call,
                                             bool begins)
 {
@@ -126,7 +127,7 @@ static __device__ __forceinline__ bool meet(const bt_p2p_view &view, uint32_t ma
     return __syncthreads_and(go_on) != 0;
 }
 
-// Data of other ranks: through the coherent path, without a place in L1.
+// Loads data of other ranks, bypassing L1, which is not coherent.
 static __device__ __forceinline__ uint4 load_data(const uint4 *from)
 {
     uint4 value;

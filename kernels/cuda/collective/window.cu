@@ -1,7 +1,7 @@
 // kernels/cuda/collective/window.cu - memory that other processes map, and waits of streams
 //
-// A window is virtual memory of the driver, exported as a POSIX file descriptor and mapped by
-// whoever imports it. Unicast only: nothing here creates a multicast object.
+// A window is virtual memory of the driver, exported as a POSIX file descriptor and mapped by the
+// importing processes. Unicast only: nothing here creates a multicast object.
 #include <string.h>
 
 #include "kernels/cuda/collective/collective.h"
@@ -56,7 +56,7 @@ void unmap(CUdeviceptr base, size_t size_bytes, bool mapped)
     (void)driver().cuMemAddressFree_(base, size_bytes);
 }
 
-// Maps the handle, which it takes over also on failure.
+// Maps the handle; takes ownership of it, also on failure.
 bt_status map(const bt_device *device, CUmemGenericAllocationHandle handle, size_t size_bytes,
               bt_window *out)
 {

@@ -1,8 +1,8 @@
-// kernels/cuda/gemm/arch_sm90.h - may the kernels for Hopper serve on a device?
+// kernels/cuda/gemm/arch_sm90.h - whether the Hopper kernels can run on a device
 //
-// Their bodies are compiled for 9.0a alone; in code of any other target they are empty. A build
-// whose BT_CUDA_ARCHS lacks 90a runs on Hopper as well, from PTX of an older target, and must not
-// choose them: it is not the device alone that decides.
+// Their bodies are compiled only for 9.0a and are empty for every other target. A build whose
+// BT_CUDA_ARCHS lacks 90a also runs on Hopper, from PTX of an older target, and must not choose
+// them: the decision needs the build as well as the device.
 #ifndef BT_KERNELS_CUDA_GEMM_ARCH_SM90_H
 #define BT_KERNELS_CUDA_GEMM_ARCH_SM90_H
 

@@ -1,11 +1,11 @@
-// kernels/cuda/gemm/bf16_block_sm90.cuh - what a block of the Hopper GEMM in bf16 does with its
-//   work: bf16_sm90.cuh's pipeline with the ending that the configuration says
+// kernels/cuda/gemm/bf16_block_sm90.cuh - one block of the Hopper GEMM in bf16: the pipeline of
+//   bf16_sm90.cuh and the configured epilogue
 #ifndef BT_KERNELS_CUDA_GEMM_BF16_BLOCK_SM90_CUH
 #define BT_KERNELS_CUDA_GEMM_BF16_BLOCK_SM90_CUH
 
 #include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/gemm/endings_bf16_sm90.cuh"
-#include "kernels/cuda/gemm/endings_f32_sm90.cuh"
+#include "kernels/cuda/gemm/epilogue_bf16_sm90.cuh"
+#include "kernels/cuda/gemm/epilogue_f32_sm90.cuh"
 
 namespace bt_gemm_sm90
 {
@@ -20,7 +20,7 @@ static __device__ __forceinline__ void consume(WORK work, const shared_map<C> &s
     float *bias = shared.bias(memory, index);
     int position = 0, turn = 0, used = 0;
     tile_sums<C> sums;
-    if (C::ENDING == ENDING_DGELU && me.thread < 4) {
+    if (C::EPILOGUE == EPILOGUE_DGELU && me.thread < 4) {
         bias[me.thread] = 0.0f;
     }
     while (work.more()) {
@@ -37,20 +37,20 @@ static __device__ __forceinline__ void consume(WORK work, const shared_map<C> &s
         if (!C::SHARED_TILE && turn > 1) {
             barrier_sync(ORDER + index, CONSUMERS * GROUP_THREADS);
         }
-        if constexpr (C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU) {
+        if constexpr (C::EPILOGUE == EPILOGUE_ADD || C::EPILOGUE == EPILOGUE_DGELU) {
             begin_boxes<C>(p, t, me, shared, used);
         }
         multiply<C>(sums, shared, begin, t.k_end - t.k_begin, 1 - index, work.more());
-        if constexpr (C::ENDING == ENDING_F32) {
+        if constexpr (C::EPILOGUE == EPILOGUE_F32) {
             finish_f32<C>(p, t, me, sums, bias, boxes, used);
-        } else if constexpr (C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU) {
+        } else if constexpr (C::EPILOGUE == EPILOGUE_ADD || C::EPILOGUE == EPILOGUE_DGELU) {
             finish_with_input<C>(p, t, me, sums, bias, shared, used);
         } else {
             finish_store<C>(p, t, me, sums, bias, boxes, used);
         }
     }
     if (me.leads()) {
-        tma_store_wait<0>(); // shared memory must outlive its reading
+        tma_store_wait<0>(); // shared memory must stay valid until the stores have read it
     }
 }
 

@@ -1,6 +1,5 @@
 // kernels/cuda/gemm/bf16_sm80.cu - the row gemm_bf16_sm80: D = epilogue(alpha op(A) op(B)) + beta C
-//   The pipeline is explained in mma_sm80.cuh, the ending in endings_sm80.cuh, plans and launch in
-//   launch_sm80.cu.
+//   Pipeline: mma_sm80.cuh. Epilogue: epilogue_sm80.cuh. Plans and launch: launch_sm80.cu.
 // Shapes   any; any alignment and stride (fast where everything is a multiple of 16 bytes)
 // Types    bf16 operands and bias; c, d, aux bf16 or f32; sums f32
 // Bitwise  every sum's order is fixed by shape, plan and number of SMs
@@ -13,8 +12,8 @@
 namespace bt_gemm_sm80
 {
 
-// 128 x 256 where both operands are K-major alone: elsewhere 128 x 128 is faster, and it is what
-// fits where shared memory is small.
+// 128 x 256 only where both operands are K-major. Elsewhere 128 x 128 is faster, and it also fits
+// GPUs with less shared memory.
 #define LAYOUTS(out, d_dtype)                                                                      \
     BT_MMA_VARIANT(bf16, out, d_dtype, false, true, 128, 0.34),                                    \
         BT_MMA_VARIANT(bf16, out, d_dtype, false, false, 128, 0.44),                               \

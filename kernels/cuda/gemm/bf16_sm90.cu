@@ -1,7 +1,6 @@
 // kernels/cuda/gemm/bf16_sm90.cu - the row gemm_bf16_sm90: D = epilogue(alpha op(A) op(B)) + beta C
-//   The pipeline is explained in bf16_sm90.cuh, the endings in endings_*.cuh, weight gradients in
-//   clusters in cluster_sm90.cuh, the choice of tile and splits in plan.cu, what a call must fulfil
-//   and the launch in launch_sm90.cu.
+//   Pipeline: bf16_sm90.cuh. Epilogues: epilogue_*.cuh. Weight gradients in clusters:
+//   cluster_sm90.cuh. Choice of tile and splits: plan.cu. Conditions and launch: launch_sm90.cu.
 // Types    bf16 operands and bias; d, c, aux bf16, or d f32 (beta 0, or 1 and c is d; bias but for
 //          weight gradients); dbias bf16 or f32, of D with GELU's slope alone, of A in
 //          weight gradients; sums f32
@@ -9,7 +8,7 @@
 //          cluster from each owner on
 // NaN      of an operand makes its row or column of D NaN
 // Errors   accepts() is false on anything but compute capability 9.0 and, unless BT_GEMM=own, where
-//          the model of plan.cu expects little of the kernel: the row above serves
+//          the cost model of plan.cu predicts a low rate: the row above serves
 // Oracle   the product in float64, tests/conformance/test_gemm.c
 #include "kernels/cuda/gemm/bf16_block_sm90.cuh"
 #include "kernels/cuda/gemm/cluster_sm90.cuh"
@@ -44,18 +43,18 @@ static __global__ void __launch_bounds__(C::THREADS, 1)
     VARIANT(128, trans_a, trans_b, kind), VARIANT(192, trans_a, trans_b, kind)
 #define CLUSTER(warpgroups, n, size)                                                               \
     {                                                                                              \
-        cluster_config<warpgroups, n, size>::TILE_M, n, true, false, ENDING_F32,                   \
+        cluster_config<warpgroups, n, size>::TILE_M, n, true, false, EPILOGUE_F32,                 \
             cluster_kernel<cluster_config<warpgroups, n, size>>,                                   \
             cluster_config<warpgroups, n, size>::SHARED_BYTES,                                     \
             cluster_config<warpgroups, n, size>::THREADS, false, false, size                       \
     }
 #define IN_CLUSTERS CLUSTER(3, 192, 1), CLUSTER(3, 192, 2), CLUSTER(2, 128, 2), CLUSTER(2, 128, 3)
 static const variant variants[] = {
-    BOTH_WIDTHS(false, true, ENDING_STORE), BOTH_WIDTHS(false, true, ENDING_ADD),
-    BOTH_WIDTHS(false, true, ENDING_GELU),  BOTH_WIDTHS(false, false, ENDING_STORE),
-    BOTH_WIDTHS(false, false, ENDING_ADD),  BOTH_WIDTHS(false, false, ENDING_DGELU),
-    BOTH_WIDTHS(true, false, ENDING_F32),   BOTH_WIDTHS(false, true, ENDING_F32),
-    BOTH_WIDTHS(false, false, ENDING_F32),  IN_CLUSTERS,
+    BOTH_WIDTHS(false, true, EPILOGUE_STORE), BOTH_WIDTHS(false, true, EPILOGUE_ADD),
+    BOTH_WIDTHS(false, true, EPILOGUE_GELU),  BOTH_WIDTHS(false, false, EPILOGUE_STORE),
+    BOTH_WIDTHS(false, false, EPILOGUE_ADD),  BOTH_WIDTHS(false, false, EPILOGUE_DGELU),
+    BOTH_WIDTHS(true, false, EPILOGUE_F32),   BOTH_WIDTHS(false, true, EPILOGUE_F32),
+    BOTH_WIDTHS(false, false, EPILOGUE_F32),  IN_CLUSTERS,
 };
 
 const family family_bf16 = {"gemm_bf16_sm90",

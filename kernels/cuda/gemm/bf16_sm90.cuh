@@ -5,8 +5,8 @@
 //
 //   producer     one thread brings 64-deep slices ("k-blocks") of A and B by TMA into a ring of
 //                STAGES stages of shared memory
-//   summers      of weight gradients whose dbias is asked for: warps beside that thread, one for 64
-//                rows of A^T, which add up some of the slices' columns
+//   summers      in weight gradients with dbias: the producer warpgroup's other warps, one for each
+//                64 rows of A^T, add up the columns of some of the slices
 //   consumers    two warpgroups that take turns ("ping-pong"): each multiplies a whole 128 x TILE_N
 //                tile by wgmma, sums in registers, then runs its epilogue while the other
 //                multiplies
@@ -16,18 +16,18 @@
 //                        |epilogue 0|epilogue 1|    that is shorter than a multiplication
 //
 // Invariants
-//   1. A block's units are those that whole_units or group_share (work_sm90.cuh) answers; of them
-//      the i-th belongs to consumer i % 2.
+//   1. whole_units or group_share (work_sm90.cuh) gives a block's units; consumer i % 2 computes
+//      the i-th.
 //   2. The consumers' multiplications alternate strictly (ORDER barriers): a parity wait may lag
 //      its barrier by one phase and no more, and the ring is read in the order in which it is
 //      filled.
-//   3. One warpgroup writes a unit's output. Splits of a tile add to it in turn: the order of every
-//      sum is fixed by shape and plan alone.
+//   3. One warpgroup writes a unit's output. Splits of a tile are added in ascending order, so the
+//      order of every sum depends only on shape and plan.
 //   4. No __trap, and no code after the roles' branches: either makes ptxas give all roles the same
 //      registers, and the sums spill.
 //
-// Edges    TMA fills what lies outside of A and B with zeros, and stores nothing outside of D; a
-//          partial tile costs as much as a whole one
+// Edges    TMA reads zeros outside of A and B and stores nothing outside of D; a partial tile costs
+//          as much as a whole one
 // Shared   128-byte swizzle everywhere; a stage is A's 128 x 64 then B's TILE_N x 64
 // Source   CUDA C++ Programming Guide, "Asynchronous Data Copies using TMA"; PTX ISA as in ptx_sm90
 #ifndef BT_KERNELS_CUDA_GEMM_BF16_SM90_CUH
@@ -40,26 +40,25 @@
 namespace bt_gemm_sm90
 {
 
-// One kernel: columns of its tile, operands' layouts, ending; whether the consumers share each
-// tile.
-template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E, bool SHARED = false> struct config {
+// Configuration of one kernel. N: columns of a tile; SHARED: both consumers share each tile.
+template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, epilogue E, bool SHARED = false> struct config {
     using VALUE = __nv_bfloat16;
     static constexpr int TILE_M = 128, TILE_N = N;
     static constexpr int DEPTH = 64;         // 128 bytes, one swizzle row
     static constexpr bool A_MN = A_MN_MAJOR; // [k, m] in memory: trans_a
     static constexpr bool B_MN = B_MN_MAJOR; // [k, n] in memory: not trans_b
-    static constexpr ending ENDING = E;
+    static constexpr epilogue EPILOGUE = E;
     static constexpr bool SHARED_TILE = SHARED;
     // A thread's sums: M_PARTS x SUMS.
     static constexpr int M_PARTS = TILE_M / 64 / (SHARED ? CONSUMERS : 1), SUMS = N / 2;
-    static constexpr int BOXES = SHARED ? 2 : 4; // between registers and memory, per consumer
+    static constexpr int BOXES = SHARED ? 2 : 4; // staging buffers of the epilogue, per consumer
     // Weight gradients have no bias. With DGELU its place holds zeros, for sums of columns.
-    static constexpr bool BIASED = E != ENDING_DGELU && !(E == ENDING_F32 && A_MN_MAJOR);
+    static constexpr bool BIASED = E != EPILOGUE_DGELU && !(E == EPILOGUE_F32 && A_MN_MAJOR);
     static constexpr int A_BYTES = TILE_M * DEPTH * 2, B_BYTES = N * DEPTH * 2;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
     static constexpr int BIAS_BYTES =
-        BIASED || E == ENDING_DGELU ? CONSUMERS * N * (int)sizeof(float) : 0;
+        BIASED || E == EPILOGUE_DGELU ? CONSUMERS * N * (int)sizeof(float) : 0;
     static constexpr int STAGES = stages_beside(BOXES_BYTES + BIAS_BYTES, STAGE_BYTES);
     static constexpr int SHARED_BYTES =
         block_bytes(STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES);
@@ -86,7 +85,7 @@ template <class C, class WORK>
 static __device__ __forceinline__ void produce(WORK work, const shared_map<C> &shared)
 {
     int stage = 0;
-    uint32_t phase = 1; // a fresh barrier counts as having ended a phase of parity 1
+    uint32_t phase = 1; // a new barrier acts as if a phase of parity 1 had completed
     while (work.more()) {
         const unit t = work.next();
         const problem &p = work.product();
@@ -109,12 +108,13 @@ static __device__ __forceinline__ void produce(WORK work, const shared_map<C> &s
 // Warps that add up A's columns, where p.a_sums is given.
 template <class C> constexpr int SUMMERS = C::A_MN ? C::TILE_M / 64 : 0;
 
-// Which summer a thread of the producer's warpgroup belongs to: below SUMMERS for one.
+// Index of the summer warp that a thread of the producer warpgroup belongs to; SUMMERS or more:
+// none.
 static __device__ __forceinline__ int summer_index() { return (int)threadIdx.x / 32 - 1; }
 
-// Of the units' k-blocks a tile's warps add up every tiles_n-th, each tile of a row others: a part
-// of p.a_sums for each split and column of tiles. Every stage is given back, also those passed
-// over. Shared  row k of a piece of A is 128 bytes, eight columns a lane and four rows at once
+// A tile's warps add up every tiles_n-th k-block of its units, starting at the tile's column: each
+// split and column of tiles writes its own part of p.a_sums. Every stage is released, also skipped
+// ones. Shared  row k of a piece of A is 128 bytes, eight columns a lane and four rows at once
 template <class C, class WORK>
 static __device__ __forceinline__ void sum_columns(WORK work, const shared_map<C> &shared)
 {
@@ -186,8 +186,8 @@ static __device__ __forceinline__ void multiply_block(tile_sums<C> &sums, uint32
     wgmma_commit();
 }
 
-// Multiplies `blocks` k-blocks, of which the ring has seen `position` before. A stage is given back
-// once the next k-block is under way. Then tells the other consumer that it may start.
+// Multiplies `blocks` k-blocks, the first of which is the ring's k-block number `position`.
+// Releases a stage once the next k-block's wgmma is issued. Then lets the other consumer start.
 template <class C>
 static __device__ __forceinline__ void multiply(tile_sums<C> &sums, const shared_map<C> &shared,
                                                 int position, int blocks, int other, bool tell)

@@ -1,9 +1,8 @@
-// kernels/cuda/gemm/candidates.cu - the ways in which GEMM rows can compute a call, for whoever
-//   measures them (framework/linalg/tune.h) or names them in a record
+// kernels/cuda/gemm/candidates.cu - lists the plans that can compute a GEMM call, for the tuner
+//   (framework/linalg/tune.h) and for records
 //
-// Which rows are considered follows BT_GEMM, but no row's own opinion of its speed. The rows for
-// any GPU are left out where a row for Hopper serves the same call: they have at most half of its
-// rate.
+// BT_GEMM selects the rows; a row's own cost estimate is ignored. The sm_80 rows are left out where
+// a Hopper row serves the same call: they reach at most half of its rate.
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ static int depth_of(const bt_gemm_sm80::family &, const bt_gemm_sm80::plan &chos
     return chosen.how->depth;
 }
 
-// Into how many K is cut: by adding to D in turn, or within a cluster.
+// Number of parts of K: splits that add to D one after the other, or blocks of a cluster.
 static int parts_of(const bt_gemm_sm90::plan &chosen)
 {
     return chosen.how->cluster > 1 ? chosen.how->cluster : chosen.splits;
@@ -38,8 +37,8 @@ static int plans_on(const bt_device_info &on, const bt_gemm_sm80::family &of,
     return plans_of(of, args, on, plans);
 }
 
-// The first plans of a family by its cost model; number_of and its kin are the family's
-// namespace's.
+// The best plans of a family by its cost model; number_of and related functions come from the
+// family's namespace.
 template <typename PLAN, typename FAMILY>
 static int best_of(const FAMILY &of, const bt_device *device, const bt_gemm_args *args,
                    bt_kernel_plan *out, int most)

@@ -2,21 +2,22 @@
 //   a cluster:  D = alpha A^T B, or D += alpha A^T B, in f32
 //
 // A cluster of SPLITS blocks has one tile. Block s multiplies the s-th part of K, by
-// bf16_sm90.cuh's ring and multiplication: all consumers share the tile, 64 rows each. Then every
-// block owns some lines of the tile, 32 columns of a row, and collects their sums:
+// bf16_sm90.cuh's ring and multiplication: all consumers share the tile, 64 rows each. Then
+// every block owns some lines of the tile, 32 columns of a row, and adds up their parts:
 //
 //   sums -> own shared memory (the ring's, which is free) -> [cluster barrier] -> owner reads the
 //   parts of all blocks, adds, writes whole lines of D -> [cluster barrier] -> exit
 //
 // Invariants
 //   1. A block has one tile: nothing is loaded once its sums are in the ring.
-//   2. No block waits for another cluster: any number of clusters may be on the device.
-//   3. A line's parts are added from its owner's on, cyclically: the order of every sum is fixed by
-//      shape and plan. Owners read from different blocks at any time.
-//   4. No block exits while another reads from it. Producers exit early, which barriers allow.
+//   2. No block waits for another cluster, so any number of clusters may be resident.
+//   3. A line's parts are added cyclically, starting with its owner's: the order of every sum
+//   depends
+//      only on shape and plan. At any time the owners read from different blocks.
+//   4. No block exits while another reads its shared memory. Producer warps exit early, which
+//      cluster barriers allow.
 //
-// Cost     the exchange: an SM reads 11 bytes a cycle of other SMs' shared memory: 2 us for
-//          128 x 128 in three parts, 4 us for 192 x 192 in two
+// Cost     the exchange is bound by reads of other SMs' shared memory (lab/README.md)
 // Edges    as in bf16_sm90.cuh; D is written by its threads, 16 bytes each
 // Source   CUDA C++ Programming Guide, "Distributed Shared Memory"; PTX ISA as in ptx_sm90.cuh
 #ifndef BT_KERNELS_CUDA_GEMM_CLUSTER_SM90_CUH
@@ -24,7 +25,7 @@
 
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/gemm/bf16_sm90.cuh"
-#include "kernels/cuda/gemm/endings_f32_sm90.cuh"
+#include "kernels/cuda/gemm/epilogue_f32_sm90.cuh"
 
 namespace bt_gemm_sm90
 {
@@ -43,7 +44,7 @@ template <int W, int N, int S> struct cluster_config {
     static constexpr int BOXES = 0, BOXES_BYTES = 0, BIAS_BYTES = 0;
     static constexpr int STAGES = stages_beside(0, STAGE_BYTES);
     static constexpr int SHARED_BYTES = block_bytes(STAGES * STAGE_BYTES);
-    // The tile as boxes of 64 lines of 32 columns, as endings_f32_sm90.cuh has them, row by row.
+    // The tile as boxes of 64 lines of 32 columns, as epilogue_f32_sm90.cuh has them, row by row.
     static constexpr int ACROSS = N / BOX_COLS, LINES = TILE_M * ACROSS;
     static_assert(LINES * 128 <= STAGES * STAGE_BYTES, "sums fit in the ring");
     // Registers of a thread, of 65536.
@@ -93,7 +94,7 @@ template <class C> static __device__ __forceinline__ int readers_of(const proble
     return C::CONSUMER_THREADS + (p.a_sums ? SUMMERS<C> * 32 : 0);
 }
 
-// Brings to L2 what the block will add to, in boxes of D's map.
+// Prefetches to L2 the part of D to which the block will add, in boxes of D's map.
 template <class C>
 static __device__ __forceinline__ void fetch_output(const problem &p, const unit &t)
 {
@@ -102,7 +103,7 @@ static __device__ __forceinline__ void fetch_output(const problem &p, const unit
     }
 }
 
-// produce() of bf16_sm90.cuh for one unit, and what is added to is fetched in time.
+// produce() of bf16_sm90.cuh for one unit, which also prefetches D where it is added to.
 template <class C>
 static __device__ __forceinline__ void produce_in_cluster(const problem &p, const unit &t,
                                                           const shared_map<C> &shared)
@@ -126,7 +127,7 @@ static __device__ __forceinline__ void produce_in_cluster(const problem &p, cons
     }
 }
 
-// A consumer's sums to the block's boxes.
+// Writes a consumer's sums to the block's boxes.
 template <class C>
 static __device__ __forceinline__ void put_sums(const consumer &me, const tile_sums<C> &sums,
                                                 uint32_t boxes)
@@ -148,12 +149,12 @@ static __device__ __forceinline__ float4 add(float4 x, float4 y)
     return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
 }
 
-// Adds up the lines that the block owns, four columns at a time, and writes them.
+// Adds up the parts of the lines that the block owns, four columns at a time, and writes them to D.
 template <class C>
 static __device__ __forceinline__ void collect(const problem &p, const unit &t, int thread,
                                                uint32_t boxes)
 {
-    constexpr int AT_ONCE = 12 / (C::SPLITS + 1); // what the registers hold
+    constexpr int AT_ONCE = 12 / (C::SPLITS + 1); // limited by registers
     const int end = first_line<C>(t.split + 1) * 8;
     float *tile = p.out + t.batch * p.stride_out + t.m * p.ld_out + t.n;
     uint32_t from[C::SPLITS];
@@ -204,7 +205,7 @@ static __device__ __forceinline__ void consume_in_cluster(const problem &p, cons
     const uint32_t boxes = shared.a(0);
     tile_sums<C> sums;
     multiply<C>(sums, shared, 0, t.k_end - t.k_begin, 1 - index, false);
-    barrier_sync(WITHIN, readers_of<C>(p)); // nobody reads the ring any more
+    barrier_sync(WITHIN, readers_of<C>(p)); // no warp reads the ring any more
     put_sums<C>(me, sums, boxes);
     cluster_arrive();
     cluster_wait();
@@ -224,7 +225,7 @@ template <class C> static __device__ __forceinline__ void run_in_cluster(const p
         tma_prefetch(&p.b);
     }
     __syncthreads();
-    start_successor(); // its blocks come where ours have gone, and wait
+    start_successor(); // its blocks start as ours exit, and wait for our results
     wait_for_predecessor();
     if (role == 0) {
         registers_give<C::PRODUCER_REGISTERS>();

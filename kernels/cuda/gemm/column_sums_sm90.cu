@@ -1,5 +1,5 @@
 // kernels/cuda/gemm/column_sums_sm90.cu - dbias[n] (+)= sum over rows of parts[row, n]
-//   What the blocks of a Hopper GEMM left of their tiles' columns, or of A's, added up.
+//   Adds up the partial column sums of D, or of A, that the blocks of a Hopper GEMM have written.
 // Shapes   parts [rows, n]; any n
 // Types    parts f32; dbias bf16 or f32; sums f32, in the order of parts.cuh: bitwise repeatable
 // NaN      in a column's parts makes it NaN

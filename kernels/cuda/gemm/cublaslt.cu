@@ -1,25 +1,24 @@
 // kernels/cuda/gemm/cublaslt.cu - D = epilogue(alpha op(A) op(B)) + beta C through cuBLASLt
 //
-// cuBLASLt thinks in columns: a row-major matrix is its own transpose there. So the product is
-// asked for as D^T = op(B)^T op(A)^T, with B in A's place, m and n exchanged, and the bias (one per
-// column of D) is cuBLASLt's bias (one per row of D^T).
+// cuBLASLt is column-major and sees a row-major matrix as its transpose. So the call computes
+// D^T = op(B)^T op(A)^T, with A and B exchanged, m and n exchanged, and the bias (one per column of
+// D) passed as cuBLASLt's bias (one per row of D^T).
 //
 // Invariants
 //   1. A plan (descriptors and algorithm) depends on shapes, types, strides and pointer alignment
 //      alone, and is made once per device: the same call runs the same algorithm every time.
-//   2. The algorithm is the heuristic's first; nothing is timed, but with BT_GEMM=cublaslt-best,
-//      which takes the fastest of the heuristic's first CANDIDATES (as a peer to compare with:
-//      which one that is may differ from process to process). Reduction schemes that sum in the
-//      order of arrival are excluded, so results repeat bit for bit.
-//   3. accepts() answers what the heuristic answers: no algorithm, no row.
+//   2. The algorithm is the heuristic's first, without timing. BT_GEMM=cublaslt-best instead times
+//      the heuristic's first CANDIDATES and takes the fastest, which may differ between processes:
+//      it is a peer to compare with. Reduction schemes whose order of sums depends on timing are
+//      excluded, so results repeat bit for bit.
+//   3. accepts() is true where the heuristic returns an algorithm.
 // Types    NATIVE f32 is CUBLAS_COMPUTE_32F (IEEE products and sums); TF32 takes fp32 operands as
 //          they are and the tensor core reads their upper 19 bits; bf16 sums in f32
-// GELU     its derivative for bf16 alone: for f32 operands it is slower than a product and a pass
-// of
-//          our own (dGELU in tf32: 2.2 ms against 1.5). GELU itself, which is approximate (tanh
-//          good to 2^-10) and not what UNARY makes of aux, only with BT_GEMM=cublaslt or
-//          cublaslt-best, as a peer to compare with, likewise for bf16 alone
-// Errors   accepts() is false for GELU or its derivative where that says so, and with beta != 0
+// GELU     the derivative only for bf16: for f32 operands a product followed by our own pass is
+//          faster. GELU itself only for bf16 and only with BT_GEMM=cublaslt or cublaslt-best, as a
+//          peer to compare with: cuBLASLt's is approximate (tanh good to 2^-10) and differs from
+//          UNARY of aux
+// Errors   accepts() is false for GELU or its derivative except as above, and with beta != 0
 //          (cuBLASLt adds C first), for k = 0 with an epilogue, and where the heuristic has no
 //          algorithm
 #include <cublasLt.h>
@@ -284,7 +283,8 @@ static bt_status prefer(cublasLtMatmulPreference_t preference, size_t workspace_
                  "preferences");
 }
 
-// Time of TRIALS products after one; d goes to `scratch`, which workspace follows.
+// Time of TRIALS products after one warm-up product; d is written to `scratch`, followed by the
+// workspace.
 static bt_status time_algorithm(cublasLtHandle_t handle, const gemm_plan *plan,
                                 const bt_gemm_args *args, cudaStream_t stream, void *scratch,
                                 size_t scratch_bytes,
@@ -308,7 +308,7 @@ static bt_status time_algorithm(cublasLtHandle_t handle, const gemm_plan *plan,
     return bt_cuda_check(cudaEventElapsedTime(time_ms, events[0], events[1]), "timing cuBLASLt");
 }
 
-// The fastest of `count` candidates; one that fails is passed over.
+// The fastest of `count` candidates; a candidate that fails is skipped.
 static bt_status choose_fastest(const bt_device *device, cublasLtHandle_t handle,
                                 const gemm_plan *plan, const bt_gemm_args *args,
                                 const cublasLtMatmulHeuristicResult_t *found, int count,
@@ -329,7 +329,7 @@ static bt_status choose_fastest(const bt_device *device, cublasLtHandle_t handle
     }
     for (int i = 0; i < count && status == BT_OK; ++i) {
         float time_ms = 0;
-        bt_error_quiet_begin(); // one that cannot run is passed over
+        bt_error_quiet_begin(); // a candidate that fails is skipped
         const bt_status timed = time_algorithm(handle, plan, args, stream, scratch, d_bytes,
                                                &found[i], events, &time_ms);
         bt_error_quiet_end();
@@ -397,8 +397,8 @@ static bt_status make_plan(const bt_device *device, cublasLtHandle_t handle,
     return choose_algorithm(device, handle, args, plan);
 }
 
-// The plan of a call, made when it is new; NULL when there is no memory for it. A call that cannot
-// be planned has a plan that is not usable. The lock is held.
+// The plan of a call, created on first use; NULL when out of memory. A call that cuBLASLt does not
+// support has a plan that is not usable. The caller holds the lock.
 static gemm_plan *find_plan(const bt_device *device, const bt_gemm_args *args)
 {
     bt_cuda_gemm *gemm = ((bt_cuda_device *)device->impl)->gemm;
@@ -410,7 +410,7 @@ static gemm_plan *find_plan(const bt_device *device, const bt_gemm_args *args)
         }
     }
     void *block = NULL;
-    bt_error_quiet_begin(); // a refusal is an answer: the plan stays, not usable
+    bt_error_quiet_begin(); // an unsupported call is no error: its plan is kept as not usable
     if (bt_mem_alloc(1, sizeof(gemm_plan), &block) != BT_OK) {
         bt_error_quiet_end();
         return NULL;
@@ -472,7 +472,7 @@ size_t bt_gemm_cublaslt_workspace(const bt_device *device, const void *call)
     return size_bytes;
 }
 
-// d = beta c, what a product over nothing leaves.
+// d = beta c, the result for k = 0.
 template <typename T> static __global__ void scale_kernel(const T *c, T *d, bt_gemm_args args)
 {
     int64_t per_batch = args.m * args.n;

@@ -1,22 +1,22 @@
 // kernels/cuda/gemm/fp32_sm80.cu - the row gemm_fp32_sm80: D = epilogue(alpha op(A) op(B)) + beta C
 //   in IEEE f32: a thread's sums are fused multiply-adds in ascending k. Any GPU from sm_80 on.
 //
-// What is not an FFMA costs an FFMA its place: what counts is how little else there is. A block of
-// four warps has a tile of 128 x 128, a warp a quarter of 64 x 64 of it, a thread 16 x 8 sums, so
-// that 24 loads of 16 bytes serve the 512 FFMAs of four values of k. Two blocks share an SM: while
-// one is at a barrier or ends its sums the other multiplies.
+// The kernel is bound by instruction issue, so every instruction that is not an FFMA costs time. A
+// block of four warps has a tile of 128 x 128, a warp 64 x 64 of it, a thread 16 x 8 sums: 24 loads
+// of 16 bytes serve the 512 FFMAs of four values of k. Two blocks share an SM: while one waits at a
+// barrier or runs its epilogue, the other multiplies.
 //
 //   global --cp.async--> ring of stages in shared memory (loads_sm80.cuh) --> registers --> FFMA
-//   k-block i:  wait for it, barrier | multiply it; on the way start loading i + STAGES - 1
+//   k-block i:  wait for it, barrier | multiply it and start loading i + STAGES - 1
 //
-// In shared memory an operand is [k][row]: K-major ones are turned by copying value by value, which
-// costs 24 copies more for 2,048 FFMAs, but leaves the compiler free to keep a sum and its factor
-// in different banks of registers (an FFMA has one read of each bank a cycle, the third value must
-// be at hand from the FFMA before).
+// In shared memory an operand is [k][row]. K-major operands are transposed by copying value by
+// value. This costs 24 more copies per 2,048 FFMAs, but lets the compiler keep a sum and its factor
+// in different register banks: an FFMA reads each bank once a cycle, and its third operand must be
+// reused from the FFMA before.
 //
 // Lanes are (r, c), 4 x 8. A thread's rows are runs of 4, 16 apart, its columns two runs of 4, 32
 // apart. r is made of lane bits 1 and 4: half of the lanes of neighbouring quarter warps read the
-// same 16 bytes, and a load takes two turns of shared memory, not four.
+// same 16 bytes, so a load takes two shared-memory wavefronts instead of four.
 //
 // Invariants  those of units_sm80.cuh and loads_sm80.cuh. Sums are in ascending k
 // Shapes   any; any alignment and stride (fast where everything is a multiple of 16 bytes)
@@ -24,14 +24,14 @@
 // Errors   accepts() is false for tf32 and, unless BT_GEMM=own or sm80, where cuBLASLt is faster:
 //          launch_sm80.cu
 // Oracle   the product in float64, tests/conformance/test_gemm.c
-#include "kernels/cuda/gemm/endings_sm80.cuh"
+#include "kernels/cuda/gemm/epilogue_sm80.cuh"
 #include "kernels/cuda/gemm/loads_sm80.cuh"
 
 namespace bt_gemm_sm80
 {
 
-// An operand's part of a stage: [k][SPAN], and four to spare, so that copies of single values do
-// not meet in a bank. A warp copies four rows by eight k of a K-major operand at once.
+// An operand's part of a stage: [k][SPAN], padded by four values so that copies of single values
+// have no bank conflicts. A warp copies four rows by eight k of a K-major operand at once.
 template <bool MN> struct fp32_layout {
     using VALUE = float;
     static constexpr bool MN_MAJOR = MN;
@@ -52,11 +52,11 @@ template <bool A_MN, bool B_MN> struct fp32_config {
     static constexpr int TILE_M = A::SPAN, TILE_N = B::SPAN, DEPTH = A::DEPTH,
                          STEPS = DEPTH / STEP_K;
     static constexpr int THREADS = 128, STAGES = 3, BLOCKS_PER_SM = 2;
-    // Steps that are one run of code. Four of them, 35 KB, are more than the nearest cache of
-    // instructions holds; which is faster was measured.
+    // Unrolled steps. Four of them, 35 KB, exceed the innermost instruction cache; the faster
+    // choice per layout was measured.
     static constexpr int UNROLLED = A_MN ? 4 : 2;
     static constexpr int STAGE_BYTES = A::BYTES + B::BYTES, SHARED_BYTES = STAGES * STAGE_BYTES;
-    static_assert(STAGE_BYTES >= THREADS / 32 * STAGED_BYTES, "a stage serves the ending");
+    static_assert(STAGE_BYTES >= THREADS / 32 * STAGED_BYTES, "a stage serves the epilogue");
 };
 
 using fp32_sums = float[16][8];
@@ -91,15 +91,15 @@ static __device__ __forceinline__ void multiply_step(fp32_sums &sums, const floa
         for (int i = 0; i < 16; ++i) {
 #pragma unroll
             for (int j = 0; j < 8; ++j) {
-                const int turned = i & 1 ? 7 - j : j; // a neighbour's factor is at hand
+                const int turned = i & 1 ? 7 - j : j; // reuses the factor of the FFMA before
                 sums[i][turned] = fmaf(x[i], y[turned], sums[i][turned]);
             }
         }
     }
 }
 
-// Puts 16 rows of the warp's sums into its staging place, one by one: they may lie in any
-// registers.
+// Copies 16 rows of the warp's sums to its staging buffer, value by value: wider stores would force
+// them into neighbouring registers.
 static __device__ __forceinline__ void stage_sums(const fp32_sums &sums, int i, float *staged)
 {
     const fp32_lane at;
@@ -152,8 +152,8 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS_PER_SM)
             add_parts<C>(p, t, &sums[0][0]);
             __syncthreads();
             float *staged = (float *)(memory + used + warp * STAGED_BYTES);
-            end_sums<float, float>(p, t, t.m + row, t.n + col, staged,
-                                   [&](int i) { stage_sums(sums, i, staged); });
+            write_sums<float, float>(p, t, t.m + row, t.n + col, staged,
+                                     [&](int i) { stage_sums(sums, i, staged); });
         }
     }
 }

@@ -1,12 +1,12 @@
 // kernels/cuda/gemm/grouped_sm90.cu - the row gemm_grouped_bf16_sm90: bf16 weight gradients of
-//   several products in one launch whose blocks get like shares (stream-K)
+//   several products in one launch, divided evenly among its blocks (stream-K)
 //
-// With T tiles and P blocks, T mod P tiles (or P more) are cut: their k-blocks, one tile's behind
-// the other's, make one long run, of which each of the first `sharers` blocks gets a part; then
-// every block takes the same number of whole tiles, all from their first k-block on, so that what
-// runs together shares slices of its operands in L2. Products of differing depths are cut
-// altogether. Where nothing but cut tiles is left to do, and each is cut into the same number of
-// parts, a tile's later parts are deeper than its first ones: they wait for these in turn.
+// With T tiles and P blocks, T mod P tiles (or P more) are cut: their k-blocks are concatenated,
+// and each of the first `sharers` blocks gets an equal range of them. Then every block takes the
+// same number of whole tiles, all starting at k-block 0, so that concurrent blocks share operand
+// slices in L2. Products of different depths have all of their tiles cut. Where all tiles are cut,
+// each into the same number of parts, a tile's later parts are deeper than its first ones, because
+// they wait for these.
 //
 // Types    bf16 operands, d f32, stored or added to (beta 1, c is d); TN, batched or not
 // Bitwise  the cuts, hence the order of every sum, are functions of the shapes and of the number of
@@ -34,9 +34,9 @@ static __global__ void __launch_bounds__(THREADS, 1) group_kernel(const __grid_c
 
 #define GROUP_VARIANT(n, shared)                                                                   \
     {                                                                                              \
-        config<n, true, true, ENDING_F32, shared>::TILE_M, n,                                      \
-            group_kernel<config<n, true, true, ENDING_F32, shared>>,                               \
-            config<n, true, true, ENDING_F32, shared>::SHARED_BYTES, THREADS                       \
+        config<n, true, true, EPILOGUE_F32, shared>::TILE_M, n,                                    \
+            group_kernel<config<n, true, true, EPILOGUE_F32, shared>>,                             \
+            config<n, true, true, EPILOGUE_F32, shared>::SHARED_BYTES, THREADS                     \
     }
 static const group_variant group_variants[] = {GROUP_VARIANT(128, false), GROUP_VARIANT(192, false),
                                                GROUP_VARIANT(256, true)};
@@ -44,17 +44,17 @@ static const int group_variant_count = (int)(sizeof group_variants / sizeof grou
 
 // ---- plans --------------------------------------------------------------------------------------
 
-// The model of plan.cu, for a block that does all of its share: SM cycles.
+// The cost model of plan.cu for a block's whole share, in SM cycles.
 constexpr double START_CYCLES = 1500;
 constexpr double FINISH_CYCLES = 6000; // adding 128 x 192 values, when all blocks do
-constexpr double TURN_CYCLES = 8500;   // a tile's next part: it is added, and has waited for that
-constexpr double UNEVEN_CYCLES = 8000; // parts that begin anywhere share fewer slices
+constexpr double TURN_CYCLES = 8500;   // one more part of a tile: waiting for its turn, adding
+constexpr double UNEVEN_CYCLES = 8000; // parts that begin within a tile share fewer slices
 constexpr double BYTES_PER_CYCLE = 2600;
 constexpr double CACHE_BYTES = 40e6; // of L2: operands that fit are read from memory once
 constexpr int PART_BLOCKS_LEAST = 4; // k-blocks of a part of a tile
 constexpr int PARTS_MOST = 8;        // of a tile
-// BT_GEMM=auto: deeper products fill the GPU by themselves when K is split, and groups of them have
-// not been measured.
+// BT_GEMM=auto takes groups up to this depth: deeper products fill the GPU alone when K is split,
+// and groups of them have not been measured.
 constexpr int64_t AUTO_K_MOST = 8192;
 
 static const family &of = family_bf16;
@@ -71,7 +71,7 @@ bool group_is_legal(const bt_gemm_args *products, int64_t count)
     int64_t blocks = 0;
     for (int64_t i = 0; i < count; ++i) {
         const bt_gemm_args &p = products[i];
-        if (!is_legal(of, &p) || ending_of(of, &p) != ENDING_F32 || !p.trans_a || p.trans_b ||
+        if (!is_legal(of, &p) || epilogue_of(of, &p) != EPILOGUE_F32 || !p.trans_a || p.trans_b ||
             p.dbias) {
             return false;
         }
@@ -80,7 +80,7 @@ bool group_is_legal(const bt_gemm_args *products, int64_t count)
     return count >= 1 && blocks < INT32_MAX;
 }
 
-// What the model and the cuts want to know of a group, for one tile size.
+// Totals of a group for one tile size.
 struct extent {
     int64_t tiles, blocks; // k-blocks of all tiles
     double bytes;          // of operands and results
@@ -114,7 +114,7 @@ static group_plan estimate(const group_variant &how, const extent &all, int proc
     const double deep = (double)all.blocks / (double)all.tiles; // k-blocks of a tile
     const double share = cut_tiles ? deep * (double)cut_tiles / (double)sharers : 0;
     const bool aligned = cut_tiles && sharers % cut_tiles == 0;
-    // Of a tile at most; one more where they begin anywhere.
+    // Parts of a tile, at most; one more where parts begin within a tile.
     const double parts =
         cut_tiles ? (double)(bt_div_up(sharers, cut_tiles) + (aligned ? 0 : 1)) : 0;
     const double speed = shared ? 1.5 : 1; // both consumers write a shared tile
@@ -130,14 +130,14 @@ static group_plan estimate(const group_variant &how, const extent &all, int proc
         plan.stagger = turn < most ? turn : most;
     }
     const double turns = parts > 1 ? (parts - 1) * TURN_CYCLES * part / speed : 0;
-    // Endings beside no multiplication: all of them, or the last.
-    const double endings = shared ? (cut_tiles ? (aligned ? 1 : 1.5) : 0) + rounds : 1;
+    // Epilogues that no multiplication hides: all of them, or the last.
+    const double epilogues = shared ? (cut_tiles ? (aligned ? 1 : 1.5) : 0) + rounds : 1;
     double bytes = all.bytes;
-    if (!aligned && cut_tiles && all.bytes > CACHE_BYTES) { // slices that are read far apart
+    if (!aligned && cut_tiles && all.bytes > CACHE_BYTES) { // slices are evicted between reads
         bytes += 0.5 * share * (double)sharers * (how.tile_m + how.tile_n) * of.depth * 2;
     }
     const double work = START_CYCLES + (share + rounds * deep) * block +
-                        endings * FINISH_CYCLES * part / speed + turns +
+                        epilogues * FINISH_CYCLES * part / speed + turns +
                         (aligned || !cut_tiles ? 0 : UNEVEN_CYCLES);
     const double moving = START_CYCLES + bytes / BYTES_PER_CYCLE;
     plan.cycles = work > moving ? work : moving;
@@ -197,7 +197,7 @@ static void find_tile(const group &g, int tile, int *begin, int *blocks)
     *begin = g.first_block[i] + (tile - g.first_tile[i]) * *blocks;
 }
 
-// Where the part of block b begins. A part of fewer k-blocks than it is worth goes to a neighbour.
+// Where the part of block b begins. A part of too few k-blocks is given to a neighbour.
 static int cut_at(const group &g, const group_plan &plan, int total, int b)
 {
     int begin = 0, blocks = 0;
@@ -235,7 +235,7 @@ static bt_status make_group(const bt_gemm_args *products, int count, const group
                             int *turns, group *g)
 {
     const variant tile = {
-        chosen.how->tile_m, chosen.how->tile_n, true, false, ENDING_F32, NULL, 0, 0};
+        chosen.how->tile_m, chosen.how->tile_n, true, false, EPILOGUE_F32, NULL, 0, 0};
     const plan whole = {&tile, 1, 1, 0};
     int blocks = 0;
     memset(g, 0, sizeof *g);
@@ -260,7 +260,7 @@ static bt_status make_group(const bt_gemm_args *products, int count, const group
 size_t group_workspace_of(const bt_gemm_args *products, int count, const group_plan &chosen)
 {
     const extent all = extent_of(products, count, *chosen.how);
-    return chosen.sharers != chosen.cut_tiles // else nobody shares a tile
+    return chosen.sharers != chosen.cut_tiles // else no two blocks share a tile
                ? bt_align_256((size_t)all.tiles * TURNS_PER_TILE * sizeof(int))
                : 0;
 }
@@ -287,11 +287,11 @@ bt_status group_launch_plan(const bt_launch *launch, const bt_gemm_args *product
     how.dynamicSmemBytes = (size_t)chosen.how->shared_bytes;
     how.stream = stream;
     how.attrs = &attribute;
-    if (flags_bytes > 0) { // parts of a tile wait for each other: all blocks must be there
+    if (flags_bytes > 0) { // parts of a tile wait for each other: all blocks must be resident
         attribute.id = cudaLaunchAttributeCooperative;
         attribute.val.cooperative = 1;
         how.numAttrs = 1;
-    } else { // the launch overlaps the end of the kernel before, which the kernel then waits for
+    } else { // programmatic dependent launch: overlaps the end of the previous kernel
         bt_cuda_overlap(launch->device, (const void *)chosen.how->kernel, &how);
     }
     BT_TRY(bt_cuda_check(cudaFuncSetAttribute((const void *)chosen.how->kernel,

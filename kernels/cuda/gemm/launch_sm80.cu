@@ -1,14 +1,14 @@
-// kernels/cuda/gemm/launch_sm80.cu - the host's part of the GEMMs for any GPU: what a call must
-//   fulfil, plans by a cost model, the launch
+// kernels/cuda/gemm/launch_sm80.cu - host code of the sm_80 GEMMs: conditions of a call, plans by a
+//   cost model, launch
 //
-// The model counts cycles of the busiest SM: for each round of a tile for every block
-//   multiply   k-blocks of a tile times what the arithmetic units need for all blocks of an SM,
-//              over an efficiency; a last round of no more tiles than SMs runs alone there
-//   finish     the ending, for 128 x 128 values
-// and for the cut tiles likewise, with what it takes to leave parts and to add them.
+// The model counts cycles of the busiest SM. A round gives each block one tile and costs
+//   multiply   k-blocks of a tile times the cycles of the arithmetic units for all blocks of an SM,
+//              divided by an efficiency; in a last round of no more tiles than SMs each runs alone
+//   finish     the epilogue, for 128 x 128 values
+// Cut tiles cost the same plus writing and adding their parts.
 //
-// Sync     launches that cut tiles are cooperative; others overlap the end of the kernel before
-//          them where the device can (programmatic dependent launch)
+// Sync     launches that cut tiles are cooperative; others overlap the end of the previous kernel
+//          where the device supports it (programmatic dependent launch)
 // Errors   INVALID_ARGUMENT for a plan of another call, or too small a workspace
 #include <string.h>
 
@@ -18,10 +18,9 @@
 namespace bt_gemm_sm80
 {
 
-// Fitted to all plans of GPT-2's products of 4096 tokens on an H200: what the model takes is on
-// average less than 0.5 % slower than the fastest.
+// Fitted to all plans of GPT-2's products of 4096 tokens on an H200 (lab/README.md).
 constexpr double START_CYCLES = 3000, FINISH_CYCLES = 4500, PART_CYCLES = 12000;
-constexpr double ALONE = 0.88;        // of an SM's rate, a block by itself
+constexpr double ALONE = 0.88;        // fraction of an SM's rate that a single block reaches
 constexpr int SHARE_BLOCKS_LEAST = 4; // k-blocks of cut tiles for a block
 
 bool is_legal(const family &of, const bt_gemm_args *args)
@@ -43,15 +42,15 @@ static int64_t tiles_of(const bt_gemm_args *args, const variant &how)
     return bt_div_up(args->m, how.tile_m) * bt_div_up(args->n, how.tile_n) * args->batch;
 }
 
-// Blocks of a kernel that share an SM, whose memory holds 1 KiB more than a block may have and
-// gives as much of it away for each block; 0 where a block does not fit.
+// Blocks of a kernel per SM; 0 where a block does not fit. An SM has 1 KiB more shared memory than
+// a block can use, and reserves 1 KiB for each block.
 static int blocks_per_sm(const variant &how, const bt_device_info &on)
 {
     const int64_t fit = ((int64_t)on.shared_bytes + 1024) / (how.shared_bytes + 1024);
     return (int)bt_min_i64(how.blocks_per_sm, fit);
 }
 
-// How a plan deals a call's tiles to blocks.
+// How a plan distributes a call's tiles to blocks.
 struct deal {
     int64_t tiles, cut, depth_blocks, blocks;
 };
@@ -224,7 +223,7 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
         p.parts = (float *)((char *)launch->workspace + flags_bytes(d.blocks));
         BT_TRY(bt_cuda_check(cudaMemsetAsync(p.left_parts, 0, flags_bytes(d.blocks), stream),
                              "flags of parts"));
-        attribute.id = cudaLaunchAttributeCooperative; // blocks wait for each other
+        attribute.id = cudaLaunchAttributeCooperative; // blocks wait for parts of other blocks
         attribute.val.cooperative = 1;
         config.numAttrs = 1;
     } else {
@@ -251,8 +250,8 @@ static plan plan_of(const family &of, const bt_device *device, const bt_gemm_arg
     return plans[0];
 }
 
-// Where `auto` takes it: weight gradients in fp32 of more than 768 x 768, which on an H200 are
-// 1.04 to 1.18 times as fast as cuBLASLt's at K = 4096; other products are 0.91 to 1.12.
+// Calls that `auto` gives to these kernels: fp32 weight gradients larger than 768 x 768, where they
+// are faster than cuBLASLt on an H200 (lab/README.md).
 static bool is_worth_it(const family &of, const bt_device *device, const bt_gemm_args *args)
 {
     return of.dtype == BT_F32 && of.compute == BT_COMPUTE_NATIVE && device->info.arch == 90 &&
@@ -269,7 +268,7 @@ bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args
     if (choice != BT_CUDA_GEMM_AUTO) {
         return choice == BT_CUDA_GEMM_OWN || choice == BT_CUDA_GEMM_SM80;
     }
-    // GELU of f32 is left to a product and a pass over it, which are faster.
+    // GELU of f32: a product followed by a pass over it is faster.
     return is_worth_it(of, device, args) ||
            (args->epilogue < BT_EPILOGUE_BIAS_GELU && !bt_gemm_cublaslt_accepts(device, args));
 }

@@ -1,10 +1,10 @@
-// kernels/cuda/gemm/launch_sm90.cu - the host's part of the Hopper GEMMs: what a call must fulfil,
-//   its tensor maps, the launch
+// kernels/cuda/gemm/launch_sm90.cu - host code of the Hopper GEMMs: conditions of a call, tensor
+//   maps, launch
 // Shapes   any m, k >= 1 and any batch; matrices at multiples of 16 bytes, with row and batch
 //          strides that are too; n a multiple of 16 bytes of D
-// Sync     a launch encodes its maps on the host; launches that do not split K overlap the end of
-//          the kernel before them (programmatic dependent launch), also those that split it in
-//          clusters; those whose splits take turns are cooperative
+// Sync     a launch encodes its maps on the host. Launches whose splits of K add to D one after the
+//          other are cooperative; all others, also those that split K within clusters, overlap the
+//          end of the previous kernel (programmatic dependent launch)
 // Errors   INVALID_ARGUMENT for a plan of other shape or type, or too small a workspace
 #include <string.h>
 
@@ -41,15 +41,15 @@ static bt_status make_operand(const family &of, const void *matrix, bool mn_majo
                     : make_map(matrix, of.dtype, span, k, ld, batch, stride, tile, map);
 }
 
-static bt_status make_outputs(const bt_gemm_args *args, ending kind, problem *p)
+static bt_status make_outputs(const bt_gemm_args *args, epilogue kind, problem *p)
 {
     BT_TRY(make_map(args->d, args->d_dtype, args->m, args->n, args->ldd, args->batch,
                     args->stride_d, 64, &p->d));
-    if (kind == ENDING_ADD) {
+    if (kind == EPILOGUE_ADD) {
         return make_map(args->c, args->d_dtype, args->m, args->n, args->ldc, args->batch,
                         args->stride_c, 64, &p->other);
     }
-    if (kind == ENDING_GELU || kind == ENDING_DGELU) {
+    if (kind == EPILOGUE_GELU || kind == EPILOGUE_DGELU) {
         return make_map(args->aux, args->d_dtype, args->m, args->n, args->ldd, args->batch,
                         args->stride_d, 64, &p->other);
     }
@@ -113,7 +113,8 @@ bt_status make_problem(const family &of, const bt_gemm_args *call, const plan &c
     return make_outputs(call, chosen.how->kind, p);
 }
 
-// What TMA asks for: addresses and strides, in elements of `size` bytes, at multiples of 16 bytes.
+// TMA requires addresses and strides at multiples of 16 bytes; strides are in elements of `size`
+// bytes.
 static bool aligned(const void *matrix, int64_t ld, int64_t stride, int64_t batch, int size)
 {
     return (uintptr_t)matrix % 16 == 0 && ld * size % 16 == 0 &&
@@ -130,25 +131,26 @@ static bool fits(const bt_gemm_args *args)
 
 bool is_legal(const family &of, const bt_gemm_args *args)
 {
-    const ending kind = ending_of(of, args);
+    const epilogue kind = epilogue_of(of, args);
     const int in = (int)bt_dtype_size(args->ab_dtype), size = (int)bt_dtype_size(args->d_dtype);
-    if (kind == ENDING_COUNT || !fits(args) ||
+    if (kind == EPILOGUE_COUNT || !fits(args) ||
         !aligned(args->a, args->lda, args->stride_a, args->batch, in) ||
         !aligned(args->b, args->ldb, args->stride_b, args->batch, in) ||
         (of.dtype == BT_F32 && !args->trans_a && args->n > ROUNDED_N_MOST)) {
         return false;
     }
-    // A store of a part of 16 bytes would change the rest.
-    const bool aux = kind == ENDING_GELU || kind == ENDING_DGELU;
+    // TMA stores whole 16-byte pieces: a partial one would overwrite its neighbours.
+    const bool aux = kind == EPILOGUE_GELU || kind == EPILOGUE_DGELU;
     return args->n * size % 16 == 0 &&
            aligned(args->d, args->ldd, args->stride_d, args->batch, size) &&
-           (kind != ENDING_ADD || aligned(args->c, args->ldc, args->stride_c, args->batch, size)) &&
+           (kind != EPILOGUE_ADD ||
+            aligned(args->c, args->ldc, args->stride_c, args->batch, size)) &&
            (!aux || (args->aux && (uintptr_t)args->aux % 16 == 0));
 }
 
-// Workspace: B as round_b leaves it, then the flags of splits, then parts of dbias: a row of sums
-// of D's columns for each row of tiles, or of A's for each part of K that sums them by itself. No
-// call has all of them.
+// Workspace: B rounded by round_b, then the flags of splits, then partial sums of dbias: a row of
+// D's column sums for each row of tiles, or of A's column sums for each part of K. No call needs
+// all three.
 static size_t rounded_bytes(const bt_gemm_args *args, const plan &chosen)
 {
     const int64_t rows = chosen.how->exchanged ? args->m : args->n;
@@ -168,8 +170,9 @@ static int64_t dbias_count(const bt_gemm_args *args)
     return args->dbias_of_a ? args->m : args->n;
 }
 
-// In bf16 the tiles that read the same rows of op(A) share its k-blocks out (bf16_sm90.cuh), in
-// tf32 the first of them has all, unless the pass that rounds A adds them up.
+// In bf16 the tiles that read the same rows of op(A) divide its k-blocks among them
+// (bf16_sm90.cuh). In tf32 the first of these tiles sums all of them, unless the pass that rounds A
+// does.
 static int64_t dbias_parts(const bt_gemm_args *args, const plan &chosen)
 {
     const int64_t splits = bt_max_i64(chosen.splits, chosen.how->cluster);
@@ -205,10 +208,10 @@ static bt_status start(const bt_device *device, const char *name, const variant 
         attributes[0].val.clusterDim = {(unsigned)v->cluster, 1, 1};
         how.numAttrs = 1;
     }
-    if (p.splits > 1) { // splits wait for each other: all blocks must be there
+    if (p.splits > 1) { // splits wait for each other: all blocks must be resident
         attributes[how.numAttrs].id = cudaLaunchAttributeCooperative;
         attributes[how.numAttrs++].val.cooperative = 1;
-    } else { // the launch overlaps the end of the kernel before, which the kernel then waits for
+    } else { // programmatic dependent launch: overlaps the end of the previous kernel
         bt_cuda_overlap(device, (const void *)v->kernel, &how);
     }
     BT_TRY(bt_cuda_check(cudaFuncSetAttribute((const void *)v->kernel,
@@ -232,9 +235,9 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
     const bool fitting =
         chosen.how &&
         bt_div_up(args->k, of.depth) >= bt_max_i64(chosen.splits, chosen.how->cluster) &&
-        chosen.how->kind == ending_of(of, args) && chosen.how->trans_a == args->trans_a &&
+        chosen.how->kind == epilogue_of(of, args) && chosen.how->trans_a == args->trans_a &&
         chosen.how->trans_b == args->trans_b &&
-        (chosen.splits == 1 || (chosen.how->kind == ENDING_F32 && chosen.how->cluster == 0));
+        (chosen.splits == 1 || (chosen.how->kind == EPILOGUE_F32 && chosen.how->cluster == 0));
     const size_t needed = fitting ? workspace_of(args, chosen) : 0;
     cudaStream_t stream = bt_cuda_stream(launch);
     problem p;

@@ -1,16 +1,16 @@
-// kernels/cuda/gemm/loads_sm80.cuh - operands on their way to shared memory, on any GPU from
-//   sm_80 on
+// kernels/cuda/gemm/loads_sm80.cuh - loads operands into shared memory by cp.async, from sm_80 on
 //
 // A stage of the ring holds a k-block: of each operand SPAN rows of M or N by DEPTH values of K, as
 // SPAN lines of DEPTH values (K-major) or as DEPTH lines of SPAN values (MN-major). Threads copy
 // chunks of lines by cp.async, some of them in each step of the multiplication.
 //
 // Invariants
-//   1. The ring does not end with a unit (units_sm80.cuh): while a block multiplies and writes the
-//      last of one, the first k-blocks of its next are under way.
-//   2. A stage is loaded again after the barrier that follows its last reading.
-// Edges      values outside of A and B are zeros; of k-blocks at an edge chunks are copied in part,
-//            of matrices at other addresses than multiples of 16 bytes value by value, all at once
+//   1. The ring continues across units (units_sm80.cuh): while a block multiplies and writes the
+//   end
+//      of one unit, it loads the first k-blocks of the next.
+//   2. A stage is reloaded after the barrier that follows its last read.
+// Edges      values outside of A and B are zeros. Chunks at an edge are copied in part. Matrices
+//            that are not aligned to 16 bytes are copied value by value, a whole k-block at once
 // Source     PTX ISA, cp.async
 #ifndef BT_KERNELS_CUDA_GEMM_LOADS_SM80_CUH
 #define BT_KERNELS_CUDA_GEMM_LOADS_SM80_CUH
@@ -21,8 +21,8 @@
 namespace bt_gemm_sm80
 {
 
-// One copy of BYTES, 16 (past L1) or 4. A predicate instead of a branch: the steps around it stay
-// one block of code for the scheduler.
+// One copy of BYTES, 16 (bypassing L1) or 4. A predicate instead of a branch keeps the surrounding
+// steps one basic block for the compiler's scheduler.
 template <int BYTES>
 static __device__ __forceinline__ void copy_if(bool go, uint32_t to, const char *from)
 {
@@ -69,7 +69,7 @@ template <class L, int THREADS> struct operand_loader {
 
     const char *from;     // the next chunk
     int64_t step, rewind; // bytes from a line to the next, from behind the last to the next k-block
-    int inside;           // rows of M or N of the tile that are inside
+    int inside;           // rows (M) or columns (N) of the tile that are inside
 
     static __device__ __forceinline__ int line() { return (int)threadIdx.x / ACROSS; }
     static __device__ __forceinline__ int chunk() { return (int)threadIdx.x % ACROSS; }
@@ -86,7 +86,7 @@ template <class L, int THREADS> struct operand_loader {
                               (L::MN_MAJOR ? first : k) + chunk() * CHUNK);
         inside = (int)min((int64_t)L::SPAN, end - first);
     }
-    // Starts copying part `part` of PARTS of a k-block that is all inside, or passes it by.
+    // Starts copying part `part` of PARTS of a k-block that is all inside, or skips it.
     template <int PARTS> __device__ __forceinline__ void copy(bool go, uint32_t stage, int part)
     {
         constexpr bool EVEN = COUNT % PARTS == 0; // then `part` need not be known when compiling
@@ -128,7 +128,7 @@ template <class L, int THREADS> struct operand_loader {
     }
 };
 
-// The k-blocks of all of a block's units, one after the other, STAGES - 1 ahead of their use.
+// Prefetches the k-blocks of all of a block's units, STAGES - 1 ahead of their use.
 //   C  A, B (layouts of the operands), STAGES, THREADS, TILE_M, TILE_N, DEPTH
 template <class C> struct feed {
     static constexpr int STAGE_BYTES = C::A::BYTES + C::B::BYTES;
@@ -136,7 +136,7 @@ template <class C> struct feed {
     operand_loader<typename C::B, C::THREADS> b;
     course<C> units;
     int left;  // values of K of the unit from the next k-block on
-    int stage; // where that goes: bytes from the ring's start
+    int stage; // its destination: bytes from the ring's start
     bool go;   // it is copied in parts
 
     __device__ __forceinline__ feed(const problem &p)

@@ -1,9 +1,9 @@
-// kernels/cuda/gemm/mma_sm80.cuh - the GEMM on tensor cores of any GPU from sm_80 on: its pipeline
+// kernels/cuda/gemm/mma_sm80.cuh - the tensor-core GEMM for any GPU from sm_80 on: its pipeline
 //   D = epilogue(alpha op(A) op(B)) + beta C, sums in f32; bf16, or f32 operands rounded to tf32
 //
 // A warp has 64 x 64 of a block's tile. Four warps have a tile of 128 x 128, and two blocks share
-// an SM: one's ending overlaps the other's multiplication. Eight have 128 x 256, which reads a
-// quarter less for a product and has room for a stage more.
+// an SM: one's epilogue overlaps the other's multiplication. Eight have 128 x 256, which reads a
+// quarter fewer bytes per FLOP and leaves memory for one more stage.
 //
 //   global --cp.async--> ring of stages in shared memory (loads_sm80.cuh) --ldmatrix--> registers
 //   --> mma.sync
@@ -11,21 +11,22 @@
 //               i + STAGES - 1 | last step: wait for i + 1, barrier, load its first fragments,
 //               multiply
 //
-// A line of a stage (128 bytes K-major) is in chunks of 16 bytes, which are permuted (swizzle) so
-// that what is read together lies in different banks.
+// A line of a stage (128 bytes K-major) consists of chunks of 16 bytes, permuted (swizzle) so that
+// one read has no bank conflicts.
 //
-// Fragments  bf16: ldmatrix, with transposition where MN-major. tf32: a word takes the place of two
-//            bf16 values, so K-major is the same. MN-major, words that become neighbours in
-//            registers are read together: of A two rows at a k, which makes rows 2 g and 2 g + 1 of
-//            16 the fragment's g and g + 8; the ending puts them back. Of B single words. tf32 is
-//            rounded in registers, to nearest (ties to even from sm_90 on, away from zero before).
+// Fragments  bf16: ldmatrix, with transposition where MN-major. tf32, K-major: the same, with a
+// word
+//            in place of two bf16 values. tf32, MN-major: of A, two rows at one k are read as a
+//            pair, so rows 2 g and 2 g + 1 of 16 become the fragment's rows g and g + 8, and the
+//            epilogue reverses that; of B, single words. tf32 is rounded in registers, to nearest
+//            (ties to even from sm_90 on, away from zero before).
 // Invariants  those of units_sm80.cuh and loads_sm80.cuh. Sums are in ascending k
 // Source     PTX ISA, "Warp Level Matrix Instructions"; fragments as in
 //            kernels/cuda/attention/mma.cuh
 #ifndef BT_KERNELS_CUDA_GEMM_MMA_SM80_CUH
 #define BT_KERNELS_CUDA_GEMM_MMA_SM80_CUH
 
-#include "kernels/cuda/gemm/endings_sm80.cuh"
+#include "kernels/cuda/gemm/epilogue_sm80.cuh"
 #include "kernels/cuda/gemm/loads_sm80.cuh"
 
 namespace bt_gemm_sm80
@@ -41,7 +42,7 @@ template <typename IN, bool MN, int ROWS> struct mma_layout {
 
     static constexpr __host__ __device__ int at(int line, int chunk)
     {
-        // Read together are eight lines, or four and the chunks of eight neighbours of each.
+        // One read covers eight lines, or four lines and chunks of eight neighbours of each.
         const int swizzle = WORDS ? (line & 3) << 1 : line & 7;
         return line * (MN ? SPAN * (int)sizeof(IN) : 128) + ((chunk ^ swizzle) << 4);
     }
@@ -57,7 +58,7 @@ template <typename IN, typename T, bool A_MN, bool B_MN, int COLS> struct mma_co
     static constexpr int THREADS = COLS, BLOCKS_PER_SM = 256 / COLS, STAGES = COLS == 128 ? 3 : 4;
     static constexpr int STAGE_BYTES = A::BYTES + B::BYTES, SHARED_BYTES = STAGES * STAGE_BYTES;
     static constexpr int STEPS = 4; // of a k-block: 16 values of K in bf16, 8 in tf32
-    static_assert(STAGE_BYTES >= THREADS / 32 * STAGED_BYTES, "a stage serves the ending");
+    static_assert(STAGE_BYTES >= THREADS / 32 * STAGED_BYTES, "a stage serves the epilogue");
 };
 
 // The fragments of 64 rows of M (A) or columns of N (B) for a step: A four of 16 rows, words
@@ -77,9 +78,9 @@ static __device__ __forceinline__ void load_words(uint32_t *words, uint32_t from
     }
 }
 
-// A lane's place in an operand's part of a stage: that of the first of its fragments in step 0.
-// Others are lines below it, or chunks aside: these differ in bits that neither lane nor swizzle
-// carry into, so that an exclusive or with a constant leads there.
+// A lane's address in an operand's part of a stage: that of its first fragment in step 0. Other
+// fragments are some lines below, or some chunks aside. Chunk offsets change address bits into
+// which neither lane nor swizzle carries, so an exclusive or with a constant gives the address.
 template <class L, bool IS_A> static __device__ __forceinline__ uint32_t fragment_place(int first)
 {
     const int lane = (int)threadIdx.x % 32, matrix = lane / 8;
@@ -154,7 +155,7 @@ template <class C> struct mma_step {
         for (int i = 0; i < 4; ++i) {
 #pragma unroll
             for (int turn = 0; turn < 8; ++turn) {
-                const int j = i & 1 ? 7 - turn : turn; // a neighbour's fragment is at hand
+                const int j = i & 1 ? 7 - turn : turn; // reuses the fragment of the mma before
                 const uint32_t b0 = b[j / 2][j % 2 * 2], b1 = b[j / 2][j % 2 * 2 + 1];
                 if constexpr (TF32) {
                     mma_tf32(sums[i][j], a[i], b0, b1);
@@ -166,7 +167,7 @@ template <class C> struct mma_step {
     }
 };
 
-// Puts the sums of 16 rows into the warp's staging place.
+// Copies the sums of 16 rows to the warp's staging buffer.
 template <class C>
 static __device__ __forceinline__ void stage_sums(const float (&sums)[8][4], float *staged)
 {
@@ -232,7 +233,7 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS_PER_SM)
             add_parts<C>(p, t, &sums[0][0][0]);
             __syncthreads();
             float *staged = (float *)(memory + used + warp * STAGED_BYTES);
-            end_sums<typename C::VALUE, typename C::RESULT>(
+            write_sums<typename C::VALUE, typename C::RESULT>(
                 p, t, t.m + row, t.n + col, staged, [&](int i) { stage_sums<C>(sums[i], staged); });
         }
     }

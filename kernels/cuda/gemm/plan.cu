@@ -5,13 +5,13 @@
 //
 //   start + multiply + (n - 1) max(multiply, (multiply + finish) / 2) + finish + turns
 //
-//   multiply   k-blocks of a unit times 4 TILE_N cycles (4096 FLOP a cycle), over an efficiency
-//   finish     the ending, measured for 192 columns and scaled to the tile's
-//   turns      splits of one tile that end together add one after the other
-// without ping-pong (multiply + finish) for every unit, and not less than what the bytes need at
-// the copy bandwidth; a pass that rounds B comes before. Clusters compute a tile each and exchange
-// its parts, again and again. The constants are measured on an H200 (README.md has the table of
-// predictions beside times).
+//   multiply   k-blocks of a unit times 4 TILE_N cycles (4096 FLOP a cycle), divided by an
+//   efficiency finish     the epilogue, measured for 192 columns and scaled to the tile's turns
+//   splits of one tile that finish together add to D one after the other
+//
+// Without ping-pong a unit costs multiply + finish. The time is at least that of the bytes at copy
+// bandwidth. A pass that rounds B is added. A cluster computes one tile and exchanges its parts,
+// round after round. The constants were measured on an H200 (lab/README.md).
 //
 // Deterministic: a plan is a function of the call's shape and kind and of the number of SMs.
 #include "kernels/cuda/gemm/sm90.h"
@@ -19,10 +19,10 @@
 namespace bt_gemm_sm90
 {
 
-// Of the multiplication alone; narrow tiles read more of their operands for a product.
+// Efficiency of the multiplication alone; narrow tiles read more bytes per FLOP.
 static double efficiency_of(const family &of, const variant &how)
 {
-    if (how.cluster > 0) { // narrow ones wait for shared memory
+    if (how.cluster > 0) { // narrow tiles are bound by shared memory
         return how.tile_n == 192 ? 0.985 : 0.74;
     }
     if (of.dtype == BT_BF16) {
@@ -37,7 +37,7 @@ static double efficiency_of(const family &of, const variant &how)
     return how.tile_m == 256 ? 0.6 : 0.44;
 }
 
-// Cycles of an ending for 128 x 192 values, alone.
+// Cycles of an epilogue for 128 x 192 values, alone.
 static double finish_cycles(const family &of, const variant &how, int splits)
 {
     if (how.rounds_b && !how.trans_a && splits > 1) {
@@ -46,81 +46,81 @@ static double finish_cycles(const family &of, const variant &how, int splits)
     if (how.rounds_b && !how.trans_a && !how.ping_pong) {
         return 4000;
     }
-    if (of.dtype == BT_F32) { // not ping-pong: not hidden but for what the ring holds
-        return how.kind == ENDING_F32 ? (splits > 1 ? 5000 : 2500) : 5000;
+    if (of.dtype == BT_F32) { // no ping-pong: only the k-blocks in the ring overlap the epilogue
+        return how.kind == EPILOGUE_F32 ? (splits > 1 ? 5000 : 2500) : 5000;
     }
     switch (how.kind) {
-    case ENDING_STORE:
+    case EPILOGUE_STORE:
         return 3000;
-    case ENDING_ADD:
+    case EPILOGUE_ADD:
         return 5500;
-    case ENDING_GELU:
-    case ENDING_DGELU:
+    case EPILOGUE_GELU:
+    case EPILOGUE_DGELU:
         return 9000;
-    default: // additions at L2, some 2 TB/s for all SMs; a split waits for their end
+    default: // additions in L2, some 2 TB/s for all SMs; a split waits until they are done
         return splits > 1 ? 20000 : 10000;
     }
 }
 
 constexpr double START_CYCLES = 1000; // barriers, the first loads
-constexpr double TURN_CYCLES = 10000; // adding 128 x 192 values and handing over
-constexpr double SPLIT_CYCLES = 1000; // what a split costs otherwise
+constexpr double TURN_CYCLES = 10000; // adding 128 x 192 values and signalling the next split
+constexpr double SPLIT_CYCLES = 1000; // fixed cost of a split
 constexpr double BYTES_PER_CYCLE = 2600;
 constexpr double ROUND_CYCLES = 3000; // a pass over B, besides its bytes
 constexpr int SPLIT_BLOCKS_LEAST = 4; // k-blocks of a split
-// Clusters: barriers and latencies; an SM reads that much of other SMs' shared memory.
+// Clusters: cycles of barriers and latencies; bytes a cycle that an SM reads from other SMs' shared
+// memory.
 constexpr double CLUSTER_CYCLES = 3000, CLUSTER_BYTES_PER_CYCLE = 11;
-// Below this share of the tensor cores' rate, as estimated, the row above the kernel serves.
+// Below this fraction of the tensor cores' peak, by the model, the row above the kernel serves.
 constexpr double EFFICIENCY_LEAST = 0.6, EFFICIENCY_LEAST_SPLIT = 0.75;
-// tf32: cuBLASLt reaches 160 to 260 TFLOP/s for weight gradients, 190 to 350 for input gradients
-// and 220 to 400 for forward products, where our plain kernel has 0.93 to 1.09 of it; with
-// something to add it has 1.03 to 1.12. GELU cuBLASLt leaves to a pass of its own.
+// The same for tf32, where cuBLASLt is faster for plain forward products (lab/README.md). cuBLASLt
+// has no fused GELU for tf32.
 constexpr double EFFICIENCY_LEAST_TF32 = 0.4;
-// Long runs of large products are bound by the power that the card may draw. There cuBLASLt's wider
-// tiles, which move fewer bytes for a product, are 3 to 9 % faster where units are deep.
-// Sums of columns are mma.sync products, which wait for the other consumer's wgmmas: at M = 4096
-// they cost 6 us instead of a pass of 11, at 65536 163 instead of 141.
+// Long sequences of large products are limited by the card's power. There cuBLASLt's wider tiles,
+// which move fewer bytes per FLOP, are faster where units are deep. Column sums are mma.sync
+// products, which wait for the other consumer's wgmmas: beyond this size a separate pass is faster
+// (lab/README.md).
 constexpr double LONG_FLOPS = 2e11;
 constexpr int64_t DEEP_K = 1024;
-// That costs the tiles of 128 x 192 and 128 x 128 of weight gradients beside 192 x 192.
+// What the power limit costs weight gradients in tiles of 128 x 192 and 128 x 128, relative to
+// 192 x 192.
 constexpr double LONG_COST = 1.03;
 
-ending ending_of(const family &of, const bt_gemm_args *args)
+epilogue epilogue_of(const family &of, const bt_gemm_args *args)
 {
     const bool adds = args->beta != 0;
     const bool in_place = args->beta == 1 && args->c == args->d && args->ldc == args->ldd &&
                           (args->batch == 1 || args->stride_c == args->stride_d);
-    ending kind = ENDING_COUNT;
+    epilogue kind = EPILOGUE_COUNT;
     if (args->ab_dtype != of.dtype || (of.dtype == BT_F32 && args->compute != of.compute)) {
-        return ENDING_COUNT;
+        return EPILOGUE_COUNT;
     }
     switch (args->epilogue) {
     case BT_EPILOGUE_NONE:
     case BT_EPILOGUE_BIAS:
-        kind = args->d_dtype == BT_F32 && (!adds || in_place) ? ENDING_F32
-               : adds                                         ? ENDING_ADD
-                                                              : ENDING_STORE;
+        kind = args->d_dtype == BT_F32 && (!adds || in_place) ? EPILOGUE_F32
+               : adds                                         ? EPILOGUE_ADD
+                                                              : EPILOGUE_STORE;
         break;
     case BT_EPILOGUE_BIAS_GELU:
-        kind = adds ? ENDING_COUNT : ENDING_GELU;
+        kind = adds ? EPILOGUE_COUNT : EPILOGUE_GELU;
         break;
     case BT_EPILOGUE_DGELU:
-        kind = adds ? ENDING_COUNT : ENDING_DGELU;
+        kind = adds ? EPILOGUE_COUNT : EPILOGUE_DGELU;
         break;
     default:
-        return ENDING_COUNT;
+        return EPILOGUE_COUNT;
     }
-    // bf16 operands: f32 is written by the ending F32 alone, weight gradients without bias.
+    // bf16 operands: only the epilogue F32 writes f32, and weight gradients have no bias.
     if (of.dtype == BT_BF16 && args->d_dtype == BT_F32 &&
-        (kind != ENDING_F32 || (args->trans_a && args->epilogue != BT_EPILOGUE_NONE))) {
-        return ENDING_COUNT;
+        (kind != EPILOGUE_F32 || (args->trans_a && args->epilogue != BT_EPILOGUE_NONE))) {
+        return EPILOGUE_COUNT;
     }
-    // Sums of D's columns are left by the kernels of bf16 that multiply by GELU's slope, those of
-    // A's by all that have it MN-major.
-    const bool sums_d = of.dtype == BT_BF16 && kind == ENDING_DGELU;
-    const bool sums_a = args->trans_a && !args->trans_b && kind == ENDING_F32;
+    // Column sums of D: only bf16 with DGELU. Column sums of A: every kernel with an MN-major A.
+    const bool sums_d = of.dtype == BT_BF16 && kind == EPILOGUE_DGELU;
+    const bool sums_a = args->trans_a && !args->trans_b && kind == EPILOGUE_F32;
     if (args->dbias && (!(args->dbias_of_a ? sums_a : sums_d) || args->batch != 1)) {
-        return ENDING_COUNT;
+        return EPILOGUE_COUNT;
     }
     for (int i = 0; i < of.variant_count; ++i) {
         const variant &v = of.variants[i];
@@ -128,16 +128,16 @@ ending ending_of(const family &of, const bt_gemm_args *args)
             return kind;
         }
     }
-    return ENDING_COUNT;
+    return EPILOGUE_COUNT;
 }
 
-// Bytes that the call must move, each operand once.
-static double bytes_of(const bt_gemm_args *args, ending kind)
+// Bytes of the call's operands and results, each counted once.
+static double bytes_of(const bt_gemm_args *args, epilogue kind)
 {
     const double m = (double)args->m, n = (double)args->n, k = (double)args->k;
     const double in = (double)bt_dtype_size(args->ab_dtype);
     const double out = (double)bt_dtype_size(args->d_dtype);
-    const bool once = kind == ENDING_STORE || (kind == ENDING_F32 && args->beta == 0);
+    const bool once = kind == EPILOGUE_STORE || (kind == EPILOGUE_F32 && args->beta == 0);
     return (double)args->batch * (in * k * (m + n) + (once ? out : 2 * out) * m * n);
 }
 
@@ -151,7 +151,7 @@ static int64_t tiles_of(const bt_gemm_args *args, const variant &how)
     return bt_div_up(args->m, how.tile_m) * bt_div_up(args->n, how.tile_n) * args->batch;
 }
 
-// Rows of the operand that a pass rounds, and its bytes then.
+// Rows of the operand that a pass rounds, and its size in bytes after rounding.
 static int64_t rounded_rows_of(const bt_gemm_args *args, const variant &how)
 {
     return how.exchanged ? args->m : args->n;
@@ -163,8 +163,8 @@ static double rounded_bytes_of(const bt_gemm_args *args, const variant &how)
            sizeof(float);
 }
 
-// How many clusters of that size are on the device at a time: they do not reach beyond a GPC, where
-// some SMs are left over. On an H200 of 132 SMs 66, 39, 30, 22, 17, 15, 15 of 2, 3, .. 8 were seen.
+// How many clusters of that size fit on the device: a cluster lies within one GPC, so some SMs are
+// unused (counts for an H200 of 132 SMs: lab/README.md).
 static int64_t clusters_of(int processors, int size)
 {
     return bt_max_i64(size < 3 ? processors / size : processors * 9 / 10 / size, 1);
@@ -201,14 +201,14 @@ static double estimate(const family &of, const bt_gemm_args *args, int processor
     const double finish = finish_cycles(of, how, splits) * part;
     const double overlapped = multiply > finish ? multiply : (multiply + finish) / 2;
     const double period = how.ping_pong ? overlapped : multiply + finish;
-    // How many splits of a tile are in the last round.
+    // Splits of a tile in the last round.
     const int64_t together = bt_min_i64(splits, bt_div_up(processors, tiles));
     const double turns =
         (double)(together - 1) * TURN_CYCLES * part + (double)(splits - 1) * SPLIT_CYCLES;
     const double work = START_CYCLES + multiply + (double)(rounds - 1) * period + finish + turns;
     const double moving = START_CYCLES + bytes_of(args, how.kind) / BYTES_PER_CYCLE;
-    const bool long_gradient =
-        how.kind == ENDING_F32 && how.trans_a && of.dtype == BT_BF16 && flops_of(args) > LONG_FLOPS;
+    const bool long_gradient = how.kind == EPILOGUE_F32 && how.trans_a && of.dtype == BT_BF16 &&
+                               flops_of(args) > LONG_FLOPS;
     const double rounding =
         how.rounds_b ? ROUND_CYCLES + 2 * rounded_bytes_of(args, how) / BYTES_PER_CYCLE : 0;
     return rounding + (work > moving ? work : moving) * (long_gradient ? LONG_COST : 1);
@@ -219,7 +219,7 @@ static int group_of(const bt_gemm_args *args, int splits)
     return !args->trans_a ? 16 : splits > 1 ? 8 : 1;
 }
 
-// The pass that comes before a weight gradient rounds the smaller operand.
+// The pass before a weight gradient rounds the smaller operand.
 static bool can_round(const bt_gemm_args *args, const variant &how)
 {
     return !how.rounds_b || (rounded_rows_of(args, how) <= ROUNDED_N_MOST &&
@@ -229,9 +229,9 @@ static bool can_round(const bt_gemm_args *args, const variant &how)
 
 int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST])
 {
-    const ending kind = ending_of(of, args);
+    const epilogue kind = epilogue_of(of, args);
     const int64_t blocks = bt_div_up(args->k, of.depth);
-    const int splits_most = kind == ENDING_F32 ? SPLITS_MOST : 1;
+    const int splits_most = kind == EPILOGUE_F32 ? SPLITS_MOST : 1;
     int count = 0;
     for (int v = 0; v < of.variant_count; ++v) {
         const variant &how = of.variants[v];
@@ -246,7 +246,7 @@ int plans_of(const family &of, const bt_gemm_args *args, int processors, plan pl
             if (splits > 1 && (blocks < splits * SPLIT_BLOCKS_LEAST ||
                                (how.rounds_b && !how.trans_a &&
                                 tiles_of(args, how) * (splits - 1) >= processors))) {
-                break; // short K: splitting pays only where SMs would have nothing to do
+                break; // short K: splitting pays only where SMs would be idle
             }
             const plan next = {&how, splits, group_of(args, splits),
                                estimate(of, args, processors, how, splits)};
@@ -279,19 +279,19 @@ int number_of(const family &of, const plan &chosen)
     return (int)(chosen.how - of.variants) * PLAN_NUMBERS + chosen.splits;
 }
 
-// Not said of how well the call fills the SMs: is its kind one that our kernel computes faster?
+// Whether our kernel is faster for this kind of call, regardless of how well it fills the SMs.
 static bool is_faster_in_tf32(const bt_gemm_args *args, const plan &best, double flops)
 {
-    const ending kind = best.how->kind;
+    const epilogue kind = best.how->kind;
     if (args->trans_a) {
         return !args->trans_b;
     }
     const double held = 4.0 * (double)args->batch * (double)args->m * (double)(args->k + args->n);
     const bool small =
-        rounded_bytes_of(args, *best.how) <= held / 2; // its workspace beside A and D
-    const bool saves_a_pass = kind == ENDING_GELU || kind == ENDING_DGELU;
+        rounded_bytes_of(args, *best.how) <= held / 2; // limits the workspace relative to A and D
+    const bool saves_a_pass = kind == EPILOGUE_GELU || kind == EPILOGUE_DGELU;
     return small &&
-           (saves_a_pass || ((kind == ENDING_ADD || !args->trans_b) && flops <= LONG_FLOPS));
+           (saves_a_pass || ((kind == EPILOGUE_ADD || !args->trans_b) && flops <= LONG_FLOPS));
 }
 
 bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
@@ -302,9 +302,9 @@ bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
     if (of.dtype == BT_F32) {
         return is_faster_in_tf32(args, best, flops) && ideal >= EFFICIENCY_LEAST_TF32 * best.cycles;
     }
-    const bool gradient = best.how->kind == ENDING_F32 && best.how->trans_a;
+    const bool gradient = best.how->kind == EPILOGUE_F32 && best.how->trans_a;
     const bool deep = bt_div_up(args->k, best.splits) > DEEP_K && !gradient &&
-                      best.how->kind != ENDING_GELU; // which cuBLASLt does not have
+                      best.how->kind != EPILOGUE_GELU; // which cuBLASLt does not have
     if (flops > LONG_FLOPS && ((args->dbias && !args->dbias_of_a) || deep)) {
         return false;
     }

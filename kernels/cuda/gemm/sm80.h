@@ -1,4 +1,4 @@
-// kernels/cuda/gemm/sm80.h - what host and device of the GEMMs for any GPU from sm_80 on share
+// kernels/cuda/gemm/sm80.h - types shared by host and device code of the sm_80 GEMMs
 #ifndef BT_KERNELS_CUDA_GEMM_SM80_H
 #define BT_KERNELS_CUDA_GEMM_SM80_H
 
@@ -7,7 +7,7 @@
 namespace bt_gemm_sm80
 {
 
-// A divisor that is the same in a whole launch: multiplying is several times faster.
+// A divisor that is constant over a launch, as a multiplication, which is several times faster.
 struct divisor {
     int by;
     unsigned factor, shift;
@@ -18,15 +18,15 @@ struct divisor {
 struct problem {
     bt_gemm_args call;
     float alpha, beta;
-    float *parts;    // [blocks][tile_m tile_n], the sums that a block leaves
-    int *left_parts; // [blocks], whether they are there; zero at first
+    float *parts;    // [blocks][tile_m tile_n], a block's sums of a cut tile
+    int *left_parts; // [blocks], whether they have been stored; zero at first
     int tiles;
     divisor per_batch, per_group;  // tiles
     divisor group_rows, last_rows; // rows of tiles of a group, and of the last
     int whole_groups;
     int depth_blocks;            // k-blocks of a tile
     int cut;                     // tiles that are cut
-    int share, larger;           // k-blocks of them for each block; so many blocks have one more
+    int share, larger;           // k-blocks of them for each block; `larger` blocks have one more
     bool wide_a, wide_b, wide_d; // addresses and strides are multiples of 16 bytes (wide_d: of
                                  // c, d and aux)
 };

@@ -1,4 +1,5 @@
-// kernels/cuda/gemm/sm90.h - what host and device of the Hopper GEMMs share: problem, variant, plan
+// kernels/cuda/gemm/sm90.h - types shared by host and device code of the Hopper GEMMs: problem,
+//   variant, plan
 #ifndef BT_KERNELS_CUDA_GEMM_SM90_H
 #define BT_KERNELS_CUDA_GEMM_SM90_H
 
@@ -9,23 +10,23 @@
 namespace bt_gemm_sm90
 {
 
-constexpr int SHARED_BYTES_MOST = 232448; // what a block may have on compute capability 9.0
+constexpr int SHARED_BYTES_MOST = 232448; // limit of a block on compute capability 9.0
 
-// What becomes of a tile's sums. Outputs are of the operands' type but for F32.
-enum ending {
-    ENDING_STORE, // d = alpha s + bias
-    ENDING_ADD,   // d = alpha s + bias + beta c; c may be d
-    ENDING_GELU,  // aux = alpha s + bias, d = gelu(aux)
-    ENDING_DGELU, // d = alpha s gelu'(aux); in bf16 the sums of its columns, where asked for
-    ENDING_F32,   // d = alpha s + bias, or d += that, f32; K may be split
-    ENDING_COUNT
+// Epilogues. Outputs have the operands' type, except for F32.
+enum epilogue {
+    EPILOGUE_STORE, // d = alpha s + bias
+    EPILOGUE_ADD,   // d = alpha s + bias + beta c; c may be d
+    EPILOGUE_GELU,  // aux = alpha s + bias, d = gelu(aux)
+    EPILOGUE_DGELU, // d = alpha s gelu'(aux); in bf16 the sums of its columns, where asked for
+    EPILOGUE_F32,   // d = alpha s + bias, or d += that, f32; K may be split
+    EPILOGUE_COUNT
 };
 
-// A kernel's one argument. `units`, `tiles_*` and `splits` say how the work is cut.
+// A kernel's one argument. `units`, `tiles_*` and `splits` describe how the work is divided.
 struct problem {
     CUtensorMap a, b;      // operands
     CUtensorMap d, other;  // output; c (ADD), aux (GELU: output, DGELU: input)
-    const float *b_values; // tf32, unless a pass rounds b: what b would describe
+    const float *b_values; // tf32, unless a pass rounds b: the matrix B
     int64_t ldb, stride_b; // its strides in elements
     const void *bias;      // [n] of the operands' type, or NULL
     float *column_sums;    // DGELU: [tiles_m, n], of each row of tiles, or NULL
@@ -43,7 +44,7 @@ struct problem {
 struct variant {
     int tile_m, tile_n;
     bool trans_a, trans_b;
-    ending kind;
+    epilogue kind;
     void (*kernel)(const problem);
     int shared_bytes, threads;
     bool ping_pong = true; // consumers take whole tiles in turn; else each half of every tile
@@ -78,8 +79,8 @@ constexpr int TURNS_PER_TILE = 2; // flags: one for each consumer that writes a 
 
 extern const family family_bf16, family_tf32;
 
-// The ending of a call; ENDING_COUNT for one that the family has none for.
-ending ending_of(const family &of, const bt_gemm_args *args);
+// The epilogue of a call; EPILOGUE_COUNT for one that the family has none for.
+epilogue epilogue_of(const family &of, const bt_gemm_args *args);
 // Can the family compute the call at all, whatever its speed? The functions below want calls that
 // are legal. Plans are functions of the call and of the number of SMs alone.
 bool is_legal(const family &of, const bt_gemm_args *args);
@@ -107,7 +108,8 @@ bt_status add_column_sums(const bt_launch *launch, const bt_gemm_args *args, con
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);
 
-// ---- groups: bf16 weight gradients (ENDING_F32) of several products, or of one, in one launch ---
+// ---- groups: bf16 weight gradients (EPILOGUE_F32) of several products, or of one, in one launch
+// ---
 
 constexpr int GROUP_MOST = 8; // products of a launch; a larger group takes several
 constexpr int BLOCKS_MOST = 160;

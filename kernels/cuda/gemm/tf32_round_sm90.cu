@@ -1,10 +1,10 @@
-// kernels/cuda/gemm/tf32_round_sm90.cu - B of a tf32 product, rounded and K-major, before the
-//   multiplication (tf32_rounded_sm90.cuh)
+// kernels/cuda/gemm/tf32_round_sm90.cu - the pass that rounds B of a tf32 product and makes it
+//   K-major (tf32_rounded_sm90.cuh)
 //   to[n, k] = B[n, k] or B[k, n], to the nearest tf32, ties to even, for every batch entry
-//   A thread moves 4 x 4 values, 16 bytes of each of 4 rows of B, and turns them in its registers
-//   if B is MN-major. Lanes are laid out so that loads take whole 128-byte lines and stores runs of
-//   at least 64 bytes. For weight gradients (INTERLEAVED) the rows of B that a thread moves are
-//   every second one of eight, and a block may leave the sums of its columns, unrounded.
+//   A thread moves 4 x 4 values, 16 bytes of each of 4 rows of B, and transposes them in registers
+//   if B is MN-major. Lanes are arranged so that loads cover whole 128-byte lines and stores runs
+//   of at least 64 bytes. For weight gradients (INTERLEAVED) a thread moves every second one of
+//   eight rows of B, and a block may also write its column sums, unrounded.
 // Shapes   B at a multiple of 16 bytes, as its strides; to [batch, n, rounded_ld], zeros after k:
 //          up to the next multiple of 4, INTERLEAVED of 8; sums [k / 64, n]
 // NaN      stays NaN
@@ -26,7 +26,7 @@ struct rounding {
 
 constexpr int ROUND_THREADS = 256, ROUND_N = 64, ROUND_K = 64; // a block's threads and values
 
-// Of four values from `from` on, those of which `count` are there; zeros for the rest.
+// Loads the first `count` of four values at `from`; zeros for the rest.
 static __device__ __forceinline__ float4 load_at_most(const float *from, int count)
 {
     if (count >= 4) {
@@ -44,8 +44,8 @@ static __device__ __forceinline__ float4 rounded(float x, float y, float z, floa
                        __uint_as_float(round_tf32(__float_as_uint(w))));
 }
 
-// The sums of a block's 64 x 64 values over k: a thread's are four columns, v[i] its values of
-// column i. Threads along n are lanes by 8 and halves of the block, across n the rest.
+// Sums a block's 64 x 64 values over k. A thread has four columns, v[i] its values of column i.
+// Threads along n are lanes by 8 and halves of the block, across n the rest.
 static __device__ __forceinline__ void put_column_sums(const rounding &r, const float4 (&v)[4],
                                                        int along, int n)
 {

@@ -1,22 +1,21 @@
 // kernels/cuda/gemm/tf32_rounded_sm90.cuh - the Hopper GEMM in tf32, B rounded before: its pipeline
 //   D = epilogue(alpha op(A) op(B)) + beta C, operands f32 rounded to tf32, sums in f32
 //
-// The smaller operand, B, is rounded and turned to K-major by a pass of its own
-// (tf32_round_sm90.cu); A, often too large for a pass, is rounded on its way through a consumer's
-// registers:
+// A separate pass rounds the smaller operand, B, and makes it K-major (tf32_round_sm90.cu). A is
+// often too large for a pass, so the consumers round it in registers:
 //
 //   A   TMA -> shared memory -> registers, rounded there -> wgmma; K-major by ldmatrix, MN-major
 //       (weight gradients) word by word (tf32_words_sm90.cuh)
 //   B   round_b -> workspace -> TMA -> shared memory -> wgmma
 //
 // In weight gradients the smaller operand may be the call's A. Then the kernel computes D^T
-// (EXCHANGED), which it turns in its ending.
+// (EXCHANGED) and transposes it in its epilogue.
 //
-// One persistent block per SM, three warpgroups: a producer, of which one thread starts TMA for a
-// ring of STAGES stages with 32-deep slices ("k-blocks"), and two consumers. Either each consumer
-// takes whole tiles in turn, one's epilogue under the other's multiplication ("ping-pong", as in
-// bf16_sm90.cuh), or each takes its half of every tile's rows, which reads less of B for a product
-// and shows its epilogues.
+// One persistent block per SM, three warpgroups: a producer, of which one thread issues TMA for a
+// ring of STAGES stages with 32-deep slices ("k-blocks"), and two consumers. Either the consumers
+// alternate whole tiles, one's epilogue overlapping the other's multiplication ("ping-pong", as in
+// bf16_sm90.cuh), or each computes half of every tile's rows. The latter reads less of B per FLOP,
+// but does not hide its epilogues.
 //
 //   stage s:  empty[s] -> producer: TMA ... full[s] -> consumer ... done -> empty[s]
 //   wgmma j:  issue j | wait for j - 1 | load words of j + 2 | round those of j + 1 | issue j + 1
@@ -24,16 +23,17 @@
 // Invariants
 //   1. Ping-pong: unit u belongs to block u % gridDim.x and there to consumer (u / gridDim.x) % 2,
 //      whose multiplications alternate strictly (ORDER barriers). Together: to both.
-//   2. Words of A go round SLOTS sets of registers. A set is loaded when the wgmma that read it
-//      last, two before the one that was issued last, has ended.
-//   3. Words of A are defined with one wgmma under way, never two: else ptxas 13.0 puts a wait
+//   2. Words of A rotate through SLOTS sets of registers. A set is reloaded when the wgmma that
+//   read
+//      it, the second-last one issued, has completed.
+//   3. Words of A are defined with at most one wgmma in flight: with two, ptxas 13.0 inserts a wait
 //      after every wgmma (C7513). Larger groups of wgmmas need more registers than there are.
-//   4. A stage is given back by each of a consumer's warps when its own wgmmas of the stage have
-//      ended; its reads of A ended before them.
+//   4. Each warp of a consumer releases a stage when its own wgmmas of the stage have completed;
+//   its
+//      reads of A complete before them.
 //   5. No __trap, and no code after the roles' branches (bf16_sm90.cuh).
 //
-// Edges    TMA fills what lies outside of A and B with zeros; a partial tile costs as much as a
-//          whole one
+// Edges    TMA reads zeros outside of A and B; a partial tile costs as much as a whole one
 // Shared   128-byte swizzle everywhere; a stage is A's TILE_M x 32 then B's TILE_N x 32
 // Source   PTX ISA as in ptx_sm90; wgmma, "Register Fragments and Shared Memory Matrix Layouts"
 #ifndef BT_KERNELS_CUDA_GEMM_TF32_ROUNDED_SM90_CUH
@@ -44,18 +44,19 @@
 namespace bt_gemm_sm90
 {
 
-// One kernel: columns of its tile, do the consumers share it, ending; MN-major A, D^T for D.
-template <int N, bool TOGETHER, ending E, bool MN = false, bool TURNED = false>
+// Configuration of one kernel. N: columns of a tile; TOGETHER: consumers share each tile; MN: A is
+// MN-major; TURNED: computes D^T.
+template <int N, bool TOGETHER, epilogue E, bool MN = false, bool TURNED = false>
 struct rounded_config {
     using VALUE = float;
     static constexpr bool SHARED_TILE = TOGETHER, A_MN = MN, EXCHANGED = TURNED;
     static constexpr int M_PARTS = 2, SUMS = N / 2;
     static constexpr int TILE_M = (TOGETHER ? CONSUMERS : 1) * M_PARTS * 64, TILE_N = N;
     static constexpr int DEPTH = 32; // 128 bytes, one swizzle row
-    static constexpr ending ENDING = E;
+    static constexpr epilogue EPILOGUE = E;
     static constexpr bool BIASED =
-        E == ENDING_ADD || E == ENDING_GELU || (E == ENDING_F32 && !EXCHANGED);
-    static constexpr int BOXES = EXCHANGED ? 2 : A_MN ? 3 : 4; // what leaves room for three stages
+        E == EPILOGUE_ADD || E == EPILOGUE_GELU || (E == EPILOGUE_F32 && !EXCHANGED);
+    static constexpr int BOXES = EXCHANGED ? 2 : A_MN ? 3 : 4; // leaves memory for three stages
     static constexpr int A_BYTES = TILE_M * DEPTH * 4, B_BYTES = N * DEPTH * 4;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
@@ -85,7 +86,7 @@ static __device__ __forceinline__ void produce_rounded(const problem &p,
                                                        const shared_map<C> &shared)
 {
     int stage = 0;
-    uint32_t phase = 1; // a fresh barrier counts as having ended a phase of parity 1
+    uint32_t phase = 1; // a new barrier acts as if a phase of parity 1 had completed
     for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
         const unit t = unit_at<C>(p, u);
         for (int block = t.k_begin; block < t.k_end; ++block) {
@@ -105,8 +106,8 @@ static __device__ __forceinline__ void produce_rounded(const problem &p,
 using a_words = uint32_t[4]; // of A, for one wgmma
 constexpr int SLOTS = 4;
 
-// Where a thread finds words in a stage of A; of a k-block, those of wgmma j: step of K
-// j / M_PARTS, rows j % M_PARTS.
+// Addresses of a thread's words in a stage of A. wgmma j of a k-block has K step j / M_PARTS and
+// rows j % M_PARTS.
 template <class C, bool MN = C::A_MN> struct word_places {
     uint32_t place;
 
@@ -151,9 +152,10 @@ static __device__ __forceinline__ void round_words(a_words &words)
     }
 }
 
-// Multiplies `blocks` k-blocks, of which the ring has seen `position` before; then, `tell`, lets
-// the other consumer start. After the last k-block words are loaded once more and not used: a
-// condition would make them copies. `rows`, if A is MN-major, become the sums of what A has there.
+// Multiplies `blocks` k-blocks, the first of which is the ring's k-block number `position`; then,
+// with `tell`, lets the other consumer start. After the last k-block it loads words that are not
+// used: a condition would make the compiler copy them. If A is MN-major, `rows` become the sums of
+// op(A)'s rows.
 template <class C>
 static __device__ __forceinline__ void
 multiply_rounded(tile_sums<C> &sums, row_sums<C> &rows, const shared_map<C> &shared,
@@ -192,7 +194,7 @@ multiply_rounded(tile_sums<C> &sums, row_sums<C> &rows, const shared_map<C> &sha
             wgmma_tf32<C::TILE_N>::multiply(sums[j % C::M_PARTS], words[j % SLOTS],
                                             b + step * STEP_BYTES / 16, block > 0 || step > 0);
             wgmma_commit();
-            wgmma_wait<1>(); // the one before is done
+            wgmma_wait<1>(); // the previous wgmma is complete
             wgmma_settle(words[ahead % SLOTS]);
             if (j == 1) {
                 give_back<C>(shared, previous);

@@ -1,6 +1,5 @@
 // kernels/cuda/gemm/tf32_sm80.cu - the row gemm_tf32_sm80: D = epilogue(alpha op(A) op(B)) + beta C
-//   The pipeline is explained in mma_sm80.cuh, the ending in endings_sm80.cuh, plans and launch in
-//   launch_sm80.cu.
+//   Pipeline: mma_sm80.cuh. Epilogue: epilogue_sm80.cuh. Plans and launch: launch_sm80.cu.
 // Shapes   any; any alignment and stride (fast where everything is a multiple of 16 bytes)
 // Types    all matrices f32; operands rounded to tf32; sums f32
 // Bitwise  every sum's order is fixed by shape, plan and number of SMs

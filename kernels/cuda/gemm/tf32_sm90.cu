@@ -1,24 +1,24 @@
 // kernels/cuda/gemm/tf32_sm90.cu - the row gemm_tf32_sm90: D = epilogue(alpha op(A) op(B)) + beta C
-//   The pipelines are explained in tf32_rounded_sm90.cuh (K-major A: forward, input gradients) and
-//   tf32_sm90.cuh (MN-major A: weight gradients), the endings in endings_f32_sm90.cuh, the choice
-//   of tile and splits in plan.cu, what a call must fulfil and the launch in launch_sm90.cu.
+//   Pipelines: tf32_rounded_sm90.cuh (K-major A: forward, input gradients) and tf32_sm90.cuh
+//   (MN-major A: weight gradients). Epilogues: epilogue_f32_sm90.cuh. Choice of tile and splits:
+//   plan.cu. Conditions and launch: launch_sm90.cu.
 // Types    all matrices f32; operands rounded to tf32 (nearest, ties to even); sums f32; dbias of
 //          A's columns in weight gradients, unrounded, f32 or bf16
 // Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn
 // NaN      of an operand makes its row or column of D NaN
 // Errors   accepts() is false on anything but compute capability 9.0 and, unless BT_GEMM=own, where
-//          the model of plan.cu expects little of the kernel: the row above serves
+//          the cost model of plan.cu predicts a low rate: the row above serves
 // Oracle   the product in float64, tests/conformance/test_gemm.c
 #include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/gemm/endings_f32_sm90.cuh"
+#include "kernels/cuda/gemm/epilogue_f32_sm90.cuh"
 #include "kernels/cuda/gemm/tf32_rounded_sm90.cuh"
 
 namespace bt_gemm_sm90
 {
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-// This thread's part of the tile's bias: fetched before the multiplication, put where the
-// warpgroup finds it after it. Zeros for none and for splits after the first.
+// Prefetches this thread's part of the tile's bias before the multiplication, and writes it to
+// shared memory after it. Zeros without a bias and for splits after the first.
 template <class C> struct tile_bias {
     static constexpr int COUNT = C::TILE_N / GROUP_THREADS;
     float value[COUNT];
@@ -72,7 +72,7 @@ static __device__ __forceinline__ void consume_tf32(const problem &p, const shar
         finish_f32<C>(p, t, me, sums, bias, shared.boxes(index), used);
     }
     if (me.leads()) {
-        tma_store_wait<0>(); // shared memory must outlive its reading
+        tma_store_wait<0>(); // shared memory must stay valid until the stores have read it
     }
 }
 
@@ -80,7 +80,7 @@ template <class C>
 static __device__ __forceinline__ void
 consume_rounded(const problem &p, const shared_map<C> &shared, unsigned char *memory, int index)
 {
-    constexpr bool WITH_INPUT = C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU;
+    constexpr bool WITH_INPUT = C::EPILOGUE == EPILOGUE_ADD || C::EPILOGUE == EPILOGUE_DGELU;
     const consumer me(index);
     float *bias = shared.bias(memory, index);
     const word_places<C> places(me);
@@ -117,7 +117,7 @@ consume_rounded(const problem &p, const shared_map<C> &shared, unsigned char *me
         }
     }
     if (me.leads()) {
-        tma_store_wait<0>(); // shared memory must outlive its reading
+        tma_store_wait<0>(); // shared memory must stay valid until the stores have read it
     }
 }
 #endif
@@ -176,7 +176,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
 
 #define DIRECT(parts, n, trans_b)                                                                  \
     {                                                                                              \
-        tf32_config<parts, n, !(trans_b)>::TILE_M, n, true, trans_b, ENDING_F32,                   \
+        tf32_config<parts, n, !(trans_b)>::TILE_M, n, true, trans_b, EPILOGUE_F32,                 \
             tf32_kernel<tf32_config<parts, n, !(trans_b)>>,                                        \
             tf32_config<parts, n, !(trans_b)>::SHARED_BYTES, TF32_THREADS, false, false            \
     }
@@ -188,10 +188,10 @@ static __global__ void __launch_bounds__(THREADS, 1)
     }
 // Weight gradients; tiles are D's.
 template <bool EXCHANGED>
-using gradient_config = rounded_config<192, true, ENDING_F32, true, EXCHANGED>;
+using gradient_config = rounded_config<192, true, EPILOGUE_F32, true, EXCHANGED>;
 #define GRADIENT(exchanged)                                                                        \
     {                                                                                              \
-        (exchanged) ? 192 : 256, (exchanged) ? 256 : 192, true, false, ENDING_F32,                 \
+        (exchanged) ? 192 : 256, (exchanged) ? 256 : 192, true, false, EPILOGUE_F32,               \
             rounded_kernel<gradient_config<exchanged>>, gradient_config<exchanged>::SHARED_BYTES,  \
             THREADS, false, true, 0, exchanged                                                     \
     }
@@ -199,13 +199,13 @@ using gradient_config = rounded_config<192, true, ENDING_F32, true, EXCHANGED>;
 #define BOTH_WIDTHS(trans_b, kind)                                                                 \
     ROUNDED(192, false, trans_b, kind), ROUNDED(128, false, trans_b, kind)
 static const variant variants[] = {
-    BOTH_WIDTHS(true, ENDING_F32),
-    ROUNDED(128, true, true, ENDING_F32),
-    BOTH_WIDTHS(true, ENDING_ADD),
-    BOTH_WIDTHS(true, ENDING_GELU),
-    BOTH_WIDTHS(false, ENDING_F32),
-    ROUNDED(128, true, false, ENDING_F32),
-    BOTH_WIDTHS(false, ENDING_DGELU),
+    BOTH_WIDTHS(true, EPILOGUE_F32),
+    ROUNDED(128, true, true, EPILOGUE_F32),
+    BOTH_WIDTHS(true, EPILOGUE_ADD),
+    BOTH_WIDTHS(true, EPILOGUE_GELU),
+    BOTH_WIDTHS(false, EPILOGUE_F32),
+    ROUNDED(128, true, false, EPILOGUE_F32),
+    BOTH_WIDTHS(false, EPILOGUE_DGELU),
     GRADIENT(false),
     GRADIENT(true),
     BOTH_HEIGHTS(false),

@@ -1,9 +1,9 @@
 // kernels/cuda/gemm/tf32_sm90.cuh - the Hopper GEMM in tf32 for an MN-major A: its pipeline
 //   D (+)= alpha A^T op(B) + bias, operands f32 rounded to tf32, sums in f32
 //
-// wgmma reads f32 words and drops what tf32 lacks, and wants both operands K-major in shared
-// memory. Here operands are rounded to nearest even and turned, because they pass through registers
-// on their way, where that costs nothing (weight gradients: both operands are large and MN-major):
+// wgmma truncates f32 words to tf32 and requires K-major operands in shared memory. Here both
+// operands pass through registers, where they are rounded to nearest even and transposed at no
+// extra cost (weight gradients: both operands are large and MN-major):
 //
 //   A   TMA -> shared memory -> a consumer's registers, word by word in the order of wgmma's A
 //       fragment, rounded there
@@ -12,27 +12,30 @@
 //
 // One persistent block per SM, four warpgroups:
 //
-//   producers   two warpgroups fill a ring of STAGES stages with 32-deep slices ("k-blocks"); their
-//               loads of B are two ahead; each warp's first lane starts TMA for a part of A
-//   consumers   two warpgroups, each with half of the tile's rows; both read the same stages, so
-//               neither can run ahead of the other by more than the ring; one's epilogue overlaps
-//               the other's multiplication by that much
+//   producers   two warpgroups fill a ring of STAGES stages with 32-deep slices ("k-blocks"). They
+//               load B two k-blocks ahead; each warp's first lane issues TMA for a part of A
+//   consumers   two warpgroups, each with half of the tile's rows. Both read the same stages, so
+//   one
+//               can be ahead of the other by at most the ring; that is how much of an epilogue
+//               overlaps the other consumer's multiplication
 //
 //   stage s:  empty[s] -> producers: TMA A, store B ... full[s] -> consumers: 4 x (load A, round,
 //             wgmma) ... done -> empty[s]
-//   step:     load A of step i + 1 | while wgmma of step i runs; round it when that of i - 1 ended
+//   step:     load A of step i + 1 while wgmma of step i runs; round it when wgmma i - 1 is
+//   complete
 //
 // Invariants
 //   1. Unit u belongs to block u % gridDim.x; each consumer writes its own rows of the output.
 //   2. The order of k in a k-block is that of tf32_words_sm90.cuh.
-//   3. A's fragments alternate between two sets of registers; one is loaded when the wgmmas that
-//      read it have ended (wgmma_wait<1>).
-//   4. A stage is given back by each of the consumers' warps when its own wgmmas of the stage have
-//      ended; its reads of A ended before them.
+//   3. A's fragments alternate between two sets of registers; a set is reloaded when the wgmmas
+//   that
+//      read it are complete (wgmma_wait<1>).
+//   4. Each warp of the consumers releases a stage when its own wgmmas of the stage are complete;
+//      its reads of A complete before them.
 //   5. No __trap, and no code after the roles' branches (bf16_sm90.cuh).
 //
-// Edges    TMA fills what lies outside of A with zeros, load_four does so for B; a partial tile
-//          costs as much as a whole one
+// Edges    TMA reads zeros outside of A, load_four outside of B; a partial tile costs as much as a
+//          whole one
 // Shared   128-byte swizzle everywhere; a stage is A's TILE_M x 32 then B's TILE_N x 32
 // Source   PTX ISA as in ptx_sm90; wgmma, "Register Fragments and Shared Memory Matrix Layouts"
 #ifndef BT_KERNELS_CUDA_GEMM_TF32_SM90_CUH
@@ -52,7 +55,7 @@ template <int PARTS, int N, bool B_MN_MAJOR> struct tf32_config {
     static constexpr int TILE_M = CONSUMERS * PARTS * 64, TILE_N = N;
     static constexpr int DEPTH = 32;         // 128 bytes, one swizzle row
     static constexpr bool B_MN = B_MN_MAJOR; // as in bf16_sm90.cuh
-    static constexpr ending ENDING = ENDING_F32;
+    static constexpr epilogue EPILOGUE = EPILOGUE_F32;
     static constexpr bool BIASED = true;
     static constexpr bool SHARED_TILE = true;
     static constexpr int M_PARTS = PARTS, SUMS = N / 2;
@@ -69,7 +72,7 @@ template <int PARTS, int N, bool B_MN_MAJOR> struct tf32_config {
 
 // ---- producers ----------------------------------------------------------------------------------
 
-// Where a role is in its sequence of k-blocks: stage, and parity of the stage's phase.
+// Position of a role in its sequence of k-blocks: stage, and parity of the stage's phase.
 template <class C> struct ring {
     int stage;
     uint32_t phase;
@@ -82,7 +85,7 @@ template <class C> struct ring {
     }
 };
 
-// Of four values from `from` on, those of which `count` are there; zeros for the rest.
+// Loads the first `count` of four values at `from`; zeros for the rest.
 static __device__ __forceinline__ float4 load_four(const float *from, int count)
 {
     float4 v = make_float4(0, 0, 0, 0);
@@ -126,7 +129,7 @@ struct b_part {
     float4 v[4];
 };
 
-// A producer's way through B: unit by unit, k-block by k-block.
+// A producer's sequence of loads of B: unit by unit, k-block by k-block.
 template <class C> struct b_reader {
     const problem &p;
     const b_place<C> place;
@@ -235,7 +238,7 @@ static __device__ __forceinline__ void load_a(const problem &p, uint32_t to, con
     }
 }
 
-// A producer's way through the ring.
+// A producer's sequence of stages in the ring.
 template <class C> struct feeder {
     const problem &p;
     const shared_map<C> &shared;
@@ -247,13 +250,13 @@ template <class C> struct feeder {
 
     __device__ __forceinline__ feeder(const problem &problem, const shared_map<C> &map)
         : p(problem), shared(map), reader(problem), to{0, 1}, u((int)blockIdx.x), block(0),
-          first_lane(threadIdx.x % 32 == 0) // a fresh barrier has ended a phase of parity 1
+          first_lane(threadIdx.x % 32 == 0) // a new barrier acts as after a phase of parity 1
     {
         t.k_end = 0;
     }
-    // Puts the next k-block into the ring, B from `part`, which then fetches the one after the
-    // other part's; false at the end. The caller alternates two parts: copying one would wait for
-    // its loads.
+    // Writes the next k-block to the ring, B from `part`, then loads the k-block two ahead into
+    // `part`; false at the end. The caller alternates two parts: copying one would wait for its
+    // loads.
     __device__ __forceinline__ bool feed(b_part &part)
     {
         if (block == t.k_end) {
@@ -355,7 +358,7 @@ static __device__ __forceinline__ void multiply_step(tile_sums<C> &sums, const f
     wgmma_commit();
 }
 
-// Multiplies the next `blocks` k-blocks of the ring; `rows` become the sums of what A has there.
+// Multiplies the next `blocks` k-blocks of the ring; `rows` become the sums of op(A)'s rows.
 template <class C>
 static __device__ __forceinline__ void
 multiply_tf32(tile_sums<C> &sums, row_sums<C> &rows, const shared_map<C> &shared,
@@ -387,7 +390,7 @@ multiply_tf32(tile_sums<C> &sums, row_sums<C> &rows, const shared_map<C> &shared
                 mbarrier_wait(shared.full(from.stage), from.phase);
                 load_fragment<C>(raw, shared.a(from.stage), places, 0);
             }
-            wgmma_wait<1>(); // the step before is done
+            wgmma_wait<1>(); // the previous step is complete
             settle<C>(next);
             if (step == 0) {
                 give_back<C>(shared, previous);

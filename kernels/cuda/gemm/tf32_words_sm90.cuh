@@ -1,9 +1,9 @@
 // kernels/cuda/gemm/tf32_words_sm90.cuh - an MN-major A in the consumers of tf32 products
-//   Where its words stand in shared memory, and the sums of op(A)'s rows.
+//   The layout of its words in shared memory, and the sums of op(A)'s rows.
 //
-// A stage of A is pieces 32 wide, each its 32 rows of K of 128 bytes, swizzled as TMA does. Of 8
-// positions of a k-block, 0..3 stand for k = 0, 2, 4, 6 and 4..7 for 1, 3, 5, 7: a thread's two
-// words of a step are neighbours in k, which A is read with without bank conflicts. B has the same
+// A stage of A consists of pieces 32 wide, each with 32 rows of K of 128 bytes in TMA's swizzle. Of
+// 8 positions of a k-block, 0..3 stand for k = 0, 2, 4, 6 and 4..7 for 1, 3, 5, 7. So a thread's
+// two words of a step are neighbours in k, and reads of A have no bank conflicts. B has the same
 // order.
 #ifndef BT_KERNELS_CUDA_GEMM_TF32_WORDS_SM90_CUH
 #define BT_KERNELS_CUDA_GEMM_TF32_WORDS_SM90_CUH
@@ -13,7 +13,7 @@
 namespace bt_gemm_sm90
 {
 
-// Where a thread finds the words of its fragments in a stage of A. Rows r and r + 8 of a fragment,
+// Addresses of the words of a thread's fragments in a stage of A: rows r and r + 8 of a fragment,
 // at positions c (half 0) and c + 4 (half 1) of a step's eight.
 template <class C> struct a_places {
     uint32_t at[2][2]; // [half][row]; of step 0, part 0
@@ -42,7 +42,8 @@ template <class C> struct a_places {
 // A thread's part of the sums of op(A)'s rows: of its rows r and r + 8 of each 64.
 template <class C> using row_sums = float[C::M_PARTS][2];
 
-// Those of the unit, which lanes of four share, to p.a_sums, by the first tile of a row.
+// Reduces the unit's sums over groups of four lanes and writes them to p.a_sums; called for the
+// first tile of a row of tiles.
 template <class C>
 static __device__ __forceinline__ void put_row_sums(const problem &p, const unit &t, int index,
                                                     row_sums<C> &rows)

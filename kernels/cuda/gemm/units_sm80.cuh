@@ -1,16 +1,16 @@
-// kernels/cuda/gemm/units_sm80.cuh - what a block of the GEMMs for any GPU computes, one unit after
-//   the other (stream-K)
+// kernels/cuda/gemm/units_sm80.cuh - the sequence of units that a block of the sm_80 GEMMs computes
+//   (stream-K)
 //
-// The first `cut` tiles' k-blocks, one tile's after the other's, are dealt to the blocks in equal
-// runs; of the other tiles block b takes every gridDim.x-th. A unit is a tile or what of a tile
-// lies in a block's run. Whoever has a cut tile's first k-blocks ends it: the others leave their
-// sums in the workspace, each block at most once, as a run's first unit alone can begin within a
-// tile.
+// The k-blocks of the first `cut` tiles are concatenated and divided into equal ranges, one for
+// each block. Of the other tiles block b computes every gridDim.x-th. A unit is a whole tile, or
+// the part of a cut tile within a block's range. The block with a cut tile's first k-blocks writes
+// the tile; the others store their sums in the workspace. Each block stores at most one part,
+// because only the first unit of a range can begin within a tile.
 //
 // Invariants
-//   1. Parts are added in ascending k: bits depend on shape, plan and number of SMs alone.
-//   2. Who waits for a part waits for its block's first unit, which waits for nobody; all blocks
-//      are on the device at once (cooperative launch): the waiting ends.
+//   1. Parts are added in ascending k: bits depend only on shape, plan and number of SMs.
+//   2. A block waits only for other blocks' first units, which wait for nothing, and all blocks are
+//      resident (cooperative launch), so there is no deadlock.
 // Source   Osama et al. 2023, arXiv:2301.03598 (stream-K)
 #ifndef BT_KERNELS_CUDA_GEMM_UNITS_SM80_CUH
 #define BT_KERNELS_CUDA_GEMM_UNITS_SM80_CUH
@@ -21,7 +21,7 @@
 namespace bt_gemm_sm80
 {
 
-// From here on what earlier launches wrote may be read; launches after this one may start.
+// Waits until the results of earlier launches are visible, and lets later launches start.
 // Source  PTX ISA, griddepcontrol
 static __device__ __forceinline__ void follow_predecessor()
 {
@@ -60,7 +60,7 @@ static __device__ __forceinline__ unit unit_of(const problem &p, int tile, int f
     return t;
 }
 
-// k-blocks that a block has of the cut tiles.
+// Number of k-blocks of cut tiles in a block's range.
 static __device__ __forceinline__ int share_of(const problem &p, int block)
 {
     return p.share + (block < p.larger ? 1 : 0);
@@ -99,8 +99,8 @@ template <class C> struct course {
 // Sums of a thread.
 template <class C> constexpr int SUMS = C::TILE_M *C::TILE_N / C::THREADS;
 
-// Leaves this block's sums of a part for the block that ends the tile. They go out one by one, as
-// wider stores would force them into neighbouring registers (fp32_sm80.cu).
+// Stores this block's sums of a part for the block that writes the tile. They are stored one by
+// one: wider stores would force them into neighbouring registers (fp32_sm80.cu).
 template <class C>
 static __device__ __forceinline__ void leave_part(const problem &p, const float *sums)
 {
@@ -117,7 +117,7 @@ static __device__ __forceinline__ void leave_part(const problem &p, const float 
     }
 }
 
-// Adds the parts behind this one, which begins its tile.
+// Adds the other blocks' parts of the tile to this one, which begins it.
 template <class C>
 static __device__ __forceinline__ void add_parts(const problem &p, const unit &t, float *sums)
 {

@@ -1,19 +1,20 @@
-// kernels/cuda/gemm/work_sm90.cuh - how the Hopper GEMMs' blocks share the work: units, consumers
+// kernels/cuda/gemm/work_sm90.cuh - how the blocks of the Hopper GEMMs divide the work: units,
+//   consumers
 //
-// Work is a list of units: tiles in groups of `group` rows, so that the blocks that run together
-// share slices in L2; with split K all tiles of one split, then all of the next (whole_units). Or a
-// group of products is shared out ("stream-K": group_share): of `cut_tiles` tiles the k-blocks, one
-// tile's behind the other's, are cut into a run for each block, wherever that falls; of the other
-// tiles a block takes whole ones.
+// whole_units: the work is a list of units, tiles in groups of `group` rows, so that concurrent
+// blocks share slices in L2; with split K all tiles of one split come before those of the next.
+// group_share (stream-K): of a group of products, the k-blocks of `cut_tiles` tiles are
+// concatenated and divided into one range for each block; of the other tiles a block computes whole
+// ones.
 //
-// Where units share a tile they add to it in turn, in ascending order of k: a flag in the workspace
-// says whose turn it is. A block goes through its run from the end, so what others wait for, the
-// first k-blocks of a tile, comes first.
+// Units of one tile add to it in ascending order of k: a flag in the workspace holds the number of
+// the next unit. A block processes its range from the end, so that the first k-blocks of a tile,
+// for which other blocks wait, are computed first.
 //
-// A kernel's configuration C says  TILE_M, TILE_N, DEPTH (of a k-block); SHARED_TILE: each consumer
-// takes its half of every tile's rows, else whole tiles in turn; a consumer's part: M_PARTS times
-// 64 rows, SUMS sums a thread for each 64; BOXES of 8 KB between registers and memory for each
-// consumer; ENDING; VALUE, the operands' type.
+// A kernel's configuration C has  TILE_M, TILE_N, DEPTH (of a k-block); SHARED_TILE: each consumer
+// computes half of every tile's rows, else consumers alternate whole tiles; a consumer's part:
+// M_PARTS times 64 rows, SUMS sums a thread for each 64; BOXES staging buffers of 8 KB for each
+// consumer; EPILOGUE; VALUE, the operands' type.
 #ifndef BT_KERNELS_CUDA_GEMM_WORK_SM90_CUH
 #define BT_KERNELS_CUDA_GEMM_WORK_SM90_CUH
 
@@ -38,18 +39,19 @@ template <class C> static __device__ __forceinline__ int row_of(int consumer)
     return C::SHARED_TILE ? consumer * C::M_PARTS * 64 : 0;
 }
 
-// What a block's shared memory holds besides: room to begin on a swizzle's pattern, and barriers.
+// Other shared memory of a block: alignment to the swizzle pattern, and barriers.
 constexpr int ALIGN_BYTES = 1024, BARRIER_BYTES = 256;
 
-// Stages that fit beside so many bytes of boxes and bias.
+// Stages that fit, given the bytes of staging buffers and bias.
 constexpr int stages_beside(int bytes, int stage_bytes)
 {
     return (SHARED_BYTES_MOST - ALIGN_BYTES - BARRIER_BYTES - bytes) / stage_bytes;
 }
-// What a block takes for so many bytes of stages, boxes and bias.
+// Shared memory of a block, given the bytes of stages, staging buffers and bias.
 constexpr int block_bytes(int bytes) { return ALIGN_BYTES + bytes + BARRIER_BYTES; }
 
-// Addresses in shared memory. Stages, then boxes, then bias as floats, then barriers of 8 bytes.
+// Addresses in shared memory: stages, then staging buffers, then bias as floats, then barriers of
+// 8 bytes.
 template <class C> struct shared_map {
     uint32_t base;
     uint32_t offset; // of base in the block's shared memory
@@ -77,15 +79,15 @@ template <class C> struct shared_map {
         return base + C::STAGES * C::STAGE_BYTES + C::BOXES_BYTES + C::BIAS_BYTES + stage * 8;
     }
     __device__ __forceinline__ uint32_t empty(int stage) const { return full(C::STAGES + stage); }
-    // Where a consumer's box has arrived.
+    // Signals that a consumer's staging buffer has been loaded.
     __device__ __forceinline__ uint32_t loaded(int consumer, int box) const
     {
         return full(2 * C::STAGES + consumer * C::BOXES + box);
     }
 };
 
-// Barriers of the ring, whose stages `fillers` arrivals fill and `readers` empty, and of the
-// consumers' boxes; by one thread.
+// Initializes the barriers of the ring, with `fillers` arrivals to fill a stage and `readers` to
+// release it, and of the staging buffers. Called by one thread.
 template <class C>
 static __device__ __forceinline__ void init_barriers(const shared_map<C> &shared, int fillers,
                                                      int readers)

@@ -1,7 +1,7 @@
 // kernels/cuda/gemm/lab/bench.cu - the Hopper GEMM's plans: are they right, how fast beside
 // cuBLASLt
 //
-//   lab_gemm check [WORD..]   every legal plan of odd shapes in every layout and ending (those
+//   lab_gemm check [WORD..]   every legal plan of odd shapes in every layout and epilogue (those
 //                             whose name, "bf16 tn f32 130 x 200 x 65, batch 1 by 192x192c4/1",
 //                             holds one of the WORDs), each element against float64, repeats bit
 //                             for bit, with other work beside them, nothing written beside the

@@ -2,7 +2,8 @@
 //   float64, element by element, sums of its columns, other bits, what was written beside the
 //   output
 //
-// Bound    |alpha| k 2^-23 sum |a||b| for the product, then the ending's own: half a unit of bf16,
+// Bound    |alpha| k 2^-23 sum |a||b| for the product, then the epilogue's own: half a unit of
+// bf16,
 //          2^-10 for the tensor unit's tanh
 #ifndef BT_KERNELS_CUDA_GEMM_LAB_REFERENCE_CUH
 #define BT_KERNELS_CUDA_GEMM_LAB_REFERENCE_CUH

@@ -1,19 +1,20 @@
-// kernels/cuda/gemm/endings_bf16_sm90.cuh - what becomes of a tile's sums in bf16 (sm90.h)
+// kernels/cuda/gemm/epilogue_bf16_sm90.cuh - the bf16 epilogues on Hopper (sm90.h)
 //
-// bf16 endings move the tile as boxes of 64 x 64 values through a consumer's own boxes in shared
-// memory: stmatrix puts values where TMA's 128-byte swizzle expects them, one thread stores the
-// box. Boxes are used in turn; `used` counts them over the whole kernel.
-//   STORE         four boxes are under way
-//   GELU          pre-activation and activation go out together: two boxes, two pairs in flight
-//   ADD, DGELU    the second input's box is loaded where the result will stand, two boxes ahead,
-//                 the first two before the multiplication starts (begin_boxes)
-//   DGELU         may leave the sums of the tile's columns, of values as stored, as a row of
-//                 [tiles_m, n]: products of the boxes with ones, which cost the least registers
+// A bf16 epilogue stores the tile as boxes of 64 x 64 values through buffers in shared memory that
+// belong to the consumer: stmatrix writes values in TMA's 128-byte swizzle, and one thread issues
+// the store. Buffers are used round robin; `used` counts their uses over the whole kernel.
+//   STORE         four stores are in flight
+//   GELU          stores pre-activation and activation together: two buffers, two pairs in flight
+//   ADD, DGELU    load the second input into the buffer of the result, two boxes ahead; the first
+//                 two loads are issued before the multiplication (begin_boxes)
+//   DGELU         optionally writes the tile's column sums, of values as stored, to a row of
+//                 [tiles_m, n]. The sums are products of the boxes with ones, which need the
+//                 fewest registers
 //
 // GELU     of the rounded pre-activation with the hardware's tanh (gelu.cuh)
-// NaN      stays NaN in every ending
-#ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_BF16_SM90_CUH
-#define BT_KERNELS_CUDA_GEMM_ENDINGS_BF16_SM90_CUH
+// NaN      stays NaN in every epilogue
+#ifndef BT_KERNELS_CUDA_GEMM_EPILOGUE_BF16_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_EPILOGUE_BF16_SM90_CUH
 
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/gemm/bf16_sm90.cuh"
@@ -32,8 +33,8 @@ static __device__ __forceinline__ float gelu_slope(float x)
     return 0.5f + 0.5f * t + 0.5f * x * (1.0f - t * t) * inner;
 }
 
-// The bias of a tile as floats; zeros for none, and for splits of K but the first (F32). Visible
-// after the next sync().
+// Loads the bias of a tile as floats; zeros without a bias, and in F32 for every split of K but the
+// first. Visible after the next sync().
 template <class C>
 static __device__ __forceinline__ void load_bias(const problem &p, const unit &t,
                                                  const consumer &me, float *to)
@@ -70,7 +71,7 @@ static __device__ __forceinline__ void finish_store(const problem &p, const unit
                                                     const consumer &me, tile_sums<C> &sums,
                                                     const float *bias, uint32_t boxes, int &used)
 {
-    constexpr int OUTPUTS = C::ENDING == ENDING_GELU ? 2 : 1, FLIGHTS = C::BOXES / OUTPUTS;
+    constexpr int OUTPUTS = C::EPILOGUE == EPILOGUE_GELU ? 2 : 1, FLIGHTS = C::BOXES / OUTPUTS;
 #pragma unroll
     for (int i = 0; i < C::M_PARTS * C::TILE_N / 64; ++i) {
         const int part = i / (C::TILE_N / 64), col = i % (C::TILE_N / 64);
@@ -79,7 +80,7 @@ static __device__ __forceinline__ void finish_store(const problem &p, const unit
         if (me.leads()) {
             tma_store_wait_read<FLIGHTS - 1>();
         }
-        me.sync(); // the box is free; the first time also: the bias is there
+        me.sync(); // the buffer is free; the first time also: the bias is loaded
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
             float *s = &sums[part][(col * 8 + 2 * q) * 4];
@@ -112,14 +113,15 @@ static __device__ __forceinline__ void finish_store(const problem &p, const unit
 }
 
 // ---- ADD and DGELU ------------------------------------------------------------------------------
-// Box i of the tile. DGELU goes down a column of boxes first: its sums alone are under way then.
+// Box i of the tile. DGELU goes down a column of boxes first, so that it holds the sums of one
+// column of boxes at a time.
 template <class C> static __device__ __forceinline__ int part_of(int i)
 {
-    return C::ENDING == ENDING_DGELU ? i % C::M_PARTS : i / (C::TILE_N / 64);
+    return C::EPILOGUE == EPILOGUE_DGELU ? i % C::M_PARTS : i / (C::TILE_N / 64);
 }
 template <class C> static __device__ __forceinline__ int col_of(int i)
 {
-    return C::ENDING == ENDING_DGELU ? i / C::M_PARTS : i % (C::TILE_N / 64);
+    return C::EPILOGUE == EPILOGUE_DGELU ? i / C::M_PARTS : i % (C::TILE_N / 64);
 }
 
 // Loads box i of the tile's second input; one thread.
@@ -147,8 +149,8 @@ static __device__ __forceinline__ void begin_boxes(const problem &p, const unit 
 }
 
 // Adds a box's first `rows` rows: sums += transposed box times ones. A warp takes 16 columns, its
-// lanes 4 g .. 4 g + 3 columns g (sums[0], [1]) and g + 8 (sums[2], [3]). `zeros`: 16 bytes of them
-// in shared memory, read in place of rows that are not there and may hold anything.
+// lanes 4 g .. 4 g + 3 columns g (sums[0], [1]) and g + 8 (sums[2], [3]). `zeros`: 16 zero bytes in
+// shared memory, read in place of rows past the end, whose contents are undefined.
 static __device__ __forceinline__ void add_columns(float (&sums)[4], uint32_t box, int rows,
                                                    uint32_t zeros, const consumer &me)
 {
@@ -163,7 +165,7 @@ static __device__ __forceinline__ void add_columns(float (&sums)[4], uint32_t bo
     }
 }
 
-// Writes them as 64 sums of the row of tiles from column n on; they begin anew.
+// Writes them as the 64 sums of the row of tiles that start at column n, then resets them.
 static __device__ __forceinline__ void write_columns(float (&sums)[4], const problem &p, int tile,
                                                      int n, const consumer &me)
 {
@@ -184,9 +186,9 @@ finish_with_input(const problem &p, const unit &t, const consumer &me, tile_sums
                   const float *bias, const shared_map<C> &shared, int &used)
 {
     constexpr int COUNT = C::M_PARTS * C::TILE_N / 64;
-    const bool summing = C::ENDING == ENDING_DGELU && p.column_sums;
+    const bool summing = C::EPILOGUE == EPILOGUE_DGELU && p.column_sums;
     float columns[4] = {};
-    me.sync(); // the bias is there
+    me.sync(); // the bias is loaded
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int at = (used + i) % C::BOXES, part = part_of<C>(i), col = col_of<C>(i);
@@ -204,7 +206,7 @@ finish_with_input(const problem &p, const unit &t, const consumer &me, tile_sums
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
             float *s = &sums[part][(col * 8 + 2 * q) * 4];
-            if (C::ENDING == ENDING_ADD) {
+            if (C::EPILOGUE == EPILOGUE_ADD) {
                 scale_and_bias(s, col * 8 + 2 * q, p, bias, me);
                 scale_and_bias(s + 4, col * 8 + 2 * q + 1, p, bias, me);
             }
@@ -212,7 +214,7 @@ finish_with_input(const problem &p, const unit &t, const consumer &me, tile_sums
             for (int e = 0; e < 4; ++e) {
                 const float low = low_bf16(x[q][e]), high = high_bf16(x[q][e]);
                 float *d = s + 2 * e;
-                if (C::ENDING == ENDING_ADD) {
+                if (C::EPILOGUE == EPILOGUE_ADD) {
                     d[0] = fmaf(p.beta, low, d[0]);
                     d[1] = fmaf(p.beta, high, d[1]);
                 } else {
@@ -228,7 +230,7 @@ finish_with_input(const problem &p, const unit &t, const consumer &me, tile_sums
             tma_store(&p.d, box, t.n + col * 64, t.m + part * 64, t.batch);
             tma_store_commit();
         }
-        if (summing) { // the box is loaded again two boxes on: after the consumer has met again
+        if (summing) { // the buffer is reloaded two boxes later, after the consumer's next sync
             add_columns(columns, box, p.m - t.m - part * 64, shared_address(bias), me);
             if (part == C::M_PARTS - 1) {
                 write_columns(columns, p, t.m / C::TILE_M, t.n + col * 64, me);

@@ -1,15 +1,15 @@
-// kernels/cuda/gemm/endings_sm80.cuh - what becomes of sums, on any GPU from sm_80 on
+// kernels/cuda/gemm/epilogue_sm80.cuh - the epilogues on any GPU from sm_80 on
 //
-// A warp puts 16 rows of 64 sums into shared memory at a time and takes them from there in runs of
-// 16 bytes of D; alpha, bias, beta C, GELU or its slope on the way. What an ending reads, C or aux,
-// is under way 16 rows ahead.
+// A warp stages 16 rows of 64 sums in shared memory at a time, reads them back in runs of 16 bytes
+// of D, and applies alpha, bias, beta C, GELU or its derivative. An epilogue prefetches its second
+// input, C or aux, 16 rows ahead.
 //
-// Edges    what is not all inside or lies at other addresses than multiples of 16 bytes goes value
-//          by value
+// Edges    parts of a tile outside of D, and matrices not aligned to 16 bytes, are written value by
+//          value
 // GELU     of the pre-activation as it is stored: gelu.cuh
 // NaN      stays NaN
-#ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_SM80_CUH
-#define BT_KERNELS_CUDA_GEMM_ENDINGS_SM80_CUH
+#ifndef BT_KERNELS_CUDA_GEMM_EPILOGUE_SM80_CUH
+#define BT_KERNELS_CUDA_GEMM_EPILOGUE_SM80_CUH
 
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/gemm/units_sm80.cuh"
@@ -49,16 +49,16 @@ template <typename T> static __device__ __forceinline__ T *staged_at(T *staged, 
     return staged + row * STAGED_COLS + ((col / 4 ^ (row % 4 * 2)) * 4 + col % 4);
 }
 
-// What an ending does beside alpha and bias. Each is code of its own, without branches: a tile is
-// ended once, so what counts is how many instructions there are.
-enum class ending { STORE, ADD, GELU, SLOPE };
+// What an epilogue does besides alpha and bias. Each is compiled separately and has no branches:
+// the cost of an epilogue is its number of instructions.
+enum class epilogue { STORE, ADD, GELU, SLOPE };
 
-static __device__ __forceinline__ ending ending_of(const problem &p)
+static __device__ __forceinline__ epilogue epilogue_of(const problem &p)
 {
-    return p.call.epilogue == BT_EPILOGUE_BIAS_GELU ? ending::GELU
-           : p.call.epilogue == BT_EPILOGUE_DGELU   ? ending::SLOPE
-           : p.beta != 0.0f                         ? ending::ADD
-                                                    : ending::STORE;
+    return p.call.epilogue == BT_EPILOGUE_BIAS_GELU ? epilogue::GELU
+           : p.call.epilogue == BT_EPILOGUE_DGELU   ? epilogue::SLOPE
+           : p.beta != 0.0f                         ? epilogue::ADD
+                                                    : epilogue::STORE;
 }
 
 static __device__ __forceinline__ bool adds_bias(const bt_gemm_args &call)
@@ -68,23 +68,23 @@ static __device__ __forceinline__ bool adds_bias(const bt_gemm_args &call)
 }
 
 // A value of D from alpha times a sum with its bias, and what was read: C or aux.
-template <typename T, ending HOW>
-static __device__ __forceinline__ float ended(const problem &p, float s, float read)
+template <typename T, epilogue HOW>
+static __device__ __forceinline__ float finished(const problem &p, float s, float read)
 {
-    return HOW == ending::ADD     ? fmaf(p.beta, read, s)
-           : HOW == ending::GELU  ? gelu<T>(s)
-           : HOW == ending::SLOPE ? s * gelu_slope(read)
-                                  : s;
+    return HOW == epilogue::ADD     ? fmaf(p.beta, read, s)
+           : HOW == epilogue::GELU  ? gelu<T>(s)
+           : HOW == epilogue::SLOPE ? s * gelu_slope(read)
+                                    : s;
 }
 
-// A warp's way from sums to D where all 64 x 64 are inside and at multiples of 16 bytes. A lane
-// ends runs of 16 bytes, always of the same columns, in PASSES of every 16 rows.
+// Writes a warp's sums to D where all 64 x 64 are inside and aligned to 16 bytes. A lane writes
+// runs of 16 bytes of the same columns, PASSES of them for every 16 rows.
 //   IN, T  types of the bias and of c, d, aux
-template <typename IN, typename T, ending HOW> struct finisher {
+template <typename IN, typename T, epilogue HOW> struct finisher {
     static constexpr int RUN = WIDE<T>, ACROSS = STAGED_COLS / RUN, BELOW = 32 / ACROSS,
                          PASSES = STAGED_ROWS / BELOW;
-    static constexpr bool READS = HOW == ending::ADD || HOW == ending::SLOPE;
-    using extras = uint4[PASSES]; // what the ending reads, as it came
+    static constexpr bool READS = HOW == epilogue::ADD || HOW == epilogue::SLOPE;
+    using extras = uint4[PASSES]; // the second input as loaded
 
     char *d;                    // the lane's next run
     int64_t aux;                // bytes from there to aux's
@@ -102,22 +102,23 @@ template <typename IN, typename T, ending HOW> struct finisher {
         d = (char *)((T *)call.d + at);
         aux = (char *)((T *)call.aux + at) - d;
         d_step = BELOW * call.ldd * (int64_t)sizeof(T);
-        extra = HOW == ending::SLOPE ? d + aux
-                                     : (const char *)((const T *)call.c + t.batch * call.stride_c +
-                                                      row * call.ldc + col);
-        extra_step = HOW == ending::SLOPE ? d_step : BELOW * call.ldc * (int64_t)sizeof(T);
+        extra = HOW == epilogue::SLOPE
+                    ? d + aux
+                    : (const char *)((const T *)call.c + t.batch * call.stride_c + row * call.ldc +
+                                     col);
+        extra_step = HOW == epilogue::SLOPE ? d_step : BELOW * call.ldc * (int64_t)sizeof(T);
 #pragma unroll
         for (int i = 0; i < RUN; ++i) {
             bias[i] = 0;
         }
-        if (HOW != ending::SLOPE && adds_bias(call)) {
+        if (HOW != epilogue::SLOPE && adds_bias(call)) {
 #pragma unroll
             for (int i = 0; i < RUN; ++i) {
                 bias[i] = to_float(((const IN *)call.bias)[col + i]);
             }
         }
     }
-    // Starts reading for the next 16 rows.
+    // Prefetches the second input of the next 16 rows.
     __device__ __forceinline__ void fetch(extras &x)
     {
         if constexpr (READS) {
@@ -128,7 +129,7 @@ template <typename IN, typename T, ending HOW> struct finisher {
             }
         }
     }
-    // Ends the 16 rows that the warp has staged.
+    // Writes the 16 rows that the warp has staged.
     __device__ __forceinline__ void rows(const problem &p, const float *staged, const extras &x)
     {
         __syncwarp();
@@ -148,12 +149,12 @@ template <typename IN, typename T, ending HOW> struct finisher {
             for (int j = 0; j < RUN; ++j) {
                 s[j] = fmaf(p.alpha, s[j], bias[j]);
             }
-            if (HOW == ending::GELU) {
+            if (HOW == epilogue::GELU) {
                 store<RUN>((T *)(d + aux), s);
             }
 #pragma unroll
             for (int j = 0; j < RUN; ++j) {
-                s[j] = ended<T, HOW>(p, s[j], read[j]);
+                s[j] = finished<T, HOW>(p, s[j], read[j]);
             }
             store<RUN>((T *)d, s);
             d += d_step;
@@ -168,7 +169,7 @@ static __device__ __forceinline__ void end_rows_at_edge(const problem &p, const 
                                                         int n, const float *staged)
 {
     const bt_gemm_args &call = p.call;
-    const ending how = ending_of(p);
+    const epilogue how = epilogue_of(p);
     __syncwarp();
 #pragma unroll 1
     for (int i = (int)threadIdx.x % 32; i < STAGED_ROWS * STAGED_COLS; i += 32) {
@@ -177,15 +178,15 @@ static __device__ __forceinline__ void end_rows_at_edge(const problem &p, const 
             const int64_t at = t.batch * call.stride_d + row * call.ldd + col;
             const float bias = adds_bias(call) ? to_float(((const IN *)call.bias)[col]) : 0.0f;
             float s = fmaf(p.alpha, *staged_at(staged, i / STAGED_COLS, i % STAGED_COLS), bias);
-            if (how == ending::ADD) {
-                s = ended<T, ending::ADD>(
+            if (how == epilogue::ADD) {
+                s = finished<T, epilogue::ADD>(
                     p, s,
                     to_float(((const T *)call.c)[t.batch * call.stride_c + row * call.ldc + col]));
-            } else if (how == ending::GELU) {
+            } else if (how == epilogue::GELU) {
                 ((T *)call.aux)[at] = from_float<T>(s);
-                s = ended<T, ending::GELU>(p, s, 0);
-            } else if (how == ending::SLOPE) {
-                s = ended<T, ending::SLOPE>(p, s, to_float(((const T *)call.aux)[at]));
+                s = finished<T, epilogue::GELU>(p, s, 0);
+            } else if (how == epilogue::SLOPE) {
+                s = finished<T, epilogue::SLOPE>(p, s, to_float(((const T *)call.aux)[at]));
             }
             ((T *)call.d)[at] = from_float<T>(s);
         }
@@ -193,11 +194,11 @@ static __device__ __forceinline__ void end_rows_at_edge(const problem &p, const 
     __syncwarp();
 }
 
-// Ends a warp's 64 x 64 sums, of which the first is at (m, n); stage(i) puts 16 rows of them from
-// 16 i on into `staged`.
-template <ending HOW, typename IN, typename T, typename STAGE>
-static __device__ __forceinline__ void end_inside(const problem &p, const unit &t, int m, int n,
-                                                  const float *staged, STAGE stage)
+// Writes a warp's 64 x 64 sums, of which the first is at (m, n). stage(i) copies rows 16 i to
+// 16 i + 15 into `staged`.
+template <epilogue HOW, typename IN, typename T, typename STAGE>
+static __device__ __forceinline__ void finish_inside(const problem &p, const unit &t, int m, int n,
+                                                     const float *staged, STAGE stage)
 {
     using finish = finisher<IN, T, HOW>;
     finish to(p, t, m, n);
@@ -214,8 +215,8 @@ static __device__ __forceinline__ void end_inside(const problem &p, const unit &
 }
 
 template <typename IN, typename T, typename STAGE>
-static __device__ __forceinline__ void end_sums(const problem &p, const unit &t, int m, int n,
-                                                const float *staged, STAGE stage)
+static __device__ __forceinline__ void write_sums(const problem &p, const unit &t, int m, int n,
+                                                  const float *staged, STAGE stage)
 {
     if (!p.wide_d || m + 64 > p.call.m || n + 64 > p.call.n) {
 #pragma unroll
@@ -225,15 +226,15 @@ static __device__ __forceinline__ void end_sums(const problem &p, const unit &t,
         }
         return;
     }
-    switch (ending_of(p)) {
-    case ending::STORE:
-        return end_inside<ending::STORE, IN, T>(p, t, m, n, staged, stage);
-    case ending::ADD:
-        return end_inside<ending::ADD, IN, T>(p, t, m, n, staged, stage);
-    case ending::GELU:
-        return end_inside<ending::GELU, IN, T>(p, t, m, n, staged, stage);
-    case ending::SLOPE:
-        return end_inside<ending::SLOPE, IN, T>(p, t, m, n, staged, stage);
+    switch (epilogue_of(p)) {
+    case epilogue::STORE:
+        return finish_inside<epilogue::STORE, IN, T>(p, t, m, n, staged, stage);
+    case epilogue::ADD:
+        return finish_inside<epilogue::ADD, IN, T>(p, t, m, n, staged, stage);
+    case epilogue::GELU:
+        return finish_inside<epilogue::GELU, IN, T>(p, t, m, n, staged, stage);
+    case epilogue::SLOPE:
+        return finish_inside<epilogue::SLOPE, IN, T>(p, t, m, n, staged, stage);
     }
 }
 

@@ -1,22 +1,21 @@
-// kernels/cuda/gemm/endings_f32_sm90.cuh - what becomes of a tile's sums in f32 (sm90.h)
+// kernels/cuda/gemm/epilogue_f32_sm90.cuh - the f32 epilogues on Hopper (sm90.h)
 //
-// The tile moves as boxes of 64 rows and 32 columns through a consumer's own boxes in shared
-// memory: pairs of values go where TMA's 128-byte swizzle expects them, one thread stores the box.
-// Boxes are used in turn; `used` counts them over the whole kernel.
-//   F32           TMA stores the box or adds it to what is there: first the old value, then the
-//                 splits in ascending order, one addition each, never two at a time; the first
-//                 split brings the bias. A split waits for units of smaller numbers only, and all
-//                 blocks are on the device at once (cooperative launch), so the waiting ends.
-//                 Sums of D^T are turned on their way into the boxes (finish_turned).
-//   GELU          pre-activation and activation go out together: two boxes, two pairs in flight
-//   ADD, DGELU    the second input's box is loaded where the result will stand, two boxes ahead,
-//                 the first two before the multiplication starts (begin_boxes)
+// The tile is stored as boxes of 64 rows and 32 columns through buffers in shared memory that
+// belong to the consumer: threads write pairs of values in TMA's 128-byte swizzle, and one thread
+// issues the store. Buffers are used round robin; `used` counts their uses over the whole kernel.
+//   F32           TMA stores the box or adds it to D. Splits of K add in ascending order, one
+//                 addition at a time; the first split adds the bias. A split waits only for units
+//                 of smaller numbers, and all blocks are resident (cooperative launch), so there is
+//                 no deadlock. Sums of D^T are transposed into the buffers (finish_turned).
+//   GELU          stores pre-activation and activation together: two buffers, two pairs in flight
+//   ADD, DGELU    load the second input into the buffer of the result, two boxes ahead; the first
+//                 two loads are issued before the multiplication (begin_boxes)
 //
 // GELU     x / (1 + e^-2u), as kernels/cuda/unary.cu has it; exponential and reciprocal are
 //          approximate, each good to 2 ulp
-// NaN      stays NaN in every ending
-#ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_F32_SM90_CUH
-#define BT_KERNELS_CUDA_GEMM_ENDINGS_F32_SM90_CUH
+// NaN      stays NaN in every epilogue
+#ifndef BT_KERNELS_CUDA_GEMM_EPILOGUE_F32_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_EPILOGUE_F32_SM90_CUH
 
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/gemm/work_sm90.cuh"
@@ -53,8 +52,8 @@ template <class C> static __device__ __forceinline__ int box_col(const unit &t, 
     return t.n + i % box_grid<C>::ACROSS * BOX_COLS;
 }
 
-// Where this thread's values of columns 8 j .. 8 j + 7 stand in a box: two, and 8 rows below, in
-// the same place of the swizzle, two more.
+// Address of this thread's two values of columns 8 j .. 8 j + 7 in a box. Two more values are 8
+// rows below, at the same position of the swizzle.
 static __device__ __forceinline__ uint32_t pair_place(uint32_t box, int j, const consumer &me)
 {
     const int row = me.thread / 32 * 16 + me.lane / 4;
@@ -79,8 +78,8 @@ static __device__ __forceinline__ void scale_f32(float *s, int col, const proble
 
 // ---- F32 and GELU -------------------------------------------------------------------------------
 
-// Until the units before this one have added to the consumer's part of the tile. The leader alone
-// touches memory, so it alone waits.
+// Waits until the units before this one have added to the consumer's part of the tile. Only the
+// leader accesses memory, so only the leader waits.
 static __device__ __forceinline__ void await_turn(const unit &t, const int *turn,
                                                   const consumer &me)
 {
@@ -108,7 +107,7 @@ static __device__ __forceinline__ void finish_f32(const problem &p, const unit &
                                                   const consumer &me, tile_sums<C> &sums,
                                                   const float *bias, uint32_t boxes, int &used)
 {
-    constexpr int OUTPUTS = C::ENDING == ENDING_GELU ? 2 : 1, FLIGHTS = C::BOXES / OUTPUTS;
+    constexpr int OUTPUTS = C::EPILOGUE == EPILOGUE_GELU ? 2 : 1, FLIGHTS = C::BOXES / OUTPUTS;
     const bool adds = OUTPUTS == 1 && (t.split > 0 || p.beta != 0.0f);
     int *turn = p.turn + t.tile * TURNS_PER_TILE + (C::SHARED_TILE ? me.index : 0);
     if (OUTPUTS == 1) {
@@ -122,7 +121,7 @@ static __device__ __forceinline__ void finish_f32(const problem &p, const unit &
         if (me.leads()) {
             tma_store_wait_read<FLIGHTS - 1>();
         }
-        me.sync(); // the box is free; the first time also: the bias is there
+        me.sync(); // the buffer is free; the first time also: the bias is loaded
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
             float *s = &sums[part][(col * 4 + j) * 4];
@@ -175,7 +174,7 @@ static __device__ __forceinline__ void finish_turned(const problem &p, const uni
         if (me.leads()) {
             tma_store_wait_read<0>();
         }
-        me.sync(); // the boxes are free
+        me.sync(); // the buffers are free
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
             const float *s = &sums[part][(group * 8 + j) * 4];
@@ -236,7 +235,7 @@ static __device__ __forceinline__ void begin_f32_boxes(const problem &p, const u
 template <class C>
 static __device__ __forceinline__ float combine_f32(const problem &p, float s, float x)
 {
-    return C::ENDING == ENDING_ADD ? fmaf(p.beta, x, s) : p.alpha * s * gelu_slope_f32(x);
+    return C::EPILOGUE == EPILOGUE_ADD ? fmaf(p.beta, x, s) : p.alpha * s * gelu_slope_f32(x);
 }
 
 template <class C>
@@ -245,7 +244,7 @@ finish_f32_with_input(const problem &p, const unit &t, const consumer &me, tile_
                       const float *bias, const shared_map<C> &shared, int &used)
 {
     constexpr int COUNT = box_grid<C>::COUNT;
-    me.sync(); // the bias is there
+    me.sync(); // the bias is loaded
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         const int at = (used + i) % C::BOXES, part = i / box_grid<C>::ACROSS,
@@ -261,7 +260,7 @@ finish_f32_with_input(const problem &p, const unit &t, const consumer &me, tile_
             const uint32_t place = pair_place(box, j, me);
             float *s = &sums[part][(col * 4 + j) * 4];
             const float2 high = load_pair(place), low = load_pair(place + EIGHT_ROWS);
-            if (C::ENDING == ENDING_ADD) {
+            if (C::EPILOGUE == EPILOGUE_ADD) {
                 scale_f32<C>(s, col * BOX_COLS + j * 8, p, bias, me);
             }
             store_pair(place, combine_f32<C>(p, s[0], high.x), combine_f32<C>(p, s[1], high.y));
