@@ -10,7 +10,7 @@
 #include "framework/base/environment.h"
 #include "framework/base/mem.h"
 
-// Names; one that ends with '*' is a prefix. harness/run/README.md lists them.
+// Names; one that ends with '*' is a prefix.
 static const char *const allowed[] = {
     // the user and the system
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME",

@@ -1,4 +1,4 @@
-// harness/run/event.h - what a worker says: one JSON object a line (README.md has the protocol)
+// harness/run/event.h - events of the worker protocol: one JSON object a line (PROTOCOL.md)
 //
 // Reading is strict: what a worker prints is checked like a stranger's file, since a worker may be
 // any program and may die in the middle of a line.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # tests/support/fake_worker.sh - a worker without a trainer: speaks the protocol of
-# harness/run/README.md, or breaks it in the way that $BT_FAKE_WORKER says
+# harness/run/PROTOCOL.md, or breaks it in the way that $BT_FAKE_WORKER says
 #
 #   ok slow nan                passes; slow takes 50 ms a step and heeds a request to stop
 #   deaf                       takes 50 ms a step for ever, heeds nothing

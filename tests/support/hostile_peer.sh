@@ -1,6 +1,6 @@
 #!/bin/bash
 # tests/support/hostile_peer.sh - a peer that means harm, or has been written in a hurry: $BT_HOSTILE
-# says how. Without one of the words below it speaks the protocol of harness/run/README.md.
+# says how. Without one of the words below it speaks the protocol of harness/run/PROTOCOL.md.
 #
 #   dead-start hang linger mute       says nothing; stops saying anything; does not end behind its
 #                                     result; closes its output and stays. $BT_HOSTILE_PID: a file for

@@ -1,6 +1,6 @@
 #!/bin/bash
 # tests/support/kernel_peer.sh - a peer for kernel cases that measures nothing: speaks the protocol
-# of harness/run/README.md as $BT_KERNEL_PEER says
+# of harness/run/PROTOCOL.md as $BT_KERNEL_PEER says
 #   ok            two lines of samples, 1 ms and 3 ms, and the end
 #   launch        the same, and what the host needed for a call
 #   unavailable   says that its framework is missing

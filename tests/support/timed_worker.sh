@@ -1,6 +1,6 @@
 #!/bin/bash
 # tests/support/timed_worker.sh - a worker for kernel cases that says the times it is told, so that
-# what is decided from them is known beforehand: speaks the protocol of harness/run/README.md
+# what is decided from them is known beforehand: speaks the protocol of harness/run/PROTOCOL.md
 #   $BT_TIMED_NS      time of a call (1000000); round i has it times 1 + $BT_TIMED_SPREAD_PPM (500) times
 #                  the i-th of some fixed deviates, in millionths
 #   $BT_TIMED_KERNEL  the kernel that ran (timed_v1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch as a peer: one case on standard input, events on standard output.
 
-The protocol is harness/run/README.md. The system's name says how PyTorch runs: pytorch-eager,
+The protocol is harness/run/PROTOCOL.md. The system's name says how PyTorch runs: pytorch-eager,
 pytorch-compile; pytorch-cudnn, pytorch-flash and pytorch-efficient run cases of attention by that
 kernel alone. Where PyTorch, the device or the operation is missing, the answer is an error event
 with the status unavailable or unsupported, and exit code 4.

@@ -1,4 +1,4 @@
-"""The worker protocol's small change (harness/run/README.md): events, refusals, the device."""
+"""The worker protocol's small change (harness/run/PROTOCOL.md): events, refusals, the device."""
 import importlib
 import json
 import math
