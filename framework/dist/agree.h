@@ -1,4 +1,4 @@
-// framework/dist/agree.h - ranks make sure that they are of one build, one plan, one kind of device
+// framework/dist/agree.h - checks that all ranks have the same build, plan and kind of device
 #ifndef BT_DIST_AGREE_H
 #define BT_DIST_AGREE_H
 

@@ -9,8 +9,8 @@ static int64_t padded(int64_t count, int64_t multiple)
     return (count + multiple - 1) / multiple * multiple;
 }
 
-// Walks the list from its end and gives each parameter the open bucket of its type, or a new one.
-// bucket_of [params->count], order [params->count]: buckets as their last member comes.
+// Walks the list from its end and adds each parameter to the open bucket of its type, or to a new
+// one. bucket_of [params->count], order [params->count]: buckets in the order of their last member.
 static int64_t assign(const bt_params *params, int64_t first, int64_t most, int64_t *bucket_of,
                       int64_t *order)
 {
@@ -35,7 +35,7 @@ static int64_t assign(const bt_params *params, int64_t first, int64_t most, int6
         bucket_of[i] = open[value->dtype];
         filled[value->dtype] += room;
     }
-    // A bucket's last member is its first in the list.
+    // A bucket's last member is the one that comes first in the list.
     for (int64_t i = params->count - 1; i >= 0; --i) {
         bool last = i != first;
         for (int64_t k = 0; k < i && last; ++k) {

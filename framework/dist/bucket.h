@@ -1,21 +1,22 @@
-// framework/dist/bucket.h - where the parameters of a list lie in flat buckets
+// framework/dist/bucket.h - layout of a parameter list in flat buckets
 //
-// Plain data: which bucket, and from which element of it on. Gradients, weights and optimizer state
-// of a bucket are laid out alike, so that a range of elements is the same parameters in all.
+// Plain data: the bucket and the offset of each parameter. Gradients, weights and optimizer state
+// of a bucket have the same layout.
 //
 // Invariants
-//   1. Buckets are in the order in which their last gradient becomes complete, taken as the reverse
-//      of the list's. A bucket's values are of one type.
-//   2. Slots begin at multiples of BT_SQUARES_BLOCK, and a rank's part of a bucket is a number of
+//   1. Buckets are in the order in which their gradients become complete, assumed to be the reverse
+//      of the list. A bucket's values are of one type.
+//   2. Slots start at multiples of BT_SQUARES_BLOCK, and a rank's part of a bucket is a multiple of
 //      such blocks: a partial sum of the norm never spans two ranks.
-//   3. Which parameters share a bucket depends on the list and the size alone, not on the ranks.
+//   3. Which parameters share a bucket depends only on the list and the bucket size, not on the
+//      ranks.
 #ifndef BT_DIST_BUCKET_H
 #define BT_DIST_BUCKET_H
 
 #include "framework/nn/param.h"
 
 typedef struct bt_bucket_slot {
-    int64_t param; // place in the list
+    int64_t param; // index in the list
     int64_t bucket;
     int64_t offset, count; // elements
 } bt_bucket_slot;
@@ -34,16 +35,17 @@ typedef struct bt_buckets {
     int ranks;
 } bt_buckets;
 
-// first: the parameter whose gradient is complete before all others', which has the first bucket
-// alone; -1: none. size_bytes: of f32 gradients; a bucket is closed before it grows beyond. A
-// larger parameter has a bucket of its own. Owns    *out: the caller, until bt_buckets_release
+// first: the parameter whose gradient is complete before all others; it is alone in the first
+// bucket; -1: none. size_bytes: limit of a bucket's f32 gradients; a larger parameter has its own
+// bucket.
+// Owns    *out: the caller, until bt_buckets_release
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_buckets_make(const bt_params *params, int ranks, int64_t first,
                                      int64_t size_bytes, bt_buckets *out);
 void bt_buckets_release(bt_buckets *buckets);
 
-// The part of a slot that a rank has: *offset is in the parameter, *at in the rank's part of the
-// bucket. Returns its elements, 0: none.
+// The part of a slot that belongs to a rank: *offset is in the parameter, *at in the rank's part of
+// the bucket. Returns its number of elements.
 int64_t bt_bucket_slot_part(const bt_buckets *buckets, const bt_bucket_slot *slot, int rank,
                             int64_t *offset, int64_t *at);
 

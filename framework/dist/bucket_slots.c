@@ -1,14 +1,14 @@
-// framework/dist/bucket_slots.c - sums over ranks whose memory the others map
+// framework/dist/bucket_slots.c - gradient reduction through memory that the ranks map
 //
-// A rank sends part r of a bucket into its slot at rank r while the backward goes on: copies that
-// take no kernel. The sum of the slots follows behind the backward, in the tree's order. For DDP
-// the sums then go to all ranks.
+// During the backward, copy engines copy part r of a bucket into this rank's slot at rank r,
+// without a kernel. After the backward rank r sums its slots in the tree's order. For DDP the sums
+// are then copied to all ranks. The slots take 4 bytes a parameter on each rank.
 //
 // Invariants
-//   1. Gradients, slots and weights that are gathered lie in one block of the group's memory, at
-//      equal places on all ranks.
-//   2. Another rank writes a slot only behind this rank's update of the step before: it waits for
-//      this rank's stream, whose work on a bucket lies behind that update.
+//   1. Gradients, slots and gathered weights are in one block of the group's memory, at equal
+//      offsets on all ranks.
+//   2. Another rank writes a slot only after this rank's update of the previous step: it waits for
+//      this rank's stream, whose work on a bucket follows that update.
 #include "framework/dist/data_parallel_impl.h"
 
 static bool gathers_weights(const bt_data_parallel *p)
@@ -20,7 +20,7 @@ bt_status bt_bucket_slots_open(bt_data_parallel *p)
 {
     int64_t size_bytes = 0;
     void *block = NULL;
-    // ZERO2 gives its gradients up after each micro-batch.
+    // ZERO2 releases its gradients after each micro-batch.
     if (p->ranks == 1 || (p->ranks & (p->ranks - 1)) != 0 ||
         p->options.sharding == BT_SHARDING_ZERO2) {
         return BT_OK;
@@ -75,7 +75,7 @@ static bt_status sum_slots(bt_data_parallel *p, int64_t b)
     return BT_OK;
 }
 
-// The sums of the first buckets run while the last one is on its way.
+// The first buckets are summed while the last one is still being copied.
 bt_status bt_bucket_slots_sum(bt_data_parallel *p)
 {
     bt_device *device = p->context->device;

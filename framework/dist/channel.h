@@ -1,4 +1,4 @@
-// framework/dist/channel.h - a byte stream to one other rank and back, that never waits
+// framework/dist/channel.h - a non-blocking, bidirectional byte stream to one other rank
 #ifndef BT_DIST_CHANNEL_H
 #define BT_DIST_CHANNEL_H
 
@@ -13,13 +13,13 @@ typedef struct bt_channel {
 } bt_channel;
 
 typedef struct bt_channel_ops {
-    // Hands over as much as fits at once: *done bytes, 0 when nothing does.
-    // Errors  UNAVAILABLE when the other side is gone; without a message about who it is
+    // Transfers as many bytes as possible without waiting: *done, may be 0.
+    // Errors  UNAVAILABLE when the other side has exited; the message does not name it
     bt_status (*write)(void *impl, const void *data, int64_t size_bytes, int64_t *done);
     bt_status (*read)(void *impl, void *data, int64_t size_bytes, int64_t *done);
-    // Whether the other side is known to be gone. Reads nothing.
+    // Whether the other side is known to have exited. Reads nothing.
     bool (*closed)(void *impl);
-    // Makes the other side's read and write fail, as far as the channel can. Any thread.
+    // Makes the other side's read and write fail, if the channel supports it. Any thread.
     void (*abort)(void *impl);
     void (*close)(void *impl);
 } bt_channel_ops;

@@ -1,12 +1,13 @@
 // framework/dist/context_ring.c - blocks of keys and values between the ranks of a group
 //
 // Invariants
-//   1. Blocks lie at equal places on all ranks: that of rank (rank - step) in slot `step`, or, for
+//   1. Blocks are at equal offsets on all ranks: that of rank (rank - step) in slot `step`, or, for
 //      all_gather, that of rank r in slot r.
-//   2. Nobody writes another rank's block before that rank sends its own: the ring's stream waits
-//      for the context's in send, and each collective waits for its peers' streams.
-//   3. When the last step is fetched and gradients are collected, the context's stream is behind
-//      all copies of the round; so the next round may overwrite every slot.
+//   2. No rank writes another rank's block before that rank sends its own: in send the ring's
+//   stream
+//      waits for the context's, and each collective waits for its peers' streams.
+//   3. When the last step is fetched and gradients are collected, the context's stream has waited
+//      for all copies of the round, so the next round may overwrite every slot.
 #include "framework/dist/context_ring.h"
 
 #include <string.h>
@@ -38,13 +39,13 @@ struct bt_context_ring {
     bt_rotation rotation;
     bt_device *device;   // of the first round; borrowed. NULL: there was none
     bt_stream stream;    // owned
-    bt_event produced;   // owned; the context's stream has written what is sent
+    bt_event produced;   // owned; the context's stream has written the data to send
     bt_event *arrived;   // owned [size]: block of a step; [0]: the gradients
     char *memory;        // [3, size, capacity]: blocks, gradients given, gradients received
     bool owns_memory;    // else it is the group's
     int64_t capacity;    // bytes of a slot
     int64_t allocated;   // bytes in all, outgrown memory of the group included
-    int64_t block_bytes; // of this round; slots lie as far apart as this
+    int64_t block_bytes; // of this round; distance between slots
 };
 
 enum { BLOCKS, GIVEN, RECEIVED, PARTS };
@@ -56,7 +57,7 @@ static char *slot(const bt_context_ring *r, int part, int index)
     return r->memory + ((int64_t)part * r->ring.size + index) * r->block_bytes;
 }
 
-// The rank at a distance, to both sides.
+// The rank at a distance, positive or negative.
 static int rank_at(const bt_context_ring *r, int distance)
 {
     return (r->ring.rank + distance + r->ring.size) % r->ring.size;
@@ -87,7 +88,7 @@ static void free_memory(bt_context_ring *r)
     r->memory = NULL;
 }
 
-// Room for blocks of this size. Memory of a group is freed with the group alone.
+// Makes room for blocks of this size. Group memory is freed only with the group.
 static bt_status reserve(bt_context_ring *r, bt_context *context, int64_t block_bytes)
 {
     const bt_backend *backend = r->device->backend;
@@ -112,7 +113,7 @@ static bt_status reserve(bt_context_ring *r, bt_context *context, int64_t block_
     return BT_OK;
 }
 
-// The ring's stream waits for what the context's has to do so far.
+// Makes the ring's stream wait for the work submitted to the context's stream so far.
 static bt_status follow(bt_context_ring *r, bt_context *context)
 {
     BT_TRY(r->device->backend->event_record(r->device, r->produced, context->stream));
@@ -124,7 +125,7 @@ static bt_status mark(bt_context_ring *r, int index)
     return r->device->backend->event_record(r->device, r->arrived[index], r->stream);
 }
 
-// Where the computation waits for other ranks.
+// Waits for other ranks, in the range `communication`.
 static bt_status await(bt_context_ring *r, bt_context *context, int index)
 {
     bt_range_push(context, "communication");
@@ -185,7 +186,7 @@ static bt_status ring_place(void *self, bt_context *context, int step, void **gr
     return BT_OK;
 }
 
-// All gradients of an all_gather go at once, behind the last one.
+// With all_gather, all gradients are sent at once, after the last one.
 static bt_status ring_give(void *self, bt_context *context, int step)
 {
     bt_context_ring *r = self_of(self);
@@ -217,7 +218,7 @@ bt_status bt_context_ring_create(bt_group *group, bt_rotation rotation, bt_conte
     void *block = NULL;
     *out = NULL;
     if ((unsigned)rotation >= BT_ROTATION_COUNT) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "there is no rotation %d", (int)rotation);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown rotation %d", (int)rotation);
     }
     BT_TRY(bt_mem_alloc(1, sizeof *r, &block));
     r = block;

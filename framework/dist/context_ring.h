@@ -1,15 +1,14 @@
 // framework/dist/context_ring.h - context parallelism: a process group as an op's ring (ops/ring.h)
 //
-// Keys and values of each rank travel to all others, and the gradients of theirs come back. How
-// they travel decides on no bit:
-//   all_gather     one collective brings all blocks
-//   point_to_point a block goes from neighbour to neighbour, one rank further a step
+// Each rank sends its keys and values to all others and receives their gradients. The rotation
+// changes no bit of the result:
+//   all_gather     one collective sends all blocks
+//   point_to_point a block passes from neighbour to neighbour, one rank per step
 //   all_to_all     in step s a rank exchanges blocks with the ranks at distance s (pairwise)
-// Gradients go straight to the rank whose keys they are of.
+// Gradients are sent directly to the rank that owns the keys, and summed there in rank order.
 //
-// Where the group's device has streams, blocks travel on a stream of the ring's own beside the
-// computation; the next block is on its way while one is used. Memory: 3 P blocks, of the group's
-// own where it has such memory, so that nothing is copied twice.
+// On a device with streams, blocks are sent on a separate stream: the next block is in flight while
+// one is used. Memory: 3 P blocks, in group memory where available, which saves a copy.
 #ifndef BT_DIST_CONTEXT_RING_H
 #define BT_DIST_CONTEXT_RING_H
 
@@ -34,16 +33,16 @@ bool bt_rotation_parse(const char *name, bt_rotation *rotation);
 
 typedef struct bt_context_ring bt_context_ring;
 
-// A ring of the group's ranks, which all make one.
+// Creates the ring of the group's ranks; collective.
 // Owns    *out: the caller, bt_context_ring_destroy; the group is borrowed and outlives it
 // Errors  INVALID_ARGUMENT (rotation), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_context_ring_create(bt_group *group, bt_rotation rotation,
                                             bt_context_ring **out);
 // NULL is allowed. Waits for the ring's stream.
 void bt_context_ring_destroy(bt_context_ring *ring);
-// What an op takes; lives as long as the ring.
+// The interface for ops; lives as long as the ring.
 const bt_ring *bt_context_ring_of(const bt_context_ring *ring);
-// Device memory that blocks take so far.
+// Device memory allocated for blocks so far.
 uint64_t bt_context_ring_bytes(const bt_context_ring *ring);
 
 #endif

@@ -1,8 +1,9 @@
-// framework/dist/data_parallel.c - homes of gradients, their sums over shards and ranks
+// framework/dist/data_parallel.c - gradient memory, sums of gradients over shards and ranks
 //
-// Level k of a bucket holds a sum of shards that waits for its sibling: shard s is written at level
-// popcount(s), and behind it as many sums are closed as s + 1 has trailing zeros. So level 0 holds
-// the tree of all shards of the rank in the end, and log2(shards) + 1 levels are enough.
+// Level k of a bucket holds a partial sum of shards that waits for its sibling in the tree: shard s
+// is written at level popcount(s), and then as many pairs of levels are added as s + 1 has trailing
+// zeros. So level 0 ends up with the tree over all shards of the rank, and log2(shards) + 1 levels
+// are enough.
 #include "framework/base/mem.h"
 #include "framework/dist/data_parallel_impl.h"
 
@@ -88,7 +89,7 @@ static bt_status open_gradients(bt_data_parallel *p, int64_t b)
     if (!p->sharded) {
         return BT_OK;
     }
-    if (p->options.sharding == BT_SHARDING_ZERO2) { // the flat ones live while they are written
+    if (p->options.sharding == BT_SHARDING_ZERO2) { // flat gradients exist while they are written
         memory->grads[0]->storage->source.fetch = fetch_zeros;
         bt_storage_give_up(memory->grads[0]->storage);
         return bt_tensor_zeros(p->context, BT_F32, BT_SHAPE(layout->part), "gradients",
@@ -296,7 +297,7 @@ bt_status bt_data_parallel_join(bt_data_parallel *p)
     return bt_communication_await(p->context, p->reduced);
 }
 
-// ZERO2: the flat gradients of the bucket under way go, behind their reduction.
+// ZERO2: releases the flat gradients of the bucket being reduced, once it is reduced.
 static bt_status settle(bt_data_parallel *p)
 {
     if (p->under_way < 0) {
@@ -309,8 +310,8 @@ static bt_status settle(bt_data_parallel *p)
     return status;
 }
 
-// ZERO2: this rank's part of the sum over ranks joins those of the micro-batches before, beside the
-// backward. One bucket is on its way at a time.
+// ZERO2: adds this rank's part of the sum over ranks to that of earlier micro-batches, overlapping
+// the backward. One bucket is reduced at a time.
 static bt_status keep_part(bt_data_parallel *p, int64_t b)
 {
     const bt_bucket *layout = &p->layout.items[b];
@@ -329,7 +330,7 @@ static bt_status keep_part(bt_data_parallel *p, int64_t b)
     return device->backend->event_record(device, p->reduced, p->stream);
 }
 
-// All gradients of the bucket are complete.
+// Called when all gradients of the bucket are complete.
 static bt_status finish(bt_data_parallel *p, int64_t b)
 {
     bt_device *device = p->context->device;
@@ -347,7 +348,7 @@ static bt_status finish(bt_data_parallel *p, int64_t b)
     return sends_each(p) ? keep_part(p, b) : BT_OK;
 }
 
-// In their order, whatever the order in which they become complete: ranks agree on it.
+// Reduces buckets in index order, so that all ranks use the same order whatever completes first.
 static bt_status finish_complete(bt_data_parallel *p)
 {
     for (; p->next < p->layout.count && p->buckets[p->next].pending == 0; ++p->next) {

@@ -126,7 +126,7 @@ static void ask_fault(bt_device_group *group)
 static void ask_control(bt_device_group *group)
 {
     if (pthread_mutex_trylock(&group->lock) != 0) {
-        return; // whoever has the control group looks for failures itself
+        return; // the holder of the lock detects failures of the control group itself
     }
     bt_status status = bt_group_check(group->control);
     (void)pthread_mutex_unlock(&group->lock);
@@ -138,7 +138,7 @@ static void ask_control(bt_device_group *group)
     }
 }
 
-// A call that the stream has come to and that does not end.
+// Detects a call that the stream has started and that does not finish within the timeout.
 static void ask_marks(bt_device_group *group, uint32_t *seen, int64_t *since_ns)
 {
     uint32_t begun = read_word(&group->words->begun);
@@ -166,7 +166,7 @@ static void *monitor_main(void *argument)
             ask_marks(group, &seen, &since_ns);
             ask_control(group);
         } else if (atomic_load(&group->failing) == 2) {
-            group->give_up(group); // streams may hold further waits
+            group->give_up(group); // streams may hold more waits
         }
         (void)nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
@@ -186,14 +186,14 @@ void bt_device_group_finish(bt_device_group *group)
 {
     int64_t waited_ns;
     bt_error_quiet_begin();
-    // The monitor runs on: work that waits for a dead rank ends by it.
+    // The monitor is still running: it ends work that waits for a dead rank.
     bt_status status = group->device->backend->join(group->device, &waited_ns);
     atomic_store(&group->stopping, true);
     if (group->is_monitored) {
         (void)pthread_join(group->monitor, NULL);
     }
     if (status == BT_OK && atomic_load(&group->failing) == 0) {
-        (void)!bt_barrier(group->control, NULL); // a failure is theirs to report
+        (void)!bt_barrier(group->control, NULL); // a failed rank reports its own failure
     }
     bt_error_quiet_end();
 }

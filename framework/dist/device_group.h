@@ -1,14 +1,15 @@
-// framework/dist/device_group.h - what groups on GPUs share: a control group, a monitor, failure
+// framework/dist/device_group.h - base of the GPU backends: control group, monitor thread, failures
 //
-// Work of a GPU is asynchronous: a rank that waits in a kernel is no place to notice that another
-// one has died. So each group on GPUs has a control group on the CPU, over which it is made, and a
-// thread that asks the control group and the device for failures. The first one is kept, makes
-// waiting kernels leave, and aborts the control group so that the other ranks learn of it.
+// GPU work is asynchronous: a rank that waits in a kernel cannot detect that another rank has died.
+// So each GPU group is created over a control group on the CPU, and has a thread that polls the
+// control group and the device for failures. The first failure is kept, makes waiting kernels
+// return, and aborts the control group, which informs the other ranks.
 //
 // Invariants
-//   1. From start to finish only the monitor uses the control group, or whoever holds `lock`.
+//   1. From start to finish the control group is used only by the monitor, or with `lock` held.
 //   2. give_up is called by the thread that fails the group, before the failure is visible to
-//      calls; from then on by the monitor, over and over: a stream may hold several waits.
+//   calls,
+//      and then repeatedly by the monitor, because a stream may hold several waits.
 #ifndef BT_DIST_DEVICE_GROUP_H
 #define BT_DIST_DEVICE_GROUP_H
 
@@ -24,8 +25,8 @@ enum { BT_DEVICE_GROUP_FAILURE_BYTES = 512 };
 typedef struct bt_device_words {
     uint32_t abort; // read by kernels that wait
     uint32_t fault; // written by them
-    uint32_t begun; // calls that the stream has come to
-    uint32_t done;  // and finished
+    uint32_t begun; // number of calls that the stream has started
+    uint32_t done;  // number of calls that it has finished
 } bt_device_words;
 
 typedef struct bt_device_group {
@@ -40,15 +41,15 @@ typedef struct bt_device_group {
     pthread_t monitor;
     bool is_monitored;
     atomic_bool stopping;
-    atomic_int failing; // 0 no, 1 being written, 2 `failed` and `failure` are there
+    atomic_int failing; // 0 no, 1 being written, 2 `failed` and `failure` are valid
     bt_status failed;
     char failure[BT_DEVICE_GROUP_FAILURE_BYTES];
-    // What has failed on the device since; by the monitor. NULL: nothing to ask.
+    // Polls the device for a failure; called by the monitor. NULL: not supported.
     bt_status (*ask)(struct bt_device_group *group);
-    void (*give_up)(struct bt_device_group *group); // makes work on the device leave
+    void (*give_up)(struct bt_device_group *group); // makes waiting work on the device return
 } bt_device_group;
 
-// Fills the parts above but for ask and give_up; `group` is zeroed, and whole after BT_OK.
+// Fills the members above except ask and give_up; `group` is zeroed by the caller.
 BT_CHECKED bt_status bt_device_group_init(bt_device_group *group, const bt_group_backend *backend,
                                           bt_group *control, bt_device *device, int64_t timeout_ns);
 // Frees them. The control group is destroyed when `with_control`.
@@ -57,14 +58,15 @@ BT_CHECKED bt_status bt_device_group_start(bt_device_group *group);
 // Stops the monitor, waits for the device and, in a group that works, for the other ranks.
 void bt_device_group_finish(bt_device_group *group);
 
-// Another table than the CUDA backend's: for tests. Borrowed for the rest of the process.
+// Replaces the CUDA backend's table, for tests. Borrowed for the rest of the process.
 void bt_device_group_use(const bt_device_collectives *table);
 // The table of the CUDA backend. Errors  UNAVAILABLE (no backend, another build)
 BT_CHECKED bt_status bt_device_group_table(const bt_device_collectives **out);
-// Every rank says how it went; all return BT_OK, or an error that names a rank and its reason.
+// Collective: exchanges the ranks' statuses. All return BT_OK, or the error of one rank, which the
+// message names.
 BT_CHECKED bt_status bt_device_group_agree(bt_group *control, bt_status mine);
 bool bt_device_group_is_capturing(const bt_device_group *group, bt_stream stream);
-// Around work whose waits the device cannot bound itself: not while a graph is captured.
+// Called before and after work whose waits have no timeout on the device; no-ops during capture.
 BT_CHECKED bt_status bt_device_group_begin(bt_device_group *group, bt_stream stream);
 BT_CHECKED bt_status bt_device_group_end(bt_device_group *group, bt_stream stream);
 
@@ -75,7 +77,7 @@ bt_status bt_device_group_tell(bt_group *group, void *data, int64_t size_bytes, 
 // A part of the control group, for a group on GPUs over it; NULL as bt_group_split says.
 BT_CHECKED bt_status bt_device_group_split(bt_device_group *group, int colour, int key,
                                            bt_group **control);
-// Of bt_group_backend; the first is what every collective begins with.
+// Of bt_group_backend; every collective first calls check.
 bt_status bt_device_group_check(bt_group *group);
 void bt_device_group_abort(bt_group *group, const char *reason);
 

@@ -1,11 +1,10 @@
-// framework/dist/exchange.c - messages to and from all peers at once, and every way they can fail
+// framework/dist/exchange.c - sends and receives messages of all peers at once; detects failures
 //
 // Invariants
-//   1. The loop returns when all messages are through, or with an error; it looks at the abort
-//      words, at the end of peers and at the clock whenever nothing moves.
-//   2. Bytes that a peer sent before it ended are still received.
-//   3. The first failure is kept: it aborts the group for the others and is what later calls
-//   return.
+//   1. The loop returns when all messages are transferred, or with an error. While nothing moves it
+//      checks the abort words, whether peers have exited, and the clock.
+//   2. Bytes that a peer sent before it exited are still received.
+//   3. The first failure is kept: it aborts the group for the others, and later calls return it.
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -50,7 +49,7 @@ static void describe(const bt_signature *signature, char *text, size_t capacity)
     }
 }
 
-// Keeps the failure, and makes the calls of the other ranks fail.
+// Records the failure and makes the calls of the other ranks fail.
 static bt_status fail(bt_cpu_group *group, bt_status status, const char *text)
 {
     group->failed = status;
@@ -87,7 +86,7 @@ static bt_status fail_gone(bt_cpu_group *group, int peer, const char *how)
 {
     char call[96];
     char text[BT_REGION_REASON_BYTES];
-    if (is_aborted(group)) { // which is why the peer left
+    if (is_aborted(group)) { // the cause of the peer's exit
         return fail_aborted(group);
     }
     describe(&group->legs[peer].out_head, call, sizeof call);
@@ -155,7 +154,7 @@ static bt_status move_in(bt_cpu_group *group, int peer, int64_t *moved, bool *he
         leg->in_done += done;
         *moved += done;
         if (head && leg->in_done == HEAD_BYTES) {
-            *head_came = true; // checked before its bytes are read
+            *head_came = true; // the caller checks it before reading the data
             break;
         }
         if (done < left) {
@@ -165,7 +164,7 @@ static bt_status move_in(bt_cpu_group *group, int peer, int64_t *moved, bool *he
     return BT_OK;
 }
 
-// One look at every peer; *moved bytes.
+// Makes progress with every peer once; *moved: bytes.
 static bt_status move_all(bt_cpu_group *group, const bt_signature *call, int64_t *moved,
                           bool *pending)
 {
@@ -201,7 +200,7 @@ static bool process_ended(bt_peer *peer, int pid)
     return poll(&poll_pid, 1, 0) == 1;
 }
 
-// How a peer of the region ended; NULL: it has not, as far as the region knows.
+// How a peer of the region exited; NULL: it has not, according to the region.
 static const char *how_ended(bt_cpu_group *group, int peer)
 {
     if (group->region == NULL || peer == group->group.rank) {
@@ -218,7 +217,7 @@ static const char *how_ended(bt_cpu_group *group, int peer)
     return ended ? "ended" : NULL;
 }
 
-// A rank that this one waits for and that has ended or left; -1: none.
+// A rank that this one waits for and that has exited or left; -1: none.
 static int find_ended(bt_cpu_group *group, const char **how)
 {
     for (int peer = 0; peer < group->group.size; ++peer) {
@@ -262,10 +261,10 @@ static void pause_for(int64_t idle_ns)
 
 static bt_status wait_all(bt_cpu_group *group, const bt_signature *call)
 {
-    enum { LOOK_NS = 2000000 }; // between two looks at who has ended
+    enum { LOOK_NS = 2000000 }; // interval of the check for exited peers
     int64_t last_ns = bt_clock_ns();
     int64_t looked_ns = last_ns;
-    bool ended = false; // and what it had sent may not have been read yet
+    bool ended = false; // a peer has exited; its last data may not have been read yet
     for (;;) {
         int64_t moved;
         bool pending;
@@ -313,7 +312,7 @@ static bt_status exchange(bt_cpu_group *group, const bt_signature *call)
         leg->out_head = mine;
         leg->out_head.sequence = group->peers[peer].sent;
         leg->out_done = leg->in_done = 0;
-        if (peer == group->group.rank) { // its own part is the collective's to copy
+        if (peer == group->group.rank) { // the collective copies its own part
             leg->out_bytes = leg->in_bytes = -1;
         }
     }
@@ -325,7 +324,7 @@ static bt_status exchange(bt_cpu_group *group, const bt_signature *call)
     return BT_OK;
 }
 
-// A part's messages, as those of the whole.
+// Translates a part's messages to those of the whole.
 static void give_legs(bt_cpu_group *part)
 {
     bt_cpu_group *whole = part->whole;
@@ -379,7 +378,7 @@ bt_status bt_cpu_check(bt_group *base)
     bt_cpu_group *group = base->impl;
     bt_cpu_group *whole = group->whole != NULL ? group->whole : group;
     if (pthread_mutex_trylock(&whole->lock) != 0) {
-        return BT_OK; // whoever exchanges messages looks for failures itself
+        return BT_OK; // the thread in the exchange detects failures itself
     }
     bt_status status = check(whole);
     (void)pthread_mutex_unlock(&whole->lock);

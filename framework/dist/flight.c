@@ -233,7 +233,7 @@ void bt_flight_beat(bt_flight *flight, uint64_t moves, const char *path)
     }
 }
 
-// ---- the starter's side -------------------------------------------------------------------------
+// ---- the launcher's side ------------------------------------------------------------------------
 
 void bt_flight_fence(bt_flight *flight)
 {

@@ -1,16 +1,17 @@
-// framework/dist/flight.h - flight recorder: what a rank does, readable after it has died
+// framework/dist/flight.h - flight recorder: a rank's recent activity, readable after it has died
 //
-// Whoever starts a rank makes one flight recorder for it, in memory that outlives the rank
-// (memfd), and hands the descriptor down. The rank writes heartbeats, its steps and the signature
-// of each collective; the starter reads them at any time, also behind a SIGKILL.
+// The launcher creates a flight recorder for each rank, in memory that outlives the rank (memfd),
+// and passes on the descriptor. The rank writes heartbeats, steps and the signature of each
+// collective. The launcher can read them at any time, also after a SIGKILL.
 //
 // Invariants
-//   1. One thread of the rank enters and leaves calls; any thread may beat. Any process may read.
-//   2. A call that is read is whole, or is not read at all: its sequence number is written last.
-//   3. The starter writes one word only, the fence. A rank whose recorder is fenced was replaced:
-//      it may not take part in any further collective.
-//   4. A rank that holds `life` is alive. The kernel marks that mutex when the holder begins to
-//      end, before it frees the memory of the process and its devices, which takes much longer.
+//   1. One thread of the rank enters and leaves calls; any thread may write heartbeats. Any process
+//      may read.
+//   2. Reads of a call are atomic: its sequence number is written last.
+//   3. The launcher writes only the fence. A rank whose recorder is fenced was replaced: it may not
+//      take part in any further collective.
+//   4. A rank that holds `life` is alive. The kernel marks that mutex when the holder starts to
+//      exit, before it frees the memory of the process and its devices, which takes much longer.
 #ifndef BT_DIST_FLIGHT_H
 #define BT_DIST_FLIGHT_H
 
@@ -24,8 +25,8 @@
 #include "framework/base/str.h"
 
 enum {
-    BT_FLIGHT_CALLS = 64, // the last so many are kept
-    BT_FLIGHT_PARTS = 8,  // of the group, whose calls are recorded: the last one of each
+    BT_FLIGHT_CALLS = 64, // number of recent calls that are kept
+    BT_FLIGHT_PARTS = 8,  // parts of the group whose last call is recorded
     BT_FLIGHT_OP_BYTES = 16,
     BT_FLIGHT_SITE_BYTES = 48,
     BT_FLIGHT_PATH_BYTES = 128
@@ -37,9 +38,9 @@ typedef enum bt_flight_state {
     BT_FLIGHT_DONE
 } bt_flight_state;
 
-// The signature of a collective: equal on all ranks that call the same.
+// The signature of a collective: equal on all ranks.
 typedef struct bt_flight_call {
-    _Atomic uint64_t sequence; // counts from 1; 0: nothing is here
+    _Atomic uint64_t sequence; // counts from 1; 0: empty entry
     _Atomic int state;         // bt_flight_state
     int32_t dtype;             // bt_dtype; -1: of none
     int64_t size_bytes;        // of the data that this rank gives
@@ -64,10 +65,10 @@ typedef struct bt_flight_board {
     _Atomic int joined;             // 1: it is in its group
     _Atomic int64_t steps;          // done, counted from step 0
     _Atomic int64_t step_ns;        // when the last one was done; 0: none yet
-    _Atomic uint64_t beats;         // of the host: grows while the rank's code moves
-    _Atomic int64_t beat_ns;        // when it last grew
-    _Atomic uint64_t device_beats;  // grows when the device was seen to have finished work
-    _Atomic int64_t device_beat_ns; // when it last grew
+    _Atomic uint64_t beats;         // of the host: increases while the rank makes progress
+    _Atomic int64_t beat_ns;        // time of its last change
+    _Atomic uint64_t device_beats;  // increases when the device has finished work
+    _Atomic int64_t device_beat_ns; // time of its last change
     _Atomic uint64_t calls;         // of the whole group, entered so far
     _Atomic uint64_t waited_ns;     // sum of the time spent in calls in which all wait for all
     _Atomic uint32_t path_version;  // odd while `path` is written
@@ -85,9 +86,9 @@ typedef struct bt_flight {
 // Errors  UNAVAILABLE (no memory for it)
 BT_CHECKED bt_status bt_flight_create(int rank, int size, int64_t generation, int *fd,
                                       bt_flight *flight);
-// Maps one that somebody else made. Errors  INVALID_ARGUMENT (not such a descriptor)
+// Maps an existing recorder. Errors  INVALID_ARGUMENT (descriptor of something else)
 BT_CHECKED bt_status bt_flight_attach(int fd, bt_flight *flight);
-// Lets go what bt_flight_hold holds: the same thread calls it.
+// Releases `life` if held: must be called by the thread that called bt_flight_hold.
 void bt_flight_detach(bt_flight *flight);
 
 // ---- the rank's side; flight NULL: nothing happens ----------------------------------------------
@@ -101,18 +102,18 @@ BT_CHECKED bt_status bt_flight_enter(bt_flight *flight, int part, const char *op
                                      int64_t size_bytes, const char *site);
 // It has returned; `finished`: so has the device.
 void bt_flight_leave(bt_flight *flight, int part, bool finished);
-// The calling thread holds the recorder from now on: bt_flight_is_orphan says when it has died.
+// Makes the calling thread hold `life`: bt_flight_is_orphan detects its death.
 void bt_flight_hold(bt_flight *flight);
 void bt_flight_joined(bt_flight *flight);
-// So many steps are done and the device was waited for.
+// Records that `steps` steps are done, including work on the device.
 void bt_flight_step(bt_flight *flight, int64_t steps);
-// The rank's code is at `path`. `moves` differs from the last call's if it has moved since.
+// Records that the rank's code is at `path`. `moves` changes if it has made progress.
 void bt_flight_beat(bt_flight *flight, uint64_t moves, const char *path);
 
-// ---- the starter's side -------------------------------------------------------------------------
+// ---- the launcher's side ------------------------------------------------------------------------
 
 void bt_flight_fence(bt_flight *flight);
-// Whether the thread that held the recorder has died with it. Its process may still be ending.
+// Whether the thread that held `life` has died. Its process may still be exiting.
 bool bt_flight_is_orphan(const bt_flight *flight);
 // The call with this number; false: it was never entered, or is overwritten.
 bool bt_flight_read(const bt_flight *flight, uint64_t sequence, bt_flight_call *out);

@@ -7,8 +7,8 @@
 // Invariants
 //   1. Results have the same bits on every rank and in every run: sums follow a fixed tree over the
 //      ranks (README).
-//   2. No call waits forever: after an abort, the end of a rank, different calls on different ranks
-//      or the timeout it fails, and its message names the rank.
+//   2. No call waits forever: it fails after an abort, the exit of a rank, different calls on
+//      different ranks, or the timeout, and its message names the rank.
 //   3. A group that has failed stays failed: later calls return the first reason.
 #ifndef BT_DIST_GROUP_H
 #define BT_DIST_GROUP_H
@@ -28,11 +28,11 @@ typedef struct bt_group {
     const struct bt_group_backend *backend; // unowned
     int rank, size;
     void *impl;        // owned by the backend
-    bt_device *device; // unowned: outlives the group; whose memory calls take, NULL: the host
-    struct bt_flight *flight; // borrowed; where calls are recorded (flight.h), NULL: nowhere
-    uint64_t part;            // names a part among all of the whole, on all its ranks; 0: the whole
-    uint64_t parts_made;      // of this group
-    int flight_part;          // of a part: where in the flight recorder; 0: the whole
+    bt_device *device; // unowned: outlives the group; memory of calls is on it, NULL: host memory
+    struct bt_flight *flight; // borrowed; records the calls (flight.h); NULL: none
+    uint64_t part;            // identifies a part on all ranks of the whole; 0: the whole
+    uint64_t parts_made;      // number of parts made of this group
+    int flight_part;          // index of a part in the flight recorder; 0: the whole
 } bt_group;
 
 typedef struct bt_group_backend {
@@ -53,12 +53,12 @@ typedef struct bt_group_backend {
     bt_status (*check)(bt_group *group);
     void (*abort)(bt_group *group, const char *reason);
     void (*destroy)(bt_group *group);
-    // Of host memory; NULL: broadcast takes it.
+    // Broadcast of host memory; NULL: `broadcast` takes host memory.
     bt_status (*tell)(bt_group *group, void *data, int64_t size_bytes, int root);
-    // NULL: the ranks of such a group map no memory of each other.
+    // NULL: the backend has no memory that all ranks map.
     bt_status (*memory)(bt_group *group, int64_t size_bytes, void **out);
     bt_status (*split)(bt_group *group, int colour, int key, bt_group **out);
-    bool on_gpu; // calls take memory of a GPU and return before the GPU has done them
+    bool on_gpu; // calls take GPU memory and are asynchronous
 } bt_group_backend;
 
 // data[i] = reduction over the ranks of data[i], in place.
@@ -85,8 +85,8 @@ BT_CHECKED bt_status bt_broadcast(bt_group *group, void *data, int64_t size_byte
                                   bt_stream stream);
 // The same in host memory, whatever the group's device, without waiting for the device.
 BT_CHECKED bt_status bt_group_tell(bt_group *group, void *data, int64_t size_bytes, int root);
-// Point to point; the other rank calls the counterpart. Both directions at once, as a ring needs
-// them, is send_recv; `to` and `from` may be the same rank, and both may be this one.
+// Point to point; the other rank calls the counterpart. send_recv does both directions at once, as
+// in a ring; `to` and `from` may be the same rank, and both may be this rank.
 BT_CHECKED bt_status bt_send(bt_group *group, const void *data, int64_t size_bytes, int to,
                              bt_stream stream);
 BT_CHECKED bt_status bt_recv(bt_group *group, void *data, int64_t size_bytes, int from,
@@ -95,29 +95,29 @@ BT_CHECKED bt_status bt_send_recv(bt_group *group, const void *out, int to, void
                                   int64_t size_bytes, bt_stream stream);
 // Returns when every rank has called it.
 BT_CHECKED bt_status bt_barrier(bt_group *group, bt_stream stream);
-// Memory of the group's device, zeroed, on which collectives need no copies. All ranks call it with
-// the same size and use operands at equal places. Freed with the group. *out is NULL where the
-// group has no such memory.
+// Zeroed memory of the group's device, on which collectives need no copies. Collective: all ranks
+// pass the same size, and use operands at equal offsets. Freed with the group. *out is NULL if the
+// backend has no such memory.
 // Errors  OUT_OF_MEMORY, UNAVAILABLE, naming the rank
 BT_CHECKED bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void **out);
 // The group of the ranks that give the same colour, in the order of their keys, and of their ranks
 // where keys are equal. All ranks call it. A colour below 0 is in no group: *out is NULL.
 // A part uses the whole's channels and device, and fails with it: a message names ranks of the
-// whole. Its calls stand in the whole's flight recorder, which is set before. Parts may be used in
-// any order that their ranks agree on; on GPUs a part is of the whole's kind and has a size that
-// this kind takes (p2p.h, nccl.h). Owns    *out: the caller, until bt_group_destroy, before the
-// group
+// whole. Its calls are recorded in the whole's flight recorder, which must be set before. Parts may
+// be used in any order that their ranks agree on. On GPUs a part has the whole's backend, and a
+// size that this backend supports (p2p.h, nccl.h). Owns    *out: the caller, until
+// bt_group_destroy, before the group
 BT_CHECKED bt_status bt_group_split(bt_group *group, int colour, int key, bt_group **out);
-// Whether the group still works: an abort, a rank that ended or left, and on a GPU what went wrong
-// in a stream since. Waits for nothing. A failure fails the group as that of a collective does.
+// Tests for a failure without waiting: an abort, a rank that exited or left, on a GPU an error in a
+// stream. A failure fails the group, like that of a collective.
 BT_CHECKED bt_status bt_group_check(bt_group *group);
 // Makes the calls of all ranks, waiting ones included, fail with this reason. May be called by any
 // thread.
 void bt_group_abort(bt_group *group, const char *reason);
-// NULL is allowed. Other ranks see a rank that ended.
+// NULL is allowed. For other ranks this rank has left.
 void bt_group_destroy(bt_group *group);
 
-// Where this thread calls a collective from, for flight recorders. Set by the macros below.
+// Call site of this thread's collective, for flight recorders. Set by the macros below.
 extern _Thread_local const char *bt_group_site;
 
 #ifndef BT_GROUP_WITHOUT_SITES

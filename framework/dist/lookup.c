@@ -1,16 +1,16 @@
-// framework/dist/lookup.c - the gradient of a tied table in two parts
+// framework/dist/lookup.c - the gradient of a tied embedding in two parts
 //
-// A head reads the whole table and is differentiated first; ids look up rows of it, and that is
-// differentiated last. So the head's part, which is large, is reduced beside the backward like any
-// other gradient. The lookups' part has a home of its own. Of it the rows that any rank has looked
-// up in the step are packed, summed over the ranks and added to the sum of the head's part. All
-// ranks know these rows before the last backward: they tell each other which they were, on the
-// host.
+// The backward of the head comes first and gives a dense gradient of the table; the backward of the
+// lookup comes last and gives a sparse one. So the dense part is reduced during the backward like
+// any other gradient. The sparse part has its own buffer: rows that any rank has looked up in the
+// step are packed, summed over the ranks and added to the sum of the dense part. Before the last
+// backward the ranks exchange on the host which rows these are.
 //
 // Invariants
-//   1. Whether there are two parts follows from the step's ids and the table's rows alone, and the
-//      sums of both parts follow the shards' tree: the bits do not depend on the ranks.
-//   2. A row that nobody looked up is not touched.
+//   1. Whether there are two parts depends only on the number of ids of a step and of rows of the
+//      table, and the sums of both parts follow the shards' tree: the bits do not depend on the
+//      ranks.
+//   2. Rows that no rank looked up are not touched.
 //   3. Workspace and packed rows have the same size in each step, however many rows there are.
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #include "framework/dist/data_parallel_impl.h"
 #include "kernels/kernels.h"
 
-enum { ROWS_PER_ID = 2 }; // two parts where the table has at least as many rows for each id
+enum { ROWS_PER_ID = 2 }; // two parts if the table has at least this many rows per id
 
 int64_t bt_lookup_param(const bt_params *params, const bt_data_parallel_options *options)
 {
@@ -35,7 +35,7 @@ int64_t bt_lookup_param(const bt_params *params, const bt_data_parallel_options 
     return -1;
 }
 
-// ---- two homes ----------------------------------------------------------------------------------
+// ---- two buffers --------------------------------------------------------------------------------
 
 static void give_home(bt_tensor *leaf, bt_tensor *home, bool holds_sum)
 {
@@ -50,14 +50,14 @@ static bt_tensor *leaf_of(const bt_data_parallel *p)
     return p->params->items[p->lookup->param].value;
 }
 
-// Whether micro-batches of the shard under way came before; ZERO2 has all in one shard here.
+// Whether this is not the first micro-batch of the current shard; ZERO2 has one shard here.
 static bool goes_on(const bt_data_parallel *p)
 {
     const bool one_shard = p->sharded && p->options.sharding == BT_SHARDING_ZERO2;
     return one_shard ? p->index > 0 : p->index % p->shard_batches != 0;
 }
 
-// The head's part is there: what comes now is the lookups'.
+// The head's part is complete: the next gradient is that of the lookups.
 static bt_status head_is_done(void *self, bt_context *context, bt_tensor *leaf)
 {
     bt_data_parallel *p = self;
@@ -94,14 +94,14 @@ void bt_data_parallel_ids(bt_data_parallel *p, int64_t index, const int32_t *ids
     if (index == 0) {
         memset(lookup->own_rows, 0, mask_bytes(lookup));
     }
-    for (int64_t i = 0; i < count; ++i) { // an id that is no row is the embedding's to complain of
+    for (int64_t i = 0; i < count; ++i) { // the embedding reports ids outside of the table
         if (ids[i] >= 0 && ids[i] < lookup->rows) {
             lookup->own_rows[ids[i] / 8] |= (unsigned char)(1U << ids[i] % 8);
         }
     }
 }
 
-// own_rows becomes the rows of all ranks.
+// Combines own_rows with the rows of all other ranks.
 static bt_status share_rows(bt_data_parallel *p)
 {
     bt_lookup *lookup = p->lookup;
@@ -218,8 +218,8 @@ static bt_status add_rows(bt_data_parallel *p, float *to, int64_t rows, int64_t 
     return bt_context_launch_row(p->context, kernel, &plan, &args);
 }
 
-// The part [low, low + length) of the table, flat, is this rank's: `sum` from element `at` on. A
-// row that lies in two ranks' parts is added in pieces.
+// This rank's part of the flat table is [low, low + length), at element `at` of `sum`. A row that
+// spans two ranks' parts is added in pieces.
 static bt_status add_part(bt_data_parallel *p, bt_tensor *sum, int64_t low, int64_t length,
                           int64_t at)
 {
@@ -232,7 +232,7 @@ static bt_status add_part(bt_data_parallel *p, bt_tensor *sum, int64_t low, int6
         const int64_t stop = (row + 1) * cols < end ? (row + 1) * cols : end;
         if (row >= first && row < last) {
             from = count == 0 ? i : from;
-            lookup->ids[count++] = (int32_t)(row - first); // places before i are read already
+            lookup->ids[count++] = (int32_t)(row - first); // entries before i have been read
         } else if (stop > begin) {
             BT_TRY(bt_flat_add(p->context, sum, at + begin - low, lookup->packed,
                                i * cols + begin - row * cols, stop - begin));

@@ -1,4 +1,4 @@
-// framework/dist/machine.c - which ranks are on one host
+// framework/dist/machine.c - identifies the host of a rank
 #include <fcntl.h>
 #include <stddef.h>
 #include <sys/stat.h>

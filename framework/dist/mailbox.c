@@ -62,7 +62,7 @@ void bt_mailbox_close(bt_mailbox *box)
     box->socket = -1;
 }
 
-// False when time is up.
+// False on timeout.
 static bool wait_for(int socket, short events, int64_t deadline_ns)
 {
     struct pollfd ready = {.fd = socket, .events = events};
@@ -165,7 +165,7 @@ bt_status bt_mailbox_receive(const bt_mailbox *box, int64_t deadline_ns, uint64_
             *tag = text.tag;
             return BT_OK;
         }
-        if (*fd >= 0) { // a stranger's
+        if (*fd >= 0) { // of an unknown sender
             (void)close(*fd);
         }
     }

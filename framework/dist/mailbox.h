@@ -17,7 +17,7 @@ typedef struct bt_mailbox {
 // Errors  UNAVAILABLE, with the system's reason
 BT_CHECKED bt_status bt_mailbox_open(bt_mailbox *out);
 void bt_mailbox_close(bt_mailbox *box);
-// Sends a copy of the descriptor; the caller keeps its own. `tag`: what the receiver is told.
+// Sends a copy of the descriptor; the caller keeps its own. `tag` is passed to the receiver.
 // Errors  UNAVAILABLE (there is no such mailbox, no room until the deadline)
 BT_CHECKED bt_status bt_mailbox_send(const bt_mailbox *from, uint64_t to, uint64_t tag, int fd,
                                      int64_t deadline_ns);

@@ -1,7 +1,7 @@
 // framework/dist/mesh.h - the ranks of a run as a grid: data, tensor and context parallel
 //
 // Rank = (data * context degree + context) * tensor degree + tensor: ranks of one tensor group are
-// neighbours, since they exchange most.
+// adjacent, because they communicate most.
 //
 // Invariants
 //   1. The product of the degrees is the number of ranks.

@@ -7,14 +7,14 @@
 typedef struct bt_nccl_options {
     int64_t timeout_ns; // of a call on the GPU, and of joining
     // false: sums follow the tree of reduce.h, as in every other backend: NCCL moves the parts, our
-    // kernel sums them (2, 4 or 8 ranks). true: NCCL sums, faster, in an order that it chooses from
-    // size, type and topology: equal in every run of one NCCL on one machine and number of ranks,
-    // and nothing more.
+    // kernel sums them (2, 4 or 8 ranks). true: NCCL sums, which is faster. NCCL chooses the order
+    // from size, type and topology; it repeats only with the same NCCL version, machine and number
+    // of ranks.
     bool own_order;
 } bt_nccl_options;
 
-// Joins with all ranks of `control`, which it takes over on success. NVLS is refused: the process
-// must have been started with NCCL_NVLS_ENABLE=0.
+// Joins with all ranks of `control`, which it takes over on success. NVLS is not supported: the
+// process must have been started with NCCL_NVLS_ENABLE=0.
 // Memory   collectives take memory of the device; asynchronous on their stream
 // Errors   UNAVAILABLE (no CUDA backend, no NCCL, NVLS not disabled, a rank that does not come),
 //          UNSUPPORTED (the tree over another number of ranks), OUT_OF_MEMORY

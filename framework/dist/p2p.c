@@ -1,4 +1,4 @@
-// framework/dist/p2p.c - making and ending a group over the GPUs' own links
+// framework/dist/p2p.c - creates and destroys groups over peer memory
 #include "framework/dist/p2p.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static bt_p2p_group *self_of(bt_device_group *group) { return (bt_p2p_group *)(void *)group; }
 
-// Kernels that wait see the word; streams that wait get the flags they wait for.
+// Waiting kernels read the abort word; streams that wait for flags get these flags set.
 static void give_up(bt_device_group *base)
 {
     bt_p2p_group *group = self_of(base);
@@ -141,7 +141,7 @@ static bt_status prepare(bt_p2p_group *group, bt_group *control, bt_device *devi
     return create_queues(group);
 }
 
-// Where the ranks are and what their mailboxes are called.
+// Exchanges the ranks' hosts and mailbox names.
 static bt_status meet(bt_p2p_group *group)
 {
     bt_group *control = group->base.control;

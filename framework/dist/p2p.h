@@ -1,7 +1,7 @@
-// framework/dist/p2p.h - ranks with a GPU each on one host, over the GPUs' own links
+// framework/dist/p2p.h - GPU backend for one host: collectives over peer memory
 //
-// Our collectives: every rank maps memory of the others (unicast; no multicast), and sums follow
-// the tree of reduce.h, so that all ranks and all ways of computing a sum have the same bits.
+// Every rank maps memory of the others (unicast; no multicast). Sums follow the tree of reduce.h,
+// so all ranks and all algorithms give the same bits.
 #ifndef BT_DIST_P2P_H
 #define BT_DIST_P2P_H
 
@@ -9,22 +9,23 @@
 
 typedef struct bt_p2p_options {
     int64_t timeout_ns;    // how long work on the GPU waits for another rank
-    int64_t staging_bytes; // of device memory, for operands elsewhere and for slots; 0: 128 MiB
-    bool engines;          // sums and gathers by copy engines whatever their size: to run beside
-                           // computation, which they take no SM from
+    int64_t staging_bytes; // device memory for operands outside of group memory and for slots;
+                           // 0: 128 MiB
+    bool engines;          // sums and gathers of any size by copy engines, which leave all SMs to
+                           // overlapping computation
 } bt_p2p_options;
 
 // Joins 2, 4 or 8 ranks of one host that are the ranks of `control`, which it takes over on
 // success. All ranks succeed or all fail. `device` outlives the group.
-// Operands in memory of the group (bt_group_memory) are used where they lie; others are copied
-// through staging memory. Calls run in the order in which they are given, whatever their streams;
-// with `engines`, all_to_all and all_gather into memory of the group run beside the others.
+// Operands in memory of the group (bt_group_memory) are used in place; others are copied through
+// staging memory. Calls run in the order of submission, whatever their streams; with `engines`,
+// all_to_all and all_gather into memory of the group overlap other calls.
 // Errors   UNAVAILABLE (no CUDA backend, ranks on several hosts, GPUs without peer access, kernels
 //          that are loaded lazily), UNSUPPORTED (number of ranks), OUT_OF_MEMORY: naming the rank
 BT_CHECKED bt_status bt_group_p2p_create(bt_group *control, bt_device *device,
                                          const bt_p2p_options *options, bt_group **out);
-// The above, or where it is not possible NCCL with the same order of sums, which gives the same
-// bits: `note` says why; "" for p2p.
+// The above, or if it is unavailable NCCL with the same order of sums, hence the same bits. `note`
+// is then the reason, else "".
 // Shapes   note [note_capacity]
 BT_CHECKED bt_status bt_group_gpu_create(bt_group *control, bt_device *device,
                                          const bt_p2p_options *options, char *note,

@@ -1,4 +1,4 @@
-// framework/dist/p2p_group.h - what the files of the p2p backend share; nobody else includes it
+// framework/dist/p2p_group.h - private declarations of the p2p backend
 #ifndef BT_DIST_P2P_GROUP_H
 #define BT_DIST_P2P_GROUP_H
 
@@ -8,14 +8,14 @@
 
 enum { BT_P2P_REGIONS_MAX = 16, BT_P2P_PIECES = 2 };
 
-// Memory that all ranks map: of[r] is rank r's, own included.
+// Memory that all ranks map: of[r] is rank r's, including this rank's own.
 typedef struct bt_p2p_region {
     bt_window of[BT_P2P_RANKS_MAX];
 } bt_p2p_region;
 
-// Calls that use the same flags: each waits for the one before it, on whatever stream that was.
+// Calls that use the same flags are serialized: each waits for the previous one, on any stream.
 typedef struct bt_p2p_order {
-    bt_event done; // owned; behind the last call
+    bt_event done; // owned; recorded after the last call
     bt_stream last;
     bool begun;
 } bt_p2p_order;
@@ -30,20 +30,20 @@ typedef struct bt_p2p_group {
     bt_p2p_view view;
     void *state; // of the device, owned
     bt_p2p_order kernels, engine_calls;
-    // Copies of the engines, in pieces that take turns in two halves of the staging memory.
+    // Copy-engine transfers, in pieces that alternate between two halves of the staging memory.
     bt_stream pull, push, rescue;
     bt_event begun, pushed, pulled[BT_P2P_PIECES], folded[BT_P2P_PIECES];
 } bt_p2p_group;
 
 // ---- p2p_region.c ------------------------------------------------------------------------------
 
-// Makes memory of each rank and maps the others'; on failure on all ranks nothing is left.
+// Allocates memory on each rank and maps that of the others. On failure all ranks free everything.
 BT_CHECKED bt_status bt_p2p_region_create(bt_p2p_group *group, int64_t size_bytes);
 void bt_p2p_region_destroy(bt_p2p_group *group, bt_p2p_region *region);
-// Where [data, data + size_bytes) lies in memory of the group; NULL: elsewhere.
+// The region of group memory that contains [data, data + size_bytes); NULL: none.
 const bt_p2p_region *bt_p2p_region_find(const bt_p2p_group *group, const void *data,
                                         int64_t size_bytes);
-// What is `data` here, at rank `peer`.
+// The address in rank `peer`'s memory that corresponds to `data` in this rank's.
 static inline char *bt_p2p_region_at(const bt_p2p_group *group, const bt_p2p_region *region,
                                      const void *data, int peer)
 {
@@ -71,12 +71,13 @@ bt_status bt_p2p_send_recv(bt_group *group, const void *out, int to, void *in, i
                            int64_t size_bytes, bt_stream stream);
 bt_status bt_p2p_barrier(bt_group *group, bt_stream stream);
 
-// A hash of a collective: what its ranks must agree on. `call` is a small number of the
-// operation's.
+// A hash of a collective's arguments, which must be equal on all ranks. `call` identifies the
+// operation.
 uint32_t bt_p2p_call(int call, int64_t size, int dtype, int reduction, int root);
-// Blocks of a kernel in which each rank moves so many bytes to or from another: equal on all ranks.
+// Number of blocks for a kernel that moves size_bytes between each pair of ranks: equal on all
+// ranks.
 int32_t bt_p2p_blocks(int64_t size_bytes);
-// Around a call: not in a captured graph, which has one stream order of its own.
+// Called before and after a call; no-ops during capture, where the graph fixes the order.
 BT_CHECKED bt_status bt_p2p_enter(bt_p2p_group *group, bt_p2p_order *order, bt_stream stream);
 BT_CHECKED bt_status bt_p2p_leave(bt_p2p_group *group, bt_p2p_order *order, bt_stream stream);
 bt_status bt_p2p_copy(bt_p2p_group *group, void *to, const void *from, int64_t size_bytes,

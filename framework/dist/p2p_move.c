@@ -1,23 +1,23 @@
 // framework/dist/p2p_move.c - all-gather, all-to-all, broadcast, point to point, barrier
 //
-// The sender stores into the receiver's memory: where the result lies when that is memory of the
-// group, else into a slot of the receiver's staging memory, in pieces.
+// The sender stores into the receiver's memory: directly into the result if that is in memory of
+// the group, else in pieces into a slot of the receiver's staging memory.
 #include "framework/dist/p2p_group.h"
 
-enum { ENGINE_BYTES = 64 << 20 }; // of one rank; from here on copy engines gather faster
+enum { ENGINE_BYTES = 64 << 20 }; // per rank; from this size on copy engines gather faster
 
 enum { CALL_ALL_GATHER = 16, CALL_ALL_TO_ALL, CALL_BROADCAST, CALL_SEND_RECV, CALL_BARRIER };
 
 // This rank's part of a move: `size_bytes` to each receiver and from each sender.
 typedef struct move {
-    const char *from[BT_P2P_RANKS_MAX]; // what each rank gets; NULL: nothing
-    char *to[BT_P2P_RANKS_MAX];         // where what each rank sends belongs here; NULL: nothing
+    const char *from[BT_P2P_RANKS_MAX]; // data for each rank; NULL: none
+    char *to[BT_P2P_RANKS_MAX];         // destination of each rank's data; NULL: none
     int64_t size_bytes;
     uint32_t mask; // of the ranks that take part
     uint32_t call;
     bt_stream stream;
-    const bt_p2p_region *region; // of the result; NULL: staged
-    const char *land;            // where this rank's bytes belong at the others, as an address here
+    const bt_p2p_region *region; // region of the result; NULL: staged
+    const char *land; // destination at the other ranks, as the equal address of this rank
 } move;
 
 static bt_p2p_group *self_of(bt_group *group) { return group->impl; }
@@ -113,7 +113,7 @@ static bt_status run(bt_p2p_group *group, const move *what)
     return bt_p2p_leave(group, &group->kernels, what->stream);
 }
 
-// What all ranks send to all and keep in out, of which each rank has a part.
+// All-gather and all-to-all: every rank sends to every rank, and `out` has a part for each.
 static bt_status to_everyone(bt_group *base, move *what, void *out, int64_t size_bytes)
 {
     bt_p2p_group *group = self_of(base);

@@ -1,7 +1,8 @@
 // framework/dist/p2p_region.c - memory of each rank that all ranks map
 //
-// A rank makes a window, sends its descriptor to every other rank's mailbox and maps what comes in
-// its own. Descriptors are closed at once: one left open would keep a dead rank's memory.
+// A rank creates a window, sends its descriptor to every other rank's mailbox and maps the
+// descriptors that arrive in its own. Descriptors are closed at once: an open one would keep a dead
+// rank's memory allocated.
 #include <string.h>
 #include <unistd.h>
 
@@ -76,7 +77,7 @@ static bt_status create(bt_p2p_group *group, bt_p2p_region *region, int64_t size
     int64_t deadline_ns = bt_clock_ns() + base->timeout_ns;
     int fd = -1;
     bt_window *own = &region->of[base->group.rank];
-    // Agreed before anything is sent: nobody waits for a rank that has no memory.
+    // All ranks agree before anything is sent: no rank waits for one that failed to allocate.
     BT_TRY(bt_device_group_agree(
         base->control, base->table->window_create(base->device, (size_t)size_bytes, own, &fd)));
     bt_status status = send_all(group, fd, deadline_ns);

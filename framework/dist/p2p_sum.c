@@ -1,16 +1,17 @@
-// framework/dist/p2p_sum.c - sums over the GPUs' own links
+// framework/dist/p2p_sum.c - reductions over peer memory
 //
-// The form follows from the size and from where the operands lie, by a table and never by a
-// measurement; every form has the tree's bits, so the choice cannot change a result.
+// Size and location of the operands select the algorithm, never a measurement. All algorithms sum
+// in the tree's order, so the choice does not change the result.
 //   small sum   up to 256 KiB of f32 or f64: data and flag in one store (small_sum.cu)
 //   two-shot    a rank sums its shard from all windows and stores it into all (sum.cu)
-//   engines     above that, or always when asked to: copy engines bring the parts of a shard into
-//               slots, a kernel folds them, copy engines take the sum to the others
-// Operands in other memory go through the staging memory, in pieces.
+//   engines     larger data, or all data with `engines`: copy engines copy the parts of a shard
+//   into
+//               slots, a kernel sums them, copy engines copy the sum to the others
+// Operands outside of group memory are copied through the staging memory, in pieces.
 #include "framework/dist/p2p_group.h"
 
 enum { LONG_BYTES = 8 << 20 };
-enum { TWO_SHOT_BYTES = 100 << 20 }; // most that the kernel sums faster than engines
+enum { TWO_SHOT_BYTES = 100 << 20 }; // up to here the kernel is faster than copy engines
 
 enum { CALL_ALL_REDUCE = 1, CALL_REDUCE_SCATTER };
 
@@ -18,7 +19,7 @@ static bt_p2p_group *self_of(bt_group *group) { return group->impl; }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// A whole number of 16 bytes, so that every part of the staging memory is aligned.
+// Rounds to a multiple of 16 bytes, so that every part of the staging memory is aligned.
 static int64_t whole_vectors(int64_t count, int64_t width)
 {
     return (count * width + 15) / 16 * 16 / width;
@@ -37,7 +38,7 @@ uint32_t bt_p2p_call(int call, int64_t size, int dtype, int reduction, int root)
 
 int32_t bt_p2p_blocks(int64_t size_bytes)
 {
-    int64_t blocks = size_bytes / 16384; // 16 fill the links, but for the ends of long transfers
+    int64_t blocks = size_bytes / 16384; // 16 saturate the links, except at the end of a transfer
     int64_t most = size_bytes >= LONG_BYTES ? 32 : 16;
     return blocks < 1 ? 1 : blocks > most ? (int32_t)most : (int32_t)blocks;
 }
@@ -72,7 +73,7 @@ bt_status bt_p2p_copy(bt_p2p_group *group, void *to, const void *from, int64_t s
                                        BT_COPY_DEVICE_TO_DEVICE, stream);
 }
 
-// What a reduction of `count` elements needs on its way down.
+// Arguments of a reduction of `count` elements.
 typedef struct reduction {
     bt_p2p_group *group;
     bt_dtype dtype;
@@ -113,12 +114,12 @@ static bt_status two_shot(const reduction *how, char *const *data, int64_t count
 
 typedef struct engine_sum {
     char *in[BT_P2P_RANKS_MAX];  // this rank's shard in each rank's operand
-    char *out;                   // where its sum goes
-    char *all[BT_P2P_RANKS_MAX]; // where else, at each rank; NULL: nowhere
+    char *out;                   // destination of its sum
+    char *all[BT_P2P_RANKS_MAX]; // copies of the sum at each rank; NULL: none
     int64_t count;
 } engine_sum;
 
-// Brings the parts [at, at + count) of the shard into slots of one half of the staging memory.
+// Copies the parts [at, at + count) of the shard into slots of one half of the staging memory.
 static bt_status pull_piece(const reduction *how, const engine_sum *sum, int64_t at, int64_t count,
                             int half, bt_p2p_sum *fold)
 {
@@ -192,7 +193,7 @@ static bt_status by_engines(const reduction *how, const engine_sum *sum)
     BT_TRY(backend->event_wait(device, group->begun, group->pull));
     BT_TRY(backend->event_wait(device, group->begun, group->push));
     BT_TRY(run_pieces(how, sum));
-    // Joined whether or not there was a piece: a captured graph must have no loose ends.
+    // Joins the streams even without a piece: a captured graph must not leave a stream unjoined.
     BT_TRY(backend->event_record(device, group->pushed, group->push));
     BT_TRY(backend->event_wait(device, group->pushed, how->stream));
     BT_TRY(backend->event_record(device, group->begun, group->pull));

@@ -12,7 +12,7 @@ bool bt_reduce_supports(bt_dtype dtype);
 // out[i] = reduction of parts[0][i] .. parts[parts_count - 1][i].
 // Shapes  parts[p], out [count]; out may be one of the parts, else no overlap
 // Types   f64, f32, i64, i32, and bf16, which is reduced in f32 and rounded once; integers wrap
-// around NaN     a NaN in any part gives NaN, for the maximum too
+// NaN     a NaN in any part gives NaN, for the maximum too
 void bt_reduce_tree(const void *const *parts, int parts_count, void *out, int64_t count,
                     bt_dtype dtype, bt_reduction reduction);
 

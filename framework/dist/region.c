@@ -115,7 +115,7 @@ void bt_region_detach(bt_region *region)
 bt_status bt_region_join(bt_region *region, int rank)
 {
     bt_member *member = &region->members[rank];
-    int nobody = 0; // the word that decides is the one that says who: a second one changes nothing
+    int nobody = 0; // the compare-and-swap decides who joins as this rank
     if (!atomic_compare_exchange_strong(&member->pid, &nobody, (int)getpid())) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "two ranks have joined as rank %d", rank);
     }

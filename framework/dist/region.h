@@ -1,7 +1,7 @@
 // framework/dist/region.h - memory that all ranks of one host map
 //
-// Holds a ring for each ordered pair of ranks, what is known of each rank, and the abort word. Made
-// by whoever starts the ranks; threads share one mapping, processes map the same file descriptor.
+// Contains a ring buffer for each ordered pair of ranks, the state of each rank, and the abort
+// word. The launcher creates it; threads share one mapping, processes map the same file descriptor.
 #ifndef BT_DIST_REGION_H
 #define BT_DIST_REGION_H
 
@@ -31,7 +31,7 @@ typedef struct bt_region_head {
     uint64_t magic;       // of this layout
     int32_t size;         // ranks
     _Atomic int users;    // mappings in use by threads of one process
-    _Atomic int aborting; // 0 none, 1 the reason is being written, 2 it is there
+    _Atomic int aborting; // 0 no, 1 the reason is being written, 2 the reason is valid
     int32_t abort_rank;
     char reason[BT_REGION_REASON_BYTES];
 } bt_region_head;
@@ -45,7 +45,7 @@ typedef struct bt_region {
 
 // A region for `size` ranks, all absent. `fd`: a descriptor that other processes map (the caller's,
 // to close), or NULL for threads.
-// Errors  UNAVAILABLE, naming the size that the system refused
+// Errors  UNAVAILABLE: cannot allocate; names the size
 BT_CHECKED bt_status bt_region_create(int size, int *fd, bt_region *region);
 // Errors  INVALID_ARGUMENT when the descriptor is not such a region of `size` ranks
 BT_CHECKED bt_status bt_region_attach(int fd, int size, bt_region *region);

@@ -19,8 +19,8 @@
 
 static const uint64_t hello_magic = 0x6274686931000002;
 
-// What a connecting rank says first. Sent as it lies: ranks are of one build and byte order, which
-// the magic number proves.
+// The first message of a connecting rank. Sent without conversion: the magic number ensures that
+// ranks have the same build and byte order.
 typedef struct hello {
     uint64_t magic, job;
     int32_t rank, size;
@@ -29,7 +29,7 @@ typedef struct hello {
     bt_place place;
 } hello;
 
-// How rank 0 answers: a status and its words, then size addresses.
+// Rank 0's answer: a status and its message, then `size` addresses.
 typedef struct answer {
     int32_t status; // bt_status
     char text[252];
@@ -67,7 +67,7 @@ static int left_ms(const meeting *m)
 
 static bool is_late(const meeting *m) { return bt_clock_ns() >= m->deadline_ns; }
 
-// Waits until the socket is ready; false when time is up.
+// Waits until the socket is ready; false on timeout.
 static bool wait_ready(const meeting *m, int socket, short events)
 {
     struct pollfd ready = {.fd = socket, .events = events};
@@ -83,7 +83,7 @@ static bool wait_ready(const meeting *m, int socket, short events)
     return false;
 }
 
-// All bytes, or false: closed, broken or late.
+// Transfers all bytes; false: connection closed, error or timeout.
 static bool write_all(const meeting *m, int socket, const void *data, size_t size)
 {
     for (size_t done = 0; done < size;) {
@@ -183,8 +183,9 @@ static bt_status listen_anywhere(meeting *m, int family)
     return BT_OK;
 }
 
-// TCP lets a socket connect to itself when nobody listens at a port that the system gave it as its
-// own. Who retries until rank 0 listens would then greet himself, and hold rank 0's port.
+// TCP lets a socket connect to itself if nothing listens at the port and the system assigns that
+// port to the socket. A rank that retries until rank 0 listens would then talk to itself and block
+// rank 0's port.
 bool bt_rendezvous_is_self(int socket)
 {
     inet_address own = {.storage = {.ss_family = AF_UNSPEC}}, peer = own;
@@ -299,8 +300,8 @@ static bt_status missing(const meeting *m, int lowest)
                     ranks, m->who->rank, (double)m->who->timeout_ns / 1e9);
 }
 
-// Takes connections until `count` ranks are there. A connection that says nothing sensible (a port
-// scanner, a program of another protocol) is dropped; a rank that says something wrong is an error.
+// Accepts connections until `count` ranks have connected. A connection without a valid message (a
+// port scanner, a program of another protocol) is dropped; a rank with wrong values is an error.
 static bt_status accept_ranks(meeting *m, int lowest, int count)
 {
     while (count > 0) {
@@ -314,7 +315,7 @@ static bt_status accept_ranks(meeting *m, int lowest, int count)
             continue;
         }
         hello said;
-        meeting soon = *m; // a stranger gets a second, not the whole timeout
+        meeting soon = *m; // an unknown connection gets one second, not the whole timeout
         int64_t second = bt_clock_ns() + 1000000000;
         soon.deadline_ns = second < m->deadline_ns ? second : m->deadline_ns;
         if (!read_all(&soon, fd, &said, sizeof said) || said.magic != hello_magic) {
@@ -337,7 +338,7 @@ static bt_status accept_ranks(meeting *m, int lowest, int count)
     return BT_OK;
 }
 
-// Tells all connected ranks how it went.
+// Sends the result to all connected ranks.
 static void answer_all(const meeting *m, bt_status status)
 {
     answer reply = {.status = (int32_t)status};
@@ -436,7 +437,7 @@ bt_status bt_rendezvous_connect(const bt_rendezvous *who, int *sockets, bt_place
         sockets[rank] = -1;
     }
     BT_TRY(bt_mem_alloc((size_t)who->size, sizeof *m.table, (void **)&m.table));
-    m.table[0].place = m.place; // of rank 0: the others read all of the table from it
+    m.table[0].place = m.place; // rank 0's own entry: the others receive the table from it
     bt_status status = who->rank == 0 ? meet_as_root(&m) : meet_as_other(&m);
     for (int rank = 0; rank < who->size; ++rank) {
         places[rank] = m.table[rank].place;

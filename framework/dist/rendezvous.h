@@ -1,9 +1,9 @@
 // framework/dist/rendezvous.h - ranks of several hosts find each other over TCP
 //
-// Rank 0 listens at an address that all know. The others connect to it and say who they are and
-// where they listen; rank 0 answers with the addresses of all; then each rank connects to the lower
-// ones. What they say is checked: protocol, job, number of ranks, no rank twice. Each also says on
-// which host it is and what its mailbox is called, so that ranks of one host can share memory.
+// Rank 0 listens at an address known to all. The others connect and send their rank and the address
+// at which they listen; rank 0 answers with the addresses of all; then each rank connects to the
+// lower ones. Rank 0 checks protocol, job, number of ranks, and that no rank occurs twice. Each
+// rank also sends its host and the name of its mailbox, so that ranks of one host can share memory.
 #ifndef BT_DIST_RENDEZVOUS_H
 #define BT_DIST_RENDEZVOUS_H
 
@@ -18,7 +18,7 @@ typedef struct bt_rendezvous {
     int port;           // of rank 0, 1 to 65535
     uint64_t job;       // equal on all ranks of a start and different from other starts'
     int64_t timeout_ns; // until all are connected
-    uint64_t machine;   // ranks that say the same share memory; 0: bt_rendezvous_machine
+    uint64_t machine;   // ranks with the same value share memory; 0: bt_rendezvous_machine
     uint64_t mailbox;   // name of this rank's mailbox; 0: none
 } bt_rendezvous;
 
@@ -26,14 +26,14 @@ typedef struct bt_place {
     uint64_t machine, mailbox; // of a rank, as above
 } bt_place;
 
-// A number for this machine and boot, process and network namespace; never 0. Processes that have
-// the same can send each other file descriptors and see each other's process ids.
+// An identifier of this machine, boot, process and network namespace; never 0. Processes with the
+// same value can send each other file descriptors and see each other's process ids.
 uint64_t bt_rendezvous_machine(void);
 
 // Whether a connected TCP socket is its own peer.
 bool bt_rendezvous_is_self(int socket);
 
-// sockets[r] is connected to rank r; sockets[rank] is -1. places[r] is what rank r said.
+// sockets[r] is connected to rank r; sockets[rank] is -1. places[r] is rank r's place.
 // Shapes  sockets, places [size]
 // Owns    the caller, each socket; on failure none is left
 // Errors  UNAVAILABLE (port in use, unknown host, a missing rank: named, with host and port),

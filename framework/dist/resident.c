@@ -1,16 +1,16 @@
-// framework/dist/resident.c - ZERO3: weights that are gathered for the ops that read them, and go
+// framework/dist/resident.c - ZERO3: gathers weights before ops read them, and releases them
 //
-// A walk over the weights (a forward, a backward) gathers the same buckets in the same order each
-// time. The last walk's order is kept: when an op reads a bucket, the next ones of that order are
-// gathered beside it. A walk that turns out otherwise is recorded anew and loses nothing but time.
-// All ranks run the same ops, so they gather in the same order.
+// Each forward, and each backward, gathers the same buckets in the same order. The order of the
+// last pass is recorded: when an op reads a bucket, the next ones of that order are prefetched. A
+// pass that deviates is recorded again and costs only time. All ranks run the same ops, so they
+// gather in the same order.
 //
 // Invariants
-//   1. At most BT_RESIDENT_BUCKETS buckets that were read are there: the one that was read longest
-//      ago goes when another is read. At most BT_AHEAD_BUCKETS that were not read are there
-//      besides.
-//   2. Memory is given up on the context's stream behind the gather that wrote it.
-//   3. All gathers are given to the group's stream, in one order with the gradients' reduction.
+//   1. At most BT_RESIDENT_BUCKETS buckets that were read are resident (least recently read is
+//      released first), and at most BT_AHEAD_BUCKETS prefetched ones in addition.
+//   2. Memory is released on the context's stream after the gather that wrote it.
+//   3. All gathers are submitted to the group's stream, in one order with the reduction of
+//   gradients.
 #include "framework/base/mem.h"
 #include "framework/dist/data_parallel_impl.h"
 
@@ -25,7 +25,7 @@ static bt_status let_go(bt_bucket_memory *memory)
     return BT_OK;
 }
 
-// Counts the buckets that are there: those that were read, or those that were not.
+// Counts the resident buckets that were read, or those that were not.
 static int64_t count_there(const bt_data_parallel *p, bool were_read)
 {
     int64_t count = 0;
@@ -36,7 +36,7 @@ static int64_t count_there(const bt_data_parallel *p, bool were_read)
     return count;
 }
 
-// Room for one more bucket that is read.
+// Makes room for one more bucket that is read.
 static bt_status make_room(bt_data_parallel *p)
 {
     bt_bucket_memory *oldest = NULL;
@@ -51,7 +51,7 @@ static bt_status make_room(bt_data_parallel *p)
     return oldest ? let_go(oldest) : BT_OK;
 }
 
-// Those that were gathered for another walk than this one turned out to be.
+// Releases the prefetched buckets, whose order is out of date.
 static bt_status drop_ahead(bt_data_parallel *p)
 {
     for (int64_t b = 0; b < p->layout.count; ++b) {
@@ -74,7 +74,7 @@ static bt_status gather_ahead(bt_data_parallel *p)
     while (!p->options.no_overlap && walk->next < walk->count &&
            count_there(p, false) < BT_AHEAD_BUCKETS) {
         bt_bucket_memory *memory = &p->buckets[walk->order[walk->next]];
-        if (is_there(memory)) { // it is read again before it goes, or goes before
+        if (is_there(memory)) { // wait until it is read or released
             break;
         }
         ++walk->next;
@@ -83,8 +83,8 @@ static bt_status gather_ahead(bt_data_parallel *p)
     return BT_OK;
 }
 
-// This walk reads a bucket that is `there`, or was not gathered in time. What a walk gathers
-// depends on what was there when it began, too: it may read what the last one had to gather.
+// Records that this pass reads a bucket, which is `there` or was not prefetched. A pass may find a
+// bucket resident that the last pass had to gather, depending on what was resident at its start.
 static bt_status follow(bt_data_parallel *p, int64_t bucket, bool there)
 {
     bt_walk *walk = &p->walks[p->walk];
@@ -98,13 +98,13 @@ static bt_status follow(bt_data_parallel *p, int64_t bucket, bool there)
     }
     for (at = 0; at < walk->next && walk->order[at] != bucket; ++at) {
     }
-    if (there || (at < walk->next && walk->next < walk->count)) { // it has gone once more
+    if (there || (at < walk->next && walk->next < walk->count)) { // it was released since
         return BT_OK;
     }
-    if (walk->next == walk->capacity) { // several walks without a word between them
+    if (walk->next == walk->capacity) { // several passes without a call of bt_resident_walk
         walk->next = 0;
     }
-    walk->order[walk->next++] = bucket; // another walk
+    walk->order[walk->next++] = bucket; // the order has changed
     walk->count = walk->next;
     return drop_ahead(p);
 }

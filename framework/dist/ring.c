@@ -1,4 +1,4 @@
-// framework/dist/ring.c - a channel through two rings of a region
+// framework/dist/ring.c - a channel over two ring buffers in shared memory
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -41,13 +41,13 @@ static bt_status ring_read(void *impl, void *data, int64_t size_bytes, int64_t *
 
 static bool ring_closed(void *impl)
 {
-    (void)impl; // the region knows its members
+    (void)impl; // the region has the state of its members
     return false;
 }
 
 static void ring_abort(void *impl)
 {
-    (void)impl; // the region has a word for it
+    (void)impl; // the region has an abort word
 }
 
 static const bt_channel_ops ring_ops = {ring_write, ring_read, ring_closed, ring_abort,

@@ -1,7 +1,8 @@
 // framework/dist/sharded.c - weights in buckets, and the part of them that a rank updates
 //
-// ZERO1 and ZERO2 keep the flat weights, which are gathered behind an update beside what follows:
-// an op that reads a parameter waits for its bucket. ZERO3 keeps this rank's part (resident.c).
+// ZERO1 and ZERO2 keep the flat weights. They are gathered after an update, overlapping the next
+// forward: an op that reads a parameter waits for its bucket. ZERO3 keeps this rank's part
+// (resident.c).
 #include "framework/base/mem.h"
 #include "framework/dist/data_parallel_impl.h"
 
@@ -10,7 +11,7 @@ static bool holds_weights(const bt_data_parallel *p)
     return p->options.sharding != BT_SHARDING_ZERO3;
 }
 
-// ---- weights on their way -----------------------------------------------------------------------
+// ---- gather of weights --------------------------------------------------------------------------
 
 bt_status bt_sharded_gather_bucket(bt_bucket_memory *memory)
 {
@@ -44,8 +45,8 @@ static bt_status await_weights(void *self, bt_context *context, bt_storage *stor
     return bt_sharded_await(self);
 }
 
-// In the order in which the forward reads them, which is about the reverse of the buckets'; a tied
-// table, in the first one, is read first.
+// Gathers in the order in which the forward reads: roughly the reverse of the buckets, except that
+// a tied embedding, in the first bucket, is read first.
 static bt_status gather_beside(bt_data_parallel *p)
 {
     const int64_t count = p->layout.count;
@@ -126,7 +127,7 @@ void bt_sharded_release(bt_data_parallel *p)
     bt_resident_release(p);
     for (int64_t b = 0; p->buckets && b < p->layout.count; ++b) {
         bt_bucket_memory *memory = &p->buckets[b];
-        if (memory->values) { // parameters may live on
+        if (memory->values) { // parameters may outlive this
             memory->values->storage->source = (bt_storage_source){0};
         }
         bt_tensor_release(memory->values);
@@ -189,7 +190,7 @@ static bt_status slice_all(bt_data_parallel *p, const bt_adamw_config *config, b
     return status;
 }
 
-// As many partial sums as any rank of the parts has: they are gathered.
+// The largest number of partial sums of any rank: all ranks gather that many.
 static bt_status make_partials(bt_data_parallel *p, int64_t count)
 {
     bt_group *tensor = p->options.tensor;

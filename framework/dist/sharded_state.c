@@ -1,12 +1,14 @@
-// framework/dist/sharded_state.c - whole masters and moments out of the ranks' parts, and back
+// framework/dist/sharded_state.c - collects whole masters and moments on rank 0, and distributes
+// them
 //
-// A bucket at a time, so that no rank but 0 ever has more than one bucket of what it does not own.
+// One bucket at a time, so that only rank 0 holds more than one bucket of state that it does not
+// own.
 #include "framework/base/mem.h"
 #include "framework/dist/data_parallel_impl.h"
 
 enum { MASTER, FIRST_MOMENT, SECOND_MOMENT, KINDS };
 
-// A bucket on its way: this rank's part, and all parts.
+// Buffers of a transfer: this rank's part of a bucket, and all parts.
 typedef struct transfer {
     bt_tensor *part, *flat; // retained, f32
 } transfer;
@@ -17,7 +19,7 @@ static bt_tensor *slice_tensor(const bt_adamw *optimizer, int64_t i, int kind)
     return of[kind];
 }
 
-// Between the slices that this rank has of bucket b and its part in transit.
+// Copies between this rank's slices of bucket b and the buffer of its part.
 static bt_status move_slices(bt_data_parallel *p, const bt_adamw *optimizer, int64_t b, int kind,
                              transfer *t, bool out)
 {
@@ -41,7 +43,7 @@ static bt_status move_slices(bt_data_parallel *p, const bt_adamw *optimizer, int
     return BT_OK;
 }
 
-// Rank 0: between its whole tensors and the bucket in transit.
+// Rank 0: copies between its whole tensors and the buffer of all parts.
 static bt_status move_whole(bt_data_parallel *p, int64_t b, int kind, transfer *t, bool out)
 {
     const bt_bucket *layout = &p->layout.items[b];
@@ -95,7 +97,7 @@ static bt_status each_bucket(bt_data_parallel *p, const bt_adamw *optimizer, boo
     return status;
 }
 
-// The values that ops read, from the masters of this rank's part, or from all masters.
+// Recomputes the values that ops read, from the masters of this rank's part or from all masters.
 bt_status bt_data_parallel_refresh(bt_data_parallel *p)
 {
     for (int64_t i = 0; i < p->params->count && !p->sharded; ++i) {

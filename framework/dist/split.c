@@ -1,8 +1,8 @@
-// framework/dist/split.c - parts of a group on the CPU
+// framework/dist/split.c - bt_group_split on the CPU
 //
-// Two ranks have one channel, whatever groups they share; a message's signature says which part
-// calls. So a part needs no memory and no connection of its own, and what happens to a rank fails
-// the whole.
+// Two ranks share one channel in all of their groups; a message's signature contains the part that
+// calls. So a part needs no memory or connection of its own, and a rank's failure fails the whole
+// group.
 #include "framework/base/mem.h"
 #include "framework/dist/cpu_group.h"
 
