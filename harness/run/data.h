@@ -1,4 +1,4 @@
-// harness/run/data.h - the dataset of a case: from its name or paths to shards that are there
+// harness/run/data.h - finds the shards of a case's dataset, by name or paths
 #ifndef BT_HARNESS_RUN_DATA_H
 #define BT_HARNESS_RUN_DATA_H
 
@@ -16,32 +16,32 @@ typedef struct bt_run_data {
     char **val; // [val_count]
     int64_t val_count;
     char name[96];      // of the dataset, "shards by path"
-    char digest[80];    // identifies its contents; "" where it is not known
-    char tokenizer[80]; // digest of its ranks; "" where it is not known
+    char digest[80];    // identifies its contents; "": unknown
+    char tokenizer[80]; // digest of its ranks; "": unknown
     int64_t tokens;     // in the training shards
-    int64_t vocab;      // token ids are below; 0: not known
-    char *questions;    // of HellaSwag, and the tokenizer's ranks; NULL: not asked for
+    int64_t vocab;      // token ids are below this; 0: unknown
+    char *questions;    // files of HellaSwag's questions and the tokenizer's ranks; NULL: not used
     char *ranks;
 } bt_run_data;
 
-// What making a dataset says to the user.
+// Reports progress of preparing a dataset to the user.
 typedef void (*bt_run_data_say)(void *self, const char *line);
 
 // Finds the shards of a case's dataset {name} or {train, val}. A name is a folder data/<name> of
-// the working directory or of the installation; "books" is made when it is not there. Owns    *out:
-// the caller, bt_run_data_release Errors  UNAVAILABLE (not there, and how to get it), IO,
-// CORRUPT_DATA (a shard's header or size),
+// the working directory or of the installation; "books" is prepared if missing.
+// Owns    *out: the caller, bt_run_data_release
+// Errors  UNAVAILABLE (not found, with how to get it), IO, CORRUPT_DATA (a shard's header or size),
 //         INTERRUPTED
 BT_CHECKED bt_status bt_run_data_find(const cJSON *dataset, bt_run_data_say say, void *self,
                                       bt_run_data *out);
-// Also finds what scoring HellaSwag needs. Errors  UNAVAILABLE, with how to get it
+// Also finds the files for scoring HellaSwag. Errors  UNAVAILABLE, with how to get them
 BT_CHECKED bt_status bt_run_data_find_hellaswag(bt_run_data *out);
 void bt_run_data_release(bt_run_data *data);
 
-// The folder of a named dataset: that of the working directory if it is there, else that of the
-// installation if that is there, else (*found false) where it would be made.
+// The folder of a named dataset: in the working directory if it exists, else in the installation if
+// it exists, else (*found false) the folder in which it would be created.
 void bt_run_data_folder(const char *name, bt_str *folder, bool *found);
-// Makes the default corpus in `folder` unless it is there.
+// Prepares the default corpus in `folder` unless it exists.
 BT_CHECKED bt_status bt_run_data_prepare(const char *folder, bt_run_data_say say, void *self);
 
 // GPT-2's rank file of the installation. Owns: the caller (bt_mem_free).

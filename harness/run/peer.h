@@ -1,4 +1,5 @@
-// harness/run/peer.h - who runs the cases: ourselves, and the programs of harness/peers
+// harness/run/peer.h - the systems that run cases: our own worker, and the programs of
+// harness/peers
 #ifndef BT_HARNESS_RUN_PEER_H
 #define BT_HARNESS_RUN_PEER_H
 
@@ -12,9 +13,9 @@
 typedef struct bt_peer {
     char *name;             // owned: "pytorch-eager"
     char *program;          // owned; NULL: our own worker
-    double inject_slowdown; // its measurements are made longer by this share; 0: not
-    bool build; // the program is another build of bt-bench, which is no peer but one of us
-    const bt_store_build *facts; // borrowed: of that build; NULL: of a peer, or this program's own
+    double inject_slowdown; // fraction by which its measurements are made longer; 0: none
+    bool build; // the program is another build of bt-bench, which does not count as a peer
+    const bt_store_build *facts; // borrowed: facts of that build; NULL: a peer, or this program
 } bt_peer;
 
 typedef struct bt_peers {
@@ -22,14 +23,14 @@ typedef struct bt_peers {
     int64_t count;
 } bt_peers;
 
-// Finds the programs of a plan's systems (NULL: ourselves alone). "blutrain" is our own worker;
+// Finds the programs of a plan's systems (NULL: only our own worker). "blutrain" is our own worker;
 // NAME and NAME-anything are harness/peers/NAME/peer.py (or peer.sh, or peer) of the installation,
-// never of the working directory; what has a slash in it is a program by path, called by its last
-// part. A suite, a file of claims and an imported run are data that somebody else wrote: programs
-// by path start only when `trusted`, that is, when the user has named or allowed them.
+// never of the working directory; a name with a slash is the path of a program, whose last part is
+// the system's name. Suites, claims and imported runs are untrusted data: programs by path are
+// accepted only if `trusted`, that is, named or allowed by the user.
 // Owns    *out: the caller, bt_peers_release, also after a failure
-// Errors  INVALID_ARGUMENT (no such system, with where it was looked for; a program by path that
-//         the user has not named, with what to type)
+// Errors  INVALID_ARGUMENT (no such system, with the places searched; a program by path that the
+//         user has not named, with the option to use)
 BT_CHECKED bt_status bt_peers_find(const cJSON *systems, bool trusted, bt_peers *out);
 void bt_peers_release(bt_peers *peers);
 

@@ -1,14 +1,14 @@
-// harness/run/plausible.h - can these times be? A worker may be any program, and take ms for ns
+// harness/run/plausible.h - rejects implausible times, such as ms reported as ns
 //
-// Three things that the recorder knows by itself: how long a round took by its own clock, how far
-// apart events arrived, and what this session's copy moved. Times that contradict them are refused
-// whatever they are; times that are merely wrong by less cannot be told from here.
+// A worker may be any program. The recorder itself knows the duration of a round, the times between
+// events, and the rate of this session's copy. Times that contradict these are rejected; smaller
+// errors cannot be detected here.
 //
-//   too long    the timed regions of a round take together at most the round (5 % and a second
-//   more) too short   steps that arrive seconds apart take more than 0.5 % of that too fast    no
-//   call moves memory 10 times as fast as the session's copy in its cache mode (100
-//               times where the cache is hot), or faster than 100 TB/s, or computes more than
-//               100 PFLOP/s; none takes less than a nanosecond
+//   too long    the timed regions of a round exceed the round by more than 5 % and a second
+//   too short   the steps take less than 0.5 % of the time between their events
+//   too fast    a call moves memory 10 times as fast as the session's copy in its cache mode (100
+//               times if the cache is hot), or faster than 100 TB/s, or computes more than
+//               100 PFLOP/s, or takes less than a nanosecond
 #ifndef BT_HARNESS_RUN_PLAUSIBLE_H
 #define BT_HARNESS_RUN_PLAUSIBLE_H
 
@@ -28,7 +28,7 @@ typedef struct bt_plausible_kernel {
     bool gpu;
 } bt_plausible_kernel;
 
-// Appends what cannot be, with both numbers and the likely mistake; nothing when all can.
+// Appends the contradiction, with both numbers and the likely mistake; nothing if plausible.
 void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out);
 
 // Appends that a call took less time than its bytes or operations need at the session's ceilings;
@@ -36,12 +36,12 @@ void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out);
 // times where the cache is hot); operations 1.5 and 4 times the large product.
 void bt_plausible_check_floor(const bt_plausible_kernel *seen, bt_str *out);
 
-// What the messages of rounds begin with that are invalid though nothing disturbed the machine.
+// Prefixes of the messages of rounds that are invalid although the machine was not disturbed.
 #define BT_INVALID_BELOW_FLOOR "implausible timing: below the physical floor: "
 #define BT_INVALID_UNJOINED    "work went on behind the clock: "
 #define BT_INVALID_OUTPUTS     "wrong outputs were returned: "
 
-// Whether a round's message is one of those: no sample of telemetry shows why it is invalid.
+// Whether a round's message begins with one of these.
 bool bt_plausible_is_invalid(const char *message);
 
 typedef struct bt_plausible_steps {

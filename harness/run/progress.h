@@ -1,7 +1,6 @@
-// harness/run/progress.h - what a person sees while a run goes on, on standard error
+// harness/run/progress.h - progress of a run on standard error
 //
-// On a terminal one line that rewrites itself; elsewhere a plain line every ten seconds. No colour,
-// so there is nothing that NO_COLOR would have to turn off.
+// On a terminal one line that is rewritten; elsewhere a plain line every ten seconds. No colour.
 #ifndef BT_HARNESS_RUN_PROGRESS_H
 #define BT_HARNESS_RUN_PROGRESS_H
 
@@ -16,9 +15,9 @@ typedef struct bt_progress_view {
     bool terminal;
     int64_t steps;      // planned, of this round
     int64_t steps_done; // of this round, by this process
-    double spent_ns;    // what these took, with the evaluations between them
-    int64_t shown_ns;   // when a line was last shown
-    int64_t heard_ns;   // when the worker last said something
+    double spent_ns;    // their time, including evaluations between them
+    int64_t shown_ns;   // time of the last line
+    int64_t heard_ns;   // time of the worker's last event
     double rate_tok_s;  // smoothed
     int64_t began_ns;   // when the first kernel case began
     bool line_open;     // a rewriting line is on the screen
@@ -33,11 +32,11 @@ void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps,
 void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event);
 // A kernel case begins, after `done` rounds of `total`.
 void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total);
-// The worker says nothing: after a minute this is shown.
+// Called when the worker is silent: shows this after a minute.
 void bt_progress_silence(bt_progress_view *view);
 // A line of its own: "plan      ...". The text may have several lines.
 void bt_progress_say(bt_progress_view *view, const char *format, ...) BT_PRINTF(2, 3);
-// Ends a rewriting line, so that something else may be printed.
+// Ends a rewritten line, so that other text may be printed.
 void bt_progress_pause(bt_progress_view *view);
 
 #endif

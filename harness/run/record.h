@@ -1,4 +1,4 @@
-// harness/run/record.h - events of one round into the store, and its measurements at the end
+// harness/run/record.h - writes the events of a round to the store, and its measurements at the end
 #ifndef BT_HARNESS_RUN_RECORD_H
 #define BT_HARNESS_RUN_RECORD_H
 
@@ -14,18 +14,18 @@ typedef struct bt_recorder {
     int64_t step_count, step_capacity;
     double *times_ns; // owned, [time_count]: samples of a kernel case
     int64_t time_count, time_capacity;
-    bool measured;                // it was correct, and its samples are all there
-    double error_share;           // NaN: not said
-    double cpu_time_ns;           // of one call of a command, mean; 0: not said
+    bool measured;                // the result was correct and all samples have arrived
+    double error_share;           // NaN: not reported
+    double cpu_time_ns;           // of one call of a command, mean; 0: not reported
     double launch_time_ns;        // of one call of a kernel; 0: not said
     int64_t compile_ns;           // of a step; 0: nothing is compiled
-    double output_error_share;    // found in what a peer returned; NaN: nothing was
+    double output_error_share;    // of the outputs returned by a peer; NaN: none returned
     double total_ns;              // of all calls that were timed
     double evals_ns;              // of all evaluations
-    double saves_ns;              // that checkpoints kept training waiting between steps
-    const bt_store_round *before; // borrowed: what was recorded of the round that this one goes on
-                                  // with; NULL: none
-    int64_t first_step;           // steps of it that were taken over
+    double saves_ns;              // time between steps that training waited for checkpoints
+    const bt_store_round *before; // borrowed: the interrupted round that this one resumes; NULL:
+                                  // none
+    int64_t first_step;           // number of its steps that were copied
     bt_run_event_save *saves;     // owned, [save_count]: of those that succeeded, texts are gone
     int64_t save_count, save_capacity;
     bt_run_event_recovery *recoveries; // owned, [recovery_count], texts are gone
@@ -37,7 +37,7 @@ typedef struct bt_recorder {
     int64_t failed_saves;
     char failed_save[256];               // why the last of them failed
     int64_t first_step_ns, last_step_ns; // when their events came, of this clock; 0: none yet
-    double copy_bytes_per_s;             // what shares are of; 0: not known
+    double copy_bytes_per_s;             // reference of bandwidth fractions; 0: unknown
     double bandwidth_bytes_per_s;        // measured; 0: it was not
     double time_ns;                      // mean of a call or a step; NaN: it was not timed
     double rate_tok_s;                   // of the timed steps; NaN: none
@@ -58,17 +58,16 @@ BT_CHECKED bt_status bt_recorder_begin(bt_store *store, int64_t run, const char 
 BT_CHECKED bt_status bt_recorder_take_machine(bt_recorder *recorder,
                                               const bt_store_telemetry *samples, int64_t count);
 BT_CHECKED bt_status bt_recorder_take(bt_recorder *recorder, const bt_run_event *event);
-// Writes the measurements of what was recorded and ends the round.
+// Writes the round's measurements and ends it.
 BT_CHECKED bt_status bt_recorder_end(bt_recorder *recorder, bt_run_status status,
                                      const char *message);
-// record_saves.c: what the checkpoints cost, where there were any.
+// record_saves.c: cost of the checkpoints, if any.
 BT_CHECKED bt_status bt_recorder_measure_saves(const bt_recorder *recorder);
-// record_recoveries.c: how ranks came back, where some were lost.
+// record_recoveries.c: recovery times, if ranks have failed.
 BT_CHECKED bt_status bt_recorder_take_recovery(bt_recorder *recorder,
                                                const bt_run_event_recovery *recovery);
 BT_CHECKED bt_status bt_recorder_measure_recoveries(const bt_recorder *recorder);
-// record_ranks.c: what several ranks cost each other, by ranges of profiled steps and by
-// arithmetic.
+// record_ranks.c: communication of several ranks, from ranges of profiled steps and by estimate.
 void bt_recorder_note_range(bt_recorder *recorder, const bt_store_range *range);
 BT_CHECKED bt_status bt_recorder_measure_ranks(const bt_recorder *recorder);
 void bt_recorder_release(bt_recorder *recorder);

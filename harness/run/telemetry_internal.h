@@ -1,4 +1,4 @@
-// harness/run/telemetry_internal.h - the two that are asked: the GPU and the CPU; what is kept
+// harness/run/telemetry_internal.h - the samplers of GPU and CPU
 #ifndef BT_HARNESS_RUN_TELEMETRY_INTERNAL_H
 #define BT_HARNESS_RUN_TELEMETRY_INTERNAL_H
 
@@ -12,14 +12,14 @@ enum { GPU_PROCESSES_MAX = 64 };
 typedef struct gpu_watch {
     bt_nvml nvml;
     bool open, lost;
-    bool same_numbers; // NVML counts processes as this one does
+    bool same_numbers; // NVML's process ids are those of this process's namespace
     bt_nvml_device device;
     pid_t worker;
-    unsigned before[GPU_PROCESSES_MAX]; // processes that were there before the worker
+    unsigned before[GPU_PROCESSES_MAX]; // processes that existed before the worker
     unsigned before_count;
-    int64_t slow_at_ns;  // when what changes slowly was asked for
-    double foreign;      // as last listed; NaN: not known
-    double foreign_last; // at the listing before
+    int64_t slow_at_ns;  // time of the last sample of slowly changing values
+    double foreign;      // in the last sample; NaN: unknown
+    double foreign_last; // in the sample before
     double memory_clock_mhz, temperature_c;
     double energy_began_j; // by the counter, when the round began; NaN: not known
 } gpu_watch;
@@ -57,8 +57,8 @@ void bt_cpu_watch_begin(cpu_watch *cpu, pid_t worker);
 // Fills the columns of the CPU with what happened since the last time.
 void bt_cpu_watch_sample(cpu_watch *cpu, bt_store_telemetry *out);
 
-// Drops every second sample, in place; what only the dropped one had against the round (throttle
-// bits, other processes) goes to the kept one before it. Returns the new count.
+// Drops every second sample, in place; disturbances of a dropped sample (throttle bits, other
+// processes) are merged into the one before it. Returns the new count.
 int64_t bt_telemetry_thin(bt_store_telemetry *samples, int64_t count);
 
 #endif

@@ -1,7 +1,7 @@
-// harness/run/watchdog.h - a thread that notices when the one that works does not move any more
+// harness/run/watchdog.h - a thread that detects when the working thread makes no progress
 //
-// A sign of life is a range or a kernel that begins or ends (framework/base/ranges.h), or
-// bt_watchdog_beat. Time in which the whole process stood still (SIGSTOP, a suspended machine) does
+// Progress is the start or end of a range or a kernel (framework/base/ranges.h), or
+// bt_watchdog_beat. Time in which the whole process was stopped (SIGSTOP, a suspended machine) does
 // not count.
 #ifndef BT_HARNESS_RUN_WATCHDOG_H
 #define BT_HARNESS_RUN_WATCHDOG_H
@@ -13,15 +13,15 @@
 
 typedef struct bt_watchdog bt_watchdog;
 
-// Told once, on the watching thread, when there was no sign of life for limit_s seconds: where the
-// worker is, as bt_ranges_text says it, and how far the device has come, as bt_ranges_device_text
-// does. It returns false when that is no hang after all; then the seconds count anew.
+// Called once, on the watching thread, after limit_s seconds without progress, with the position of
+// the worker (bt_ranges_text) and of the device (bt_ranges_device_text). Returns false if it is not
+// a hang; then the time starts again.
 typedef struct bt_watchdog_alarm {
     bool (*hangs)(void *self, const char *where, const char *device);
     void *self; // borrowed
 } bt_watchdog_alarm;
 
-// limit_s <= 0: nobody watches, *out is NULL, which the other functions take.
+// limit_s <= 0: no watchdog; *out is NULL, which the other functions accept.
 // Owns    *out: the caller, bt_watchdog_stop. `ranges` is borrowed and outlives it; it is `watched`
 //         from now on.
 // Errors  OUT_OF_MEMORY, UNAVAILABLE (no thread)
