@@ -22,13 +22,13 @@ static bool was_killed(const bt_rank *rank)
     return rank->over && !rank->replaced && WIFSIGNALED(rank->child.state);
 }
 
-static bool is_good(const bt_rank *rank)
+static bool has_succeeded(const bt_rank *rank)
 {
     return rank->over && WIFEXITED(rank->child.state) && WEXITSTATUS(rank->child.state) == 0 &&
            rank->said == BT_OK && *rank->digest;
 }
 
-// An error that says what became of another rank.
+// Whether the rank's error is a consequence of another rank's failure.
 static bool blames_another(const bt_rank *rank)
 {
     return rank->said == BT_STATUS_INTERRUPTED || rank->said == BT_STATUS_UNAVAILABLE;
@@ -36,10 +36,10 @@ static bool blames_another(const bt_rank *rank)
 
 static bool failed_by_itself(const bt_rank *rank)
 {
-    return rank->over && !rank->replaced && !is_good(rank) && !blames_another(rank);
+    return rank->over && !rank->replaced && !has_succeeded(rank) && !blames_another(rank);
 }
 
-bool bt_cause_is_plain(const bt_rank *ranks, int size)
+bool bt_cause_is_known(const bt_rank *ranks, int size)
 {
     for (int i = 0; i < size; ++i) {
         if (was_killed(&ranks[i]) || failed_by_itself(&ranks[i])) {
@@ -102,7 +102,7 @@ static bool has_said_internal(const bt_rank *rank) { return rank->said == BT_STA
 
 static bool has_ended_badly(const bt_rank *rank)
 {
-    return rank->over && !rank->replaced && !is_good(rank);
+    return rank->over && !rank->replaced && !has_succeeded(rank);
 }
 
 // The rank that called another collective than the others, or did not enter one.

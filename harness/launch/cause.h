@@ -1,7 +1,7 @@
-// harness/launch/cause.h - what went wrong in a set of ranks, and which rank began it
+// harness/launch/cause.h - root cause of a failure: which rank failed first, and why
 //
-// When one rank fails, the others fail behind it, with messages that blame it. The cause is the
-// rank that was killed, else the one whose error blames nobody else.
+// When one rank fails, the others fail as a consequence, with errors that name it. The cause is the
+// rank that was killed, else the one whose error does not name another rank.
 #ifndef BT_HARNESS_LAUNCH_CAUSE_H
 #define BT_HARNESS_LAUNCH_CAUSE_H
 
@@ -27,17 +27,17 @@ const bt_cause_row *bt_cause_row_of(bt_cause_kind kind);
 
 typedef struct bt_cause {
     bt_cause_kind kind;
-    int rank;         // who began it; -1: not known
-    bt_status status; // for the run, if it ends here
+    int rank;         // the rank that failed first; -1: unknown
+    bt_status status; // of the run, if it ends here
     char message[1200];
 } bt_cause;
 
-// Whether the ends of these ranks tell the cause: some rank was killed, or failed by itself.
-// Ranks whose errors only blame others do not.
+// Whether the cause is already known: a rank was killed, or failed with an error of its own rather
+// than one that names another rank.
 // Shapes  ranks [size]
-bool bt_cause_is_plain(const bt_rank *ranks, int size);
-// What went wrong, from how ranks ended, what they said and their collectives. `hang_s`: nobody has
-// moved for so long; 0: some rank has ended.
+bool bt_cause_is_known(const bt_rank *ranks, int size);
+// Finds the cause from exit states, error events and flight recorders. `hang_s`: time without
+// progress of any rank; 0: a rank has exited.
 void bt_cause_find(const bt_rank *ranks, int size, double hang_s, bt_cause *out);
 
 #endif

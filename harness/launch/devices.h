@@ -1,4 +1,4 @@
-// harness/launch/devices.h - the GPUs of this host, and which of them must not be used any more
+// harness/launch/devices.h - the GPUs of this host, and their errors (XIDs)
 #ifndef BT_HARNESS_LAUNCH_DEVICES_H
 #define BT_HARNESS_LAUNCH_DEVICES_H
 
@@ -7,19 +7,19 @@
 #include "framework/base/status.h"
 #include "harness/env/nvml.h"
 
-// What is done about an error number that the driver reports for a GPU (an XID).
+// Action for an error number that the driver reports for a GPU (an XID).
 typedef enum bt_xid_action { BT_XID_NONE, BT_XID_RESTART, BT_XID_QUARANTINE } bt_xid_action;
 
 // Source: NVIDIA, XID Errors, catalogue of driver 580. Numbers that are not listed: NONE.
 bt_xid_action bt_xid_action_of(unsigned long long xid, const char **meaning);
 
-// Whether this host has GPUs of one model for `count` ranks; all are usable at first.
+// Checks that this host has `count` GPUs of one model, and marks all as usable.
 // Shapes  usable [count]
 // Errors  UNAVAILABLE (fewer GPUs than ranks, no driver), INVALID_ARGUMENT (another model: names
 //         rank, GPU and both models)
 BT_CHECKED bt_status bt_launch_devices(int count, bool *usable);
 
-// Listens to XIDs of GPUs 0 to count - 1.
+// Receives XIDs of GPUs 0 to count - 1.
 typedef struct bt_xid_watch {
     bt_nvml nvml;
     bool open;
@@ -28,7 +28,7 @@ typedef struct bt_xid_watch {
     int count;
 } bt_xid_watch;
 
-// A driver that does not tell leaves the watch closed, which is no error.
+// If the driver does not support events the watch stays closed, which is not an error.
 void bt_xid_watch_open(int count, bt_xid_watch *watch);
 // The next XID that was reported, without waiting. *gpu: its index.
 bool bt_xid_watch_next(bt_xid_watch *watch, int *gpu, unsigned long long *xid);

@@ -1,7 +1,7 @@
-// harness/launch/faults.inl - what can happen to a rank: a row each
+// harness/launch/faults.inl - kinds of faults of a rank: a row each
 //   X(enumerator, name, action, description)
-// The action is what the launcher does: RESTART all ranks from the last state, or END the run,
-// where the same would happen again.
+// The launcher's action: RESTART all ranks from the last state, or END the run if a restart would
+// fail in the same way.
 X(EXIT, "rank_exit", RESTART, "a rank ended by itself, without a result or an error")
 X(KILLED, "rank_killed", RESTART, "a rank was ended by a signal")
 X(HANG, "rank_hang", RESTART, "no rank has moved for longer than steps take")

@@ -1,4 +1,4 @@
-// harness/launch/inject.h - faults that a launcher causes on purpose: recovery is tried, not hoped
+// harness/launch/inject.h - fault injection, to test recovery
 #ifndef BT_HARNESS_LAUNCH_INJECT_H
 #define BT_HARNESS_LAUNCH_INJECT_H
 
@@ -13,9 +13,9 @@ enum { BT_LAUNCH_AT_START = -1 };
 typedef struct bt_launch_fault {
     int signal;       // SIGKILL, SIGSTOP, SIGSEGV
     int rank;         // below the number of ranks
-    int64_t step;     // as soon as this rank has done so many steps; BT_LAUNCH_AT_START: as soon as
-                      // it was started, also to recover from another fault
-    int64_t delay_ns; // and so much time has passed
+    int64_t step;     // after this many steps of the rank; BT_LAUNCH_AT_START: when it is started,
+                      // also during recovery from another fault
+    int64_t delay_ns; // additional delay
 } bt_launch_fault;
 
 // "kill rank 1 at step 20", "kill rank 1 at start", also with stop, segv.

@@ -1,9 +1,9 @@
-// harness/launch/rank.h - one rank as its launcher sees it: a process, its memory, what it says
+// harness/launch/rank.h - one rank, seen from its launcher: process, flight recorder, output
 //
 // Invariants
-//   1. The flight recorder belongs to the launcher: it can be read after the rank has died.
-//   2. What a rank prints as errors reaches the launcher's standard error line by line, each line
-//      with the rank in front; nothing of it is lost when the rank dies.
+//   1. The launcher owns the flight recorder, which can be read after the rank has died.
+//   2. A rank's standard error is copied line by line to the launcher's standard error, each line
+//      prefixed with the rank; nothing is lost when the rank dies.
 //   3. The kernel kills the rank when the launcher dies.
 #ifndef BT_HARNESS_LAUNCH_RANK_H
 #define BT_HARNESS_LAUNCH_RANK_H
@@ -15,23 +15,23 @@
 enum { BT_RANK_MESSAGE_BYTES = 640 };
 
 typedef struct bt_rank {
-    int rank, slot; // slot: which device, or which share of the processors, it has
+    int rank, slot; // slot: index of its device, or of its share of the processors
     bt_child child;
     bt_flight flight;
     int flight_fd;            // owned; -1: none
     int pidfd;                // owned; -1: none
     int errors;               // owned: the pipe of its standard error; -1: closed
-    bt_str words;             // of a line of its errors that has not ended yet
+    bt_str words;             // incomplete last line of its standard error
     bt_run_event_state state; // of its protocol
-    bool over;                // its output has ended and it is buried
-    bool replaced;            // its launcher ended it because of another rank
-    bt_status said;           // of its error event; BT_OK: it said none
+    bool over;                // its output has ended and it has been waited for
+    bool replaced;            // the launcher killed it because of another rank
+    bt_status said;           // of its error event; BT_OK: none
     char message[BT_RANK_MESSAGE_BYTES];
     char digest[80];     // of its result; "": none yet
     int64_t over_ns;     // when it was found dead
     int64_t step_max_ns; // longest step so far
     int64_t seen_steps, seen_step_ns;
-    int known_steps; // whose time was seen
+    int known_steps; // number of steps whose time was measured
 } bt_rank;
 
 typedef struct bt_rank_start {
@@ -42,10 +42,10 @@ typedef struct bt_rank_start {
     const cpu_set_t *processors; // NULL: all
 } bt_rank_start;
 
-// Makes the flight recorder and starts the process, which waits for its task.
+// Creates the flight recorder and starts the process, which waits for its task.
 // Owns    *rank: the caller, bt_rank_release, also on failure
 BT_CHECKED bt_status bt_rank_begin(const bt_rank_start *start, bt_rank *rank);
-// Copies what it printed as errors to standard error. `last`: also half a line.
+// Copies its standard error to ours. `last`: also an incomplete line.
 void bt_rank_drain(bt_rank *rank, bool last);
 // Whether a signal has stopped the process (SIGSTOP, a debugger).
 bool bt_rank_is_stopped(const bt_rank *rank);

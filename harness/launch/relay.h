@@ -8,16 +8,16 @@ typedef struct bt_relay {
     bt_status (*tell)(void *self, const bt_run_event *event);
     void *self;
     bool started;
-    int64_t next_step; // that has not been told
+    int64_t next_step; // first step that has not been forwarded
     int64_t next_eval, next_score, next_state;
-    uint32_t *bits; // owned [bit_count]: of the losses told, from first_step on
+    uint32_t *bits; // owned [bit_count]: bits of the forwarded losses, from first_step on
     int64_t bit_count, bit_capacity, first_step;
-    int64_t replayed_to; // steps below were told by an earlier generation
-    bt_str kernels;      // those told, a line each
-    bt_str ranges;       // of a profiled step that is not told yet: JSON lines
+    int64_t replayed_to; // steps below were forwarded by an earlier generation
+    bt_str kernels;      // kernels already reported, a line each
+    bt_str ranges;       // of a profiled step that is not forwarded yet: JSON lines
 } bt_relay;
 
-// A new generation begins: what it repeats is not told again.
+// Starts a new generation: events that it repeats are not forwarded again.
 void bt_relay_restart(bt_relay *relay);
 // Errors  CORRUPT_DATA (a step that was done again has another loss), those of `tell`
 BT_CHECKED bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event);

@@ -1,47 +1,47 @@
-// harness/launch/spare.c - ranks of the next generation that are started before they are needed
+// harness/launch/spare.c - standby processes for the ranks of the next generation
 //
-// A spare is a process that has opened its device and waits for its task. When a rank is lost, all
-// ranks are ended and the spares get the tasks of the next generation: nobody waits for a program
-// to start or for a device to be opened.
+// A spare is a process that has opened its device and waits for its task. When a rank fails, all
+// ranks are killed and the spares get the tasks of the next generation, which saves the time to
+// start processes and to open devices.
 //
 // Invariants
-//   1. Spares are all ranks of the next generation, or there are none.
-//   2. Spares of another number of ranks or other slots than the next generation has are ended.
-//   3. A spare that ends by itself costs the run nothing but the spares.
+//   1. There is a spare for every rank of the next generation, or none.
+//   2. Spares that do not match the number of ranks or the slots of the next generation are killed.
+//   3. If a spare exits, the run continues without spares.
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "framework/dist/host.h"
-#include "harness/launch/gang.h"
+#include "harness/launch/supervisor.h"
 
-void bt_gang_drop_spares(bt_gang *gang)
+void bt_supervisor_drop_spares(bt_supervisor *supervisor)
 {
-    for (int i = 0; i < gang->spare_count; ++i) {
-        bt_rank_kill(&gang->spares[i]); // all at once, then one by one
+    for (int i = 0; i < supervisor->spare_count; ++i) {
+        bt_rank_kill(&supervisor->spares[i]); // all at once, then one by one
     }
-    for (int i = 0; i < gang->spare_count; ++i) {
-        bt_rank_release(&gang->spares[i]);
+    for (int i = 0; i < supervisor->spare_count; ++i) {
+        bt_rank_release(&supervisor->spares[i]);
     }
-    gang->spare_count = 0;
-    if (gang->spare_fd >= 0) {
-        (void)close(gang->spare_fd);
+    supervisor->spare_count = 0;
+    if (supervisor->spare_fd >= 0) {
+        (void)close(supervisor->spare_fd);
     }
-    gang->spare_fd = -1;
+    supervisor->spare_fd = -1;
 }
 
-static bt_status begin_spare(bt_gang *gang, int number)
+static bt_status begin_spare(bt_supervisor *supervisor, int number)
 {
-    const bt_launch_listener *listener = &gang->launch->listener;
+    const bt_launch_listener *listener = &supervisor->launch->listener;
     const bt_rank_start start = {.rank = number,
-                                 .size = gang->size,
-                                 .slot = gang->ranks[number].slot,
-                                 .generation = gang->generation + 1,
-                                 .group_fd = gang->spare_fd};
-    bt_rank *rank = &gang->spares[number];
+                                 .size = supervisor->size,
+                                 .slot = supervisor->ranks[number].slot,
+                                 .generation = supervisor->generation + 1,
+                                 .group_fd = supervisor->spare_fd};
+    bt_rank *rank = &supervisor->spares[number];
     bt_str words = {0};
-    ++gang->spare_count;
-    BT_TRY(bt_gang_start_rank(gang, &start, rank));
+    ++supervisor->spare_count;
+    BT_TRY(bt_supervisor_start_rank(supervisor, &start, rank));
     if (!listener->prepare) {
         return BT_OK;
     }
@@ -52,30 +52,31 @@ static bt_status begin_spare(bt_gang *gang, int number)
     return status;
 }
 
-static bool is_training(const bt_gang *gang)
+static bool is_training(const bt_supervisor *supervisor)
 {
-    bool joined = !gang->recovering && !gang->stopping;
-    for (int i = 0; i < gang->size && joined; ++i) {
-        joined = !gang->ranks[i].over && atomic_load(&gang->ranks[i].flight.board->joined);
+    bool joined = !supervisor->recovering && !supervisor->stopping;
+    for (int i = 0; i < supervisor->size && joined; ++i) {
+        joined =
+            !supervisor->ranks[i].over && atomic_load(&supervisor->ranks[i].flight.board->joined);
     }
     return joined;
 }
 
-static void begin_spares(bt_gang *gang)
+static void begin_spares(bt_supervisor *supervisor)
 {
-    bt_status status = bt_group_host_memory(gang->size, &gang->spare_fd);
-    gang->spares_of = gang->generation;
-    for (int i = 0; i < gang->size && status == BT_OK; ++i) {
-        status = begin_spare(gang, i);
+    bt_status status = bt_group_host_memory(supervisor->size, &supervisor->spare_fd);
+    supervisor->spares_of = supervisor->generation;
+    for (int i = 0; i < supervisor->size && status == BT_OK; ++i) {
+        status = begin_spare(supervisor, i);
     }
     if (status != BT_OK) {
         (void)fprintf(stderr, "launcher: no spare ranks: %s\n", bt_error_message());
         bt_error_clear();
-        bt_gang_drop_spares(gang);
+        bt_supervisor_drop_spares(supervisor);
     }
 }
 
-// Whether a spare has ended, which is the only thing that it can say before its task.
+// Whether a spare has exited. Before its task it produces no output.
 static bool has_ended(bt_rank *rank)
 {
     bt_child_said said = BT_CHILD_NOTHING;
@@ -95,34 +96,36 @@ static bool has_ended(bt_rank *rank)
     return said != BT_CHILD_NOTHING;
 }
 
-void bt_gang_keep_spares(bt_gang *gang)
+void bt_supervisor_keep_spares(bt_supervisor *supervisor)
 {
-    const bool wanted = gang->launch->spare && !gang->without_spares;
-    if (wanted && gang->spares_of != gang->generation && is_training(gang)) {
-        begin_spares(gang);
+    const bool wanted = supervisor->launch->spare && !supervisor->without_spares;
+    if (wanted && supervisor->spares_of != supervisor->generation && is_training(supervisor)) {
+        begin_spares(supervisor);
     }
-    for (int i = 0; i < gang->spare_count; ++i) {
-        if (has_ended(&gang->spares[i])) {
+    for (int i = 0; i < supervisor->spare_count; ++i) {
+        if (has_ended(&supervisor->spares[i])) {
             (void)fprintf(stderr, "launcher: goes on without spare ranks\n");
-            bt_gang_drop_spares(gang);
+            bt_supervisor_drop_spares(supervisor);
         }
     }
 }
 
-bool bt_gang_take_spares(bt_gang *gang)
+bool bt_supervisor_take_spares(bt_supervisor *supervisor)
 {
-    bool fit = gang->spare_count > 0 && gang->spare_count == gang->next_size;
-    for (int i = 0; i < gang->spare_count && fit; ++i) {
-        fit = gang->spares[i].slot == bt_gang_slot_of(gang, i) && !has_ended(&gang->spares[i]);
+    bool fit = supervisor->spare_count > 0 && supervisor->spare_count == supervisor->next_size;
+    for (int i = 0; i < supervisor->spare_count && fit; ++i) {
+        fit = supervisor->spares[i].slot == bt_supervisor_slot_of(supervisor, i) &&
+              !has_ended(&supervisor->spares[i]);
     }
     if (!fit) {
-        bt_gang_drop_spares(gang);
+        bt_supervisor_drop_spares(supervisor);
         return false;
     }
-    memcpy(gang->ranks, gang->spares, (size_t)gang->next_size * sizeof *gang->ranks);
-    gang->size = gang->next_size;
-    gang->group_fd = gang->spare_fd;
-    gang->spare_fd = -1;
-    gang->spare_count = 0;
+    memcpy(supervisor->ranks, supervisor->spares,
+           (size_t)supervisor->next_size * sizeof *supervisor->ranks);
+    supervisor->size = supervisor->next_size;
+    supervisor->group_fd = supervisor->spare_fd;
+    supervisor->spare_fd = -1;
+    supervisor->spare_count = 0;
     return true;
 }

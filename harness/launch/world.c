@@ -8,8 +8,8 @@
 
 enum { FIRST_PORT = 20000, PORTS = 20000 };
 
-// A row for each launcher; job: a name that differs from start to start; nodes: a list of hosts,
-// the first of which has rank 0. BT_VARIABLE_COUNT: there is no such variable.
+// A row for each launcher. job: identifies one start; nodes: a list of hosts, the first of which
+// has rank 0. BT_VARIABLE_COUNT: no such variable.
 static const struct {
     const char *name;
     bt_variable rank, size, local_rank, job, nodes, local_size;

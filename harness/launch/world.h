@@ -1,4 +1,4 @@
-// harness/launch/world.h - ranks that somebody else starts: torchrun, SLURM, Open MPI
+// harness/launch/world.h - ranks started by an external launcher: torchrun, SLURM, Open MPI
 #ifndef BT_HARNESS_LAUNCH_WORLD_H
 #define BT_HARNESS_LAUNCH_WORLD_H
 
@@ -9,16 +9,16 @@
 #include "framework/base/status.h"
 
 typedef struct bt_world {
-    const char *launcher;      // "torchrun", "SLURM", "Open MPI"; NULL: this process is no rank
-    const char *size_variable; // the variable that says `size`
+    const char *launcher;      // "torchrun", "SLURM", "Open MPI"; NULL: none
+    const char *size_variable; // the variable that gives `size`
     int rank, size, local_rank;
     char host[256]; // of rank 0
     int port;       // of rank 0
-    uint64_t job;   // equal on all ranks of this start
+    uint64_t job;   // identifies the job; equal on all ranks
 } bt_world;
 
-// Reads what the environment says. Without such a launcher, or with one rank, launcher is NULL.
-// MASTER_ADDR and MASTER_PORT win over what is derived.
+// Reads the launcher's environment variables. Without one, or with one rank, launcher is NULL.
+// MASTER_ADDR and MASTER_PORT take precedence over derived values.
 // Errors  INVALID_ARGUMENT: names the variable, its value and what is missing
 BT_CHECKED bt_status bt_world_read(bt_world *out);
 // "node[07-12,15],other" -> "node07". False: no list of hosts.

@@ -6,17 +6,17 @@
 #include "framework/base/environment.h"
 #include "harness/launch/devices.h"
 #include "harness/launch/launch.h"
-#include "harness/launch/shelf.h"
+#include "harness/launch/state_folder.h"
 #include "harness/plan/plan.h"
 #include "harness/run/ranks.h"
 
 enum { FAULTS_MAX = 1024 };
 
 typedef struct launching {
-    cJSON *task; // borrowed; its keys ranks and checkpoints are set anew for each rank
+    cJSON *task; // borrowed; its keys ranks and checkpoints are replaced for each rank
     const bt_ranks_listener *listener;
-    bt_shelf shelf;
-    bool memory_state; // the state is on the shelf; else in the case's own checkpoints
+    bt_state_folder folder;
+    bool memory_state; // the state is in that folder; else in the case's own checkpoints
     bool devices[BT_LAUNCH_RANKS_MAX];
     bt_launch_fault faults[FAULTS_MAX];
     double hang_s;
@@ -47,7 +47,7 @@ static void put_checkpoints(launching *self, int64_t generation)
     if (self->memory_state) {
         put(self->task, "checkpoints", cJSON_CreateObject());
         keys = cJSON_GetObjectItemCaseSensitive(self->task, "checkpoints");
-        put(keys, "folder", cJSON_CreateString(self->shelf.path));
+        put(keys, "folder", cJSON_CreateString(self->folder.path));
         put(keys, "memory", cJSON_CreateTrue());
     }
     if (self->memory_state || generation > 1) {
@@ -227,15 +227,15 @@ static bt_status launch(launching *self, const char *program)
 
 bt_status bt_ranks_launch(cJSON *task, const char *program, const bt_ranks_listener *listener)
 {
-    launching self = {.task = task, .listener = listener, .shelf = {.lock = -1}};
+    launching self = {.task = task, .listener = listener, .folder = {.lock = -1}};
     const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
     self.hang_s = bt_json_number_of(train, "hang_s");
     self.memory_state = !saves_itself(task);
-    BT_TRY(self.memory_state ? bt_shelf_make(&self.shelf) : BT_OK);
+    BT_TRY(self.memory_state ? bt_state_folder_make(&self.folder) : BT_OK);
     (void)fprintf(stderr, "launcher: ranks that are lost go on from %s\n",
                   self.memory_state ? "the state of the last step, which is kept in memory"
                                     : "the newest checkpoint");
     const bt_status status = launch(&self, program);
-    bt_shelf_remove(&self.shelf);
+    bt_state_folder_remove(&self.folder);
     return status;
 }

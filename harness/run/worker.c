@@ -151,7 +151,7 @@ static bt_status on_range(void *context, const bt_train_range *range)
     return say(context, &event);
 }
 
-// Of one rank of several; the launcher makes the starts relative (launch/gang_timeline.c).
+// Of one rank of several; the launcher makes the starts relative (launch/supervisor_timeline.c).
 static bt_status on_timeline(void *context, const bt_train_timeline *timeline)
 {
     const worker *self = context;

@@ -46,7 +46,7 @@ BT_CHECKED bt_status bt_watch_end(const bt_watch_view *view, bt_str *out);
 // ranks.c: a line for each rank of a mesh that is training now: its steps, how long it has been
 // silent, how long it has waited for the others, what it does. Nothing where there is none.
 void bt_watch_ranks(const bt_watch_view *view, int columns, int rows, bt_str *out);
-// Their list as the launcher wrote it (launch/gang_status.c); "" where there is none.
+// Their list as the launcher wrote it (launch/supervisor_status.c); "" where there is none.
 void bt_watch_ranks_json(const bt_watch_view *view, bt_str *out);
 // One JSON object on a line.
 BT_CHECKED bt_status bt_watch_json(const bt_watch_view *view, bt_str *out);

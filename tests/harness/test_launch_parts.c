@@ -10,13 +10,13 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/timeline.h"
+#include "harness/launch/affinity.h"
 #include "harness/launch/cause.h"
 #include "harness/launch/devices.h"
-#include "harness/launch/gang.h"
 #include "harness/launch/inject.h"
 #include "harness/launch/interface.h"
-#include "harness/launch/places.h"
-#include "harness/launch/shelf.h"
+#include "harness/launch/state_folder.h"
+#include "harness/launch/supervisor.h"
 #include "harness/launch/world.h"
 #include "harness/run/running.h"
 #include "tests/harness/need_nvml.h"
@@ -26,7 +26,7 @@
 static cpu_set_t set_of(const char *text)
 {
     cpu_set_t set;
-    assert_true(bt_places_parse(text, &set));
+    assert_true(bt_affinity_parse(text, &set));
     return set;
 }
 
@@ -40,14 +40,14 @@ static void lists_of_processors_are_read(void **state)
 {
     (void)state;
     cpu_set_t set;
-    assert_true(bt_places_parse("0-2,8,10-11\n", &set));
+    assert_true(bt_affinity_parse("0-2,8,10-11\n", &set));
     assert_int_equal(CPU_COUNT(&set), 6);
     assert_true(CPU_ISSET(8, &set) && CPU_ISSET(10, &set) && !CPU_ISSET(9, &set));
-    assert_true(bt_places_parse("", &set));
+    assert_true(bt_affinity_parse("", &set));
     assert_int_equal(CPU_COUNT(&set), 0);
     static const char *const wrong[] = {"a", "3-", "5-2", "0-99999", "1;2", "-1"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
-        assert_false(bt_places_parse(wrong[i], &set));
+        assert_false(bt_affinity_parse(wrong[i], &set));
     }
 }
 
@@ -58,18 +58,18 @@ static void ranks_get_equal_shares_of_whole_nodes(void **state)
     const cpu_set_t nodes[] = {set_of("0,2,4,6"), set_of("1,3,5,7")};
     const cpu_set_t all = set_of("0-7"), some = set_of("0-3");
     cpu_set_t got;
-    assert_true(bt_places_split(&all, nodes, 2, -1, 0, 2, &got));
+    assert_true(bt_affinity_split(&all, nodes, 2, -1, 0, 2, &got));
     assert_set(&got, "0,2,4,6");
-    assert_true(bt_places_split(&all, nodes, 2, -1, 1, 2, &got));
+    assert_true(bt_affinity_split(&all, nodes, 2, -1, 1, 2, &got));
     assert_set(&got, "1,3,5,7");
-    assert_true(bt_places_split(&all, nodes, 2, -1, 3, 4, &got));
+    assert_true(bt_affinity_split(&all, nodes, 2, -1, 3, 4, &got));
     assert_set(&got, "5,7");
-    assert_true(bt_places_split(&some, nodes, 2, -1, 1, 2, &got)); // only what is allowed
+    assert_true(bt_affinity_split(&some, nodes, 2, -1, 1, 2, &got)); // only what is allowed
     assert_set(&got, "1,3");
-    assert_false(bt_places_split(&some, nodes, 2, -1, 0, 5, &got)); // more ranks than processors
-    assert_true(bt_places_split(&all, nodes, 2, 1, 0, 2, &got));    // near its GPU
+    assert_false(bt_affinity_split(&some, nodes, 2, -1, 0, 5, &got)); // more ranks than processors
+    assert_true(bt_affinity_split(&all, nodes, 2, 1, 0, 2, &got));    // near its GPU
     assert_set(&got, "1,3,5,7");
-    assert_false(bt_places_split(&all, nodes, 2, 7, 0, 2, &got)); // a node that is not there
+    assert_false(bt_affinity_split(&all, nodes, 2, 7, 0, 2, &got)); // a node that is not there
 }
 
 static void faults_to_cause_are_read(void **state)
@@ -139,24 +139,24 @@ static void the_first_host_of_a_list_is_found(void **state)
 static void the_state_in_memory_leaves_nothing(void **state)
 {
     (void)state;
-    bt_shelf shelf, other;
+    bt_state_folder folder, other;
     char below[200], file[256];
-    ASSERT_OK(bt_shelf_make(&shelf));
-    (void)snprintf(below, sizeof below, "%s/step-1", shelf.path);
+    ASSERT_OK(bt_state_folder_make(&folder));
+    (void)snprintf(below, sizeof below, "%s/step-1", folder.path);
     (void)snprintf(file, sizeof file, "%s/data", below);
     ASSERT_OK(bt_dir_make(below));
     ASSERT_OK(bt_file_write(file, "x", 1));
-    ASSERT_OK(bt_shelf_make(&other)); // does not touch one that is in use
+    ASSERT_OK(bt_state_folder_make(&other)); // does not touch one that is in use
     assert_true(bt_file_exists(file));
     // As if its launcher had been killed: the lock is gone, the folder is there.
-    (void)close(shelf.lock);
-    shelf.lock = -1;
-    bt_shelf_remove(&other);
-    ASSERT_OK(bt_shelf_make(&other));
+    (void)close(folder.lock);
+    folder.lock = -1;
+    bt_state_folder_remove(&other);
+    ASSERT_OK(bt_state_folder_make(&other));
     assert_false(bt_file_exists(file));
-    assert_false(bt_file_exists(shelf.path));
-    bt_shelf_remove(&other);
-    bt_shelf_remove(&shelf); // what is gone is no error
+    assert_false(bt_file_exists(folder.path));
+    bt_state_folder_remove(&other);
+    bt_state_folder_remove(&folder); // what is gone is no error
 }
 
 static void gpus_must_be_there_and_of_one_model(void **state)
@@ -285,7 +285,7 @@ static bt_status keep_line(void *self, const bt_run_event *event)
     return BT_OK;
 }
 
-static bt_status give_line(bt_gang *gang, int rank, int64_t step, int64_t start_ns)
+static bt_status give_line(bt_supervisor *supervisor, int rank, int64_t step, int64_t start_ns)
 {
     char letters[BT_TIMELINE_PARTS + 1];
     bt_str line = {0};
@@ -300,7 +300,7 @@ static bt_status give_line(bt_gang *gang, int rank, int64_t step, int64_t start_
                                                        .phases = letters}},
                        &line);
     const bt_status status =
-        bt_gang_take_timeline(gang, rank, bt_str_text(&line), line.length_bytes - 1);
+        bt_supervisor_take_timeline(supervisor, rank, bt_str_text(&line), line.length_bytes - 1);
     bt_str_release(&line);
     return status;
 }
@@ -310,18 +310,18 @@ static void timelines_are_told_together_and_once(void **state)
 {
     (void)state;
     told_lines told = {0};
-    bt_gang *gang = NULL;
-    ASSERT_OK(BT_MEM_ARRAY(1, &gang));
-    gang->size = 3;
-    gang->relay.tell = keep_line;
-    gang->relay.self = &told;
-    ASSERT_OK(give_line(gang, 0, 7, 1000));
-    ASSERT_OK(give_line(gang, 2, 7, 1010));
-    bt_gang_drop_timelines(gang); // rank 1 was lost
-    ASSERT_OK(give_line(gang, 1, 7, 5020));
-    ASSERT_OK(give_line(gang, 2, 7, 5000));
+    bt_supervisor *supervisor = NULL;
+    ASSERT_OK(BT_MEM_ARRAY(1, &supervisor));
+    supervisor->size = 3;
+    supervisor->relay.tell = keep_line;
+    supervisor->relay.self = &told;
+    ASSERT_OK(give_line(supervisor, 0, 7, 1000));
+    ASSERT_OK(give_line(supervisor, 2, 7, 1010));
+    bt_supervisor_drop_timelines(supervisor); // rank 1 was lost
+    ASSERT_OK(give_line(supervisor, 1, 7, 5020));
+    ASSERT_OK(give_line(supervisor, 2, 7, 5000));
     assert_int_equal(told.count, 0);
-    ASSERT_OK(give_line(gang, 0, 7, 5005));
+    ASSERT_OK(give_line(supervisor, 0, 7, 5005));
     assert_int_equal(told.count, 3);
     for (int i = 0; i < 3; ++i) {
         static const int64_t starts_ns[] = {5, 20, 0};
@@ -329,11 +329,11 @@ static void timelines_are_told_together_and_once(void **state)
         assert_int_equal(told.starts_ns[i], starts_ns[i]);
     }
     for (int i = 0; i < 3; ++i) { // the step again
-        ASSERT_OK(give_line(gang, i, 7, 9000));
+        ASSERT_OK(give_line(supervisor, i, 7, 9000));
     }
     assert_int_equal(told.count, 3);
-    bt_gang_drop_timelines(gang);
-    bt_mem_free(gang);
+    bt_supervisor_drop_timelines(supervisor);
+    bt_mem_free(supervisor);
 }
 
 static void timelines_that_cannot_be_are_refused(void **state)

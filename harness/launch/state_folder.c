@@ -1,4 +1,4 @@
-#include "harness/launch/shelf.h"
+#include "harness/launch/state_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 static const char parent[] = "/dev/shm";
 static const char prefix[] = "bt-state-";
 
-// Removes a folder and what is in it, folders included, not behind links.
+// Removes a folder and its contents recursively, without following links.
 static void remove_tree(const char *path)
 {
     DIR *folder = opendir(path);
@@ -39,7 +39,7 @@ static void remove_tree(const char *path)
     (void)rmdir(path);
 }
 
-// The lock of a folder; -1: it has none, or somebody holds it.
+// Takes the lock of a folder; -1: no lock file, or it is held.
 static int take_lock(const char *path, int flags)
 {
     char name[160];
@@ -52,7 +52,7 @@ static int take_lock(const char *path, int flags)
     return lock;
 }
 
-// What launchers of this user left that were killed.
+// Removes folders of this user's launchers that were killed.
 static void remove_stale(void)
 {
     DIR *folder = opendir(parent);
@@ -75,32 +75,32 @@ static void remove_stale(void)
     }
 }
 
-bt_status bt_shelf_make(bt_shelf *shelf)
+bt_status bt_state_folder_make(bt_state_folder *folder)
 {
-    shelf->lock = -1;
+    folder->lock = -1;
     remove_stale();
-    (void)snprintf(shelf->path, sizeof shelf->path, "%s/%sXXXXXX", parent, prefix);
-    if (!mkdtemp(shelf->path)) {
+    (void)snprintf(folder->path, sizeof folder->path, "%s/%sXXXXXX", parent, prefix);
+    if (!mkdtemp(folder->path)) {
         const int error = errno;
-        *shelf->path = '\0';
+        *folder->path = '\0';
         return bt_error(BT_STATUS_IO, "cannot make a folder in %s for the state of the ranks: %s",
                         parent, strerror(error));
     }
-    shelf->lock = take_lock(shelf->path, O_CREAT);
-    if (shelf->lock < 0) {
-        bt_shelf_remove(shelf);
+    folder->lock = take_lock(folder->path, O_CREAT);
+    if (folder->lock < 0) {
+        bt_state_folder_remove(folder);
         return bt_error(BT_STATUS_IO, "cannot lock the folder in %s", parent);
     }
     return BT_OK;
 }
 
-void bt_shelf_remove(bt_shelf *shelf)
+void bt_state_folder_remove(bt_state_folder *folder)
 {
-    if (*shelf->path) {
-        remove_tree(shelf->path);
+    if (*folder->path) {
+        remove_tree(folder->path);
     }
-    if (shelf->lock >= 0) {
-        (void)close(shelf->lock);
+    if (folder->lock >= 0) {
+        (void)close(folder->lock);
     }
-    *shelf = (bt_shelf){.lock = -1};
+    *folder = (bt_state_folder){.lock = -1};
 }

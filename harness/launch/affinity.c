@@ -1,4 +1,4 @@
-#include "harness/launch/places.h"
+#include "harness/launch/affinity.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { NODES_MAX = 64 };
 
-bool bt_places_parse(const char *text, cpu_set_t *out)
+bool bt_affinity_parse(const char *text, cpu_set_t *out)
 {
     CPU_ZERO(out);
     while (*text && *text != '\n') {
@@ -63,7 +63,7 @@ static int read_nodes(cpu_set_t *nodes)
     for (int i = 0; i < NODES_MAX; ++i) {
         char path[96], text[4096];
         (void)snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", i);
-        if (!read_text(path, text, sizeof text) || !bt_places_parse(text, &nodes[count])) {
+        if (!read_text(path, text, sizeof text) || !bt_affinity_parse(text, &nodes[count])) {
             break;
         }
         ++count;
@@ -92,8 +92,8 @@ static int node_of_gpu(int slot)
     return node;
 }
 
-bool bt_places_split(const cpu_set_t *allowed, const cpu_set_t *nodes, int node_count, int gpu_node,
-                     int slot, int count, cpu_set_t *out)
+bool bt_affinity_split(const cpu_set_t *allowed, const cpu_set_t *nodes, int node_count,
+                       int gpu_node, int slot, int count, cpu_set_t *out)
 {
     const int total = CPU_COUNT(allowed);
     CPU_ZERO(out);
@@ -121,7 +121,7 @@ bool bt_places_split(const cpu_set_t *allowed, const cpu_set_t *nodes, int node_
     return at == total && CPU_COUNT(out) > 0;
 }
 
-bool bt_places_of(int slot, int count, bool gpu, cpu_set_t *out)
+bool bt_affinity_of(int slot, int count, bool gpu, cpu_set_t *out)
 {
     cpu_set_t allowed, nodes[NODES_MAX];
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
@@ -130,5 +130,5 @@ bool bt_places_of(int slot, int count, bool gpu, cpu_set_t *out)
     const int node_count = read_nodes(nodes);
     const int gpu_node = gpu ? node_of_gpu(slot) : -1;
     return (!gpu || gpu_node >= 0) &&
-           bt_places_split(&allowed, nodes, node_count, gpu_node, slot, count, out);
+           bt_affinity_split(&allowed, nodes, node_count, gpu_node, slot, count, out);
 }

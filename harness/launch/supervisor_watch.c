@@ -4,17 +4,17 @@
 #include <string.h>
 
 #include "framework/base/clock.h"
-#include "harness/launch/gang.h"
+#include "harness/launch/supervisor.h"
 
 enum { STRAGGLER_STEPS = 50, STRAGGLER_PERCENT = 5, HANG_STEPS = 5, KNOWN_STEPS = 3 };
 
 static const int64_t second_ns = 1000000000;
 
-void bt_gang_note_steps(bt_gang *gang)
+void bt_supervisor_note_steps(bt_supervisor *supervisor)
 {
     int64_t fewest = INT64_MAX;
-    for (int i = 0; i < gang->size; ++i) {
-        bt_rank *rank = &gang->ranks[i];
+    for (int i = 0; i < supervisor->size; ++i) {
+        bt_rank *rank = &supervisor->ranks[i];
         const int64_t step_ns = atomic_load(&rank->flight.board->step_ns);
         const int64_t steps = atomic_load(&rank->flight.board->steps);
         if (rank->seen_step_ns > 0 && steps == rank->seen_steps + 1) {
@@ -26,7 +26,7 @@ void bt_gang_note_steps(bt_gang *gang)
         rank->seen_step_ns = step_ns;
         fewest = steps < fewest ? steps : fewest;
     }
-    gang->steps = fewest > gang->steps ? fewest : gang->steps;
+    supervisor->steps = fewest > supervisor->steps ? fewest : supervisor->steps;
 }
 
 // In a training step, or in a call that a rank in a step keeps waiting.
@@ -41,48 +41,48 @@ static bool is_in_step(const bt_rank *rank)
 }
 
 // A process that is stopped does nothing, wherever it is.
-static bool some_is_stopped(const bt_gang *gang)
+static bool some_is_stopped(const bt_supervisor *supervisor)
 {
     bool stopped = false;
-    for (int i = 0; i < gang->size && !stopped; ++i) {
-        stopped = bt_rank_is_stopped(&gang->ranks[i]);
+    for (int i = 0; i < supervisor->size && !stopped; ++i) {
+        stopped = bt_rank_is_stopped(&supervisor->ranks[i]);
     }
     return stopped;
 }
 
-double bt_gang_silence_s(const bt_gang *gang)
+double bt_supervisor_silence_s(const bt_supervisor *supervisor)
 {
     int64_t last_ns = 0, longest_ns = 0;
     bool in_steps = true;
-    for (int i = 0; i < gang->size; ++i) {
-        const bt_rank *rank = &gang->ranks[i];
+    for (int i = 0; i < supervisor->size; ++i) {
+        const bt_rank *rank = &supervisor->ranks[i];
         const int64_t beat_ns = atomic_load(&rank->flight.board->beat_ns);
         last_ns = beat_ns > last_ns ? beat_ns : last_ns;
         longest_ns = rank->step_max_ns > longest_ns ? rank->step_max_ns : longest_ns;
         in_steps = in_steps && rank->known_steps >= KNOWN_STEPS && is_in_step(rank);
     }
-    const double hang_s = gang->launch->hang_s;
+    const double hang_s = supervisor->launch->hang_s;
     const double steps_s = 1 + HANG_STEPS * (double)longest_ns / 1e9;
     const double silent_s = (double)(bt_clock_ns() - last_ns) / 1e9;
-    in_steps = in_steps || (silent_s > steps_s && last_ns > 0 && some_is_stopped(gang));
+    in_steps = in_steps || (silent_s > steps_s && last_ns > 0 && some_is_stopped(supervisor));
     const double limit_s = in_steps && (hang_s <= 0 || steps_s < hang_s) ? steps_s : hang_s;
     return last_ns > 0 && limit_s > 0 && silent_s > limit_s ? silent_s : 0;
 }
 
-bool bt_gang_look_for_xids(bt_gang *gang, bt_cause *cause)
+bool bt_supervisor_look_for_xids(bt_supervisor *supervisor, bt_cause *cause)
 {
     int gpu = -1;
     unsigned long long xid = 0;
     const int64_t now_ns = bt_clock_ns();
-    if (!gang->xids.open || now_ns - gang->xids_ns < second_ns / 10) {
+    if (!supervisor->xids.open || now_ns - supervisor->xids_ns < second_ns / 10) {
         return false;
     }
-    gang->xids_ns = now_ns;
-    while (bt_xid_watch_next(&gang->xids, &gpu, &xid)) {
+    supervisor->xids_ns = now_ns;
+    while (bt_xid_watch_next(&supervisor->xids, &gpu, &xid)) {
         const char *meaning = "";
         const bt_xid_action action = bt_xid_action_of(xid, &meaning);
-        for (int i = 0; i < gang->size && action != BT_XID_NONE; ++i) {
-            if (gang->ranks[i].slot == gpu) {
+        for (int i = 0; i < supervisor->size && action != BT_XID_NONE; ++i) {
+            if (supervisor->ranks[i].slot == gpu) {
                 *cause = (bt_cause){.kind = action == BT_XID_QUARANTINE ? BT_CAUSE_GPU_LOST
                                                                         : BT_CAUSE_XID,
                                     .rank = i,
@@ -97,22 +97,22 @@ bool bt_gang_look_for_xids(bt_gang *gang, bt_cause *cause)
     return false;
 }
 
-void bt_gang_cause_faults(bt_gang *gang)
+void bt_supervisor_cause_faults(bt_supervisor *supervisor)
 {
-    const bt_launch *launch = gang->launch;
-    if (gang->caused_ns || gang->next_fault >= launch->fault_count) {
+    const bt_launch *launch = supervisor->launch;
+    if (supervisor->caused_ns || supervisor->next_fault >= launch->fault_count) {
         return;
     }
-    const bt_launch_fault *fault = &launch->faults[gang->next_fault];
+    const bt_launch_fault *fault = &launch->faults[supervisor->next_fault];
     const bool at_start = fault->step == BT_LAUNCH_AT_START;
-    if (gang->recovering && !at_start) {
+    if (supervisor->recovering && !at_start) {
         return;
     }
-    if (fault->rank >= gang->size) { // the ranks have become fewer
-        ++gang->next_fault;
+    if (fault->rank >= supervisor->size) { // the ranks have become fewer
+        ++supervisor->next_fault;
         return;
     }
-    const bt_rank *rank = &gang->ranks[fault->rank];
+    const bt_rank *rank = &supervisor->ranks[fault->rank];
     const bt_flight_board *board = rank->flight.board;
     const bool stepped =
         atomic_load(&board->step_ns) > 0 && atomic_load(&board->steps) >= fault->step;
@@ -120,11 +120,12 @@ void bt_gang_cause_faults(bt_gang *gang)
         return;
     }
     const int64_t now_ns = bt_clock_ns();
-    gang->fault_due_ns = gang->fault_due_ns ? gang->fault_due_ns : now_ns + fault->delay_ns;
-    if (now_ns >= gang->fault_due_ns) {
-        gang->caused_ns = now_ns;
-        gang->fault_due_ns = 0;
-        ++gang->next_fault;
+    supervisor->fault_due_ns =
+        supervisor->fault_due_ns ? supervisor->fault_due_ns : now_ns + fault->delay_ns;
+    if (now_ns >= supervisor->fault_due_ns) {
+        supervisor->caused_ns = now_ns;
+        supervisor->fault_due_ns = 0;
+        ++supervisor->next_fault;
         (void)kill(rank->child.process, fault->signal);
     }
 }
@@ -143,7 +144,7 @@ static int64_t waited_ns(const bt_rank *rank)
     return (int64_t)atomic_load(&rank->flight.board->waited_ns);
 }
 
-static bt_status report_straggler(bt_gang *gang, int rank, double share)
+static bt_status report_straggler(bt_supervisor *supervisor, int rank, double share)
 {
     char message[256];
     (void)snprintf(message, sizeof message,
@@ -152,43 +153,43 @@ static bt_status report_straggler(bt_gang *gang, int rank, double share)
                    rank, 100 * share, STRAGGLER_STEPS);
     const bt_run_event event = {
         .type = BT_RUN_EVENT_FAULT,
-        .as.fault = {gang->relay.next_step, "straggler", "report", message}};
+        .as.fault = {supervisor->relay.next_step, "straggler", "report", message}};
     (void)fprintf(stderr, "launcher: %s\n", message);
-    return gang->launch->listener.event(gang->launch->listener.self, &event);
+    return supervisor->launch->listener.event(supervisor->launch->listener.self, &event);
 }
 
-static void open_window(bt_gang *gang)
+static void open_window(bt_supervisor *supervisor)
 {
-    gang->window_ns = bt_clock_ns();
-    gang->straggler_step = gang->steps;
-    for (int i = 0; i < gang->size; ++i) {
-        gang->waited_ns[i] = waited_ns(&gang->ranks[i]);
+    supervisor->window_ns = bt_clock_ns();
+    supervisor->straggler_step = supervisor->steps;
+    for (int i = 0; i < supervisor->size; ++i) {
+        supervisor->waited_ns[i] = waited_ns(&supervisor->ranks[i]);
     }
 }
 
-bt_status bt_gang_note_stragglers(bt_gang *gang)
+bt_status bt_supervisor_note_stragglers(bt_supervisor *supervisor)
 {
     int64_t worked_ns[BT_LAUNCH_RANKS_MAX], sorted_ns[BT_LAUNCH_RANKS_MAX];
-    if (gang->window_ns == 0 && gang->ranks[0].known_steps >= KNOWN_STEPS) {
-        open_window(gang);
+    if (supervisor->window_ns == 0 && supervisor->ranks[0].known_steps >= KNOWN_STEPS) {
+        open_window(supervisor);
     }
-    if (gang->window_ns == 0 || gang->size < 2 ||
-        gang->steps - gang->straggler_step < STRAGGLER_STEPS) {
+    if (supervisor->window_ns == 0 || supervisor->size < 2 ||
+        supervisor->steps - supervisor->straggler_step < STRAGGLER_STEPS) {
         return BT_OK;
     }
-    const int64_t passed_ns = bt_clock_ns() - gang->window_ns;
+    const int64_t passed_ns = bt_clock_ns() - supervisor->window_ns;
     int slowest = 0;
-    for (int i = 0; i < gang->size; ++i) {
-        worked_ns[i] = passed_ns - (waited_ns(&gang->ranks[i]) - gang->waited_ns[i]);
+    for (int i = 0; i < supervisor->size; ++i) {
+        worked_ns[i] = passed_ns - (waited_ns(&supervisor->ranks[i]) - supervisor->waited_ns[i]);
         sorted_ns[i] = worked_ns[i];
         slowest = worked_ns[i] > worked_ns[slowest] ? i : slowest;
     }
-    qsort(sorted_ns, (size_t)gang->size, sizeof *sorted_ns, compare_ns);
-    const int64_t median_ns = sorted_ns[(gang->size - 1) / 2]; // of two the faster one
-    open_window(gang);
+    qsort(sorted_ns, (size_t)supervisor->size, sizeof *sorted_ns, compare_ns);
+    const int64_t median_ns = sorted_ns[(supervisor->size - 1) / 2]; // of two the faster one
+    open_window(supervisor);
     // Of passed_ns, so that ranks that nearly always wait are no stragglers of each other.
     const double share = (double)(worked_ns[slowest] - median_ns) / (double)passed_ns;
     return passed_ns > second_ns / 10 && share > STRAGGLER_PERCENT / 100.0
-               ? report_straggler(gang, slowest, share)
+               ? report_straggler(supervisor, slowest, share)
                : BT_OK;
 }

@@ -1,7 +1,7 @@
-// harness/launch/gang_status.c - how the ranks are, for 'bt-bench watch': a small JSON file
+// harness/launch/supervisor_status.c - how the ranks are, for 'bt-bench watch': a small JSON file
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
-#include "harness/launch/gang.h"
+#include "harness/launch/supervisor.h"
 
 static void append_rank(const bt_rank *rank, bt_str *out)
 {
@@ -32,24 +32,26 @@ static void append_rank(const bt_rank *rank, bt_str *out)
     bt_str_append(out, "}");
 }
 
-void bt_gang_write_status(bt_gang *gang, bool now)
+void bt_supervisor_write_status(bt_supervisor *supervisor, bool now)
 {
     const int64_t now_ns = bt_clock_ns();
     bt_str text = {0};
-    if (!gang->launch->status_path || (!now && now_ns - gang->status_ns < 1000000000)) {
+    if (!supervisor->launch->status_path || (!now && now_ns - supervisor->status_ns < 1000000000)) {
         return;
     }
-    gang->status_ns = now_ns;
+    supervisor->status_ns = now_ns;
     bt_str_format(&text, "{\"time_ns\":%lld,\"generation\":%lld,\"size\":%d,\"ranks\":[",
-                  (long long)bt_clock_wall_ns(), (long long)gang->generation, gang->size);
-    for (int i = 0; i < gang->size; ++i) {
+                  (long long)bt_clock_wall_ns(), (long long)supervisor->generation,
+                  supervisor->size);
+    for (int i = 0; i < supervisor->size; ++i) {
         bt_str_append(&text, i ? "," : "");
-        append_rank(&gang->ranks[i], &text);
+        append_rank(&supervisor->ranks[i], &text);
     }
     bt_str_append(&text, "]}\n");
     // A status that cannot be written is no reason to end a run.
     if (bt_str_status(&text) != BT_OK ||
-        bt_file_write(gang->launch->status_path, bt_str_text(&text), text.length_bytes) != BT_OK) {
+        bt_file_write(supervisor->launch->status_path, bt_str_text(&text), text.length_bytes) !=
+            BT_OK) {
         bt_error_clear();
     }
     bt_str_release(&text);
