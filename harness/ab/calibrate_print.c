@@ -38,22 +38,22 @@ static bt_text interval(double low, double high)
 
 static bt_status print_table(const bt_calibration_result *result, bt_str *out)
 {
-    bt_table table = {.align = "lrrrrrrrrrlr"};
-    bt_table_heads(&table, "case|time|pairs|pairs differ|b to a|false alarms|at most|finds 9 in "
-                           "10|at most|slowed, seen||found");
+    bt_table table = {0};
+    bt_table_heads(&table,
+                   "case|>time|>pairs|>pairs differ|>b to a|>false alarms|>at most|>finds 9 "
+                   "in 10|>at most|>slowed, seen||>found");
     for (int64_t i = 0; i < result->count; ++i) {
         const bt_calibrated_case *item = &result->items[i];
         const bt_noise_rates *rates = &item->rates;
-        BT_TABLE_ROW(&table, item->name, bt_format_value(BT_UNIT_NS, item->base_ns).text,
-                     bt_textf("%" PRId64, rates->pairs).text, percent(rates->deviation).text,
-                     percent(expm1(rates->bias)).text, percent(rates->false_alarm_rate).text,
-                     percent(rates->false_alarm_high).text, percent(rates->smallest).text,
-                     percent(rates->smallest_high).text, percent(item->seen).text,
-                     interval(item->seen_low, item->seen_high).text, percent(item->found).text);
+        bt_table_cells(&table, "%s|%s|%lld|%s|%s|%s|%s|%s|%s|%s|%s|%s", item->name,
+                       bt_format_value(BT_UNIT_NS, item->base_ns).text, (long long)rates->pairs,
+                       percent(rates->deviation).text, percent(expm1(rates->bias)).text,
+                       percent(rates->false_alarm_rate).text, percent(rates->false_alarm_high).text,
+                       percent(rates->smallest).text, percent(rates->smallest_high).text,
+                       percent(item->seen).text, interval(item->seen_low, item->seen_high).text,
+                       percent(item->found).text);
     }
-    bt_status status = bt_table_print(&table, 0, out);
-    bt_table_release(&table);
-    return status;
+    return bt_table_print(&table, 0, out);
 }
 
 static void print_finding(const bt_calibrated_case *item, bt_str *out)

@@ -40,41 +40,38 @@ static void print_systems(const bt_store_run *run, bt_str *out)
 }
 
 // Both values, their ratio and its interval; nothing of what has none.
-static void print_values(const bt_gate_item *item, bt_table *table)
+static void add_values(const bt_gate_item *item, bt_table *table)
 {
     const bt_gate_verdict *verdict = &item->verdict;
     bool timed = item->metric < BT_GATE_METRIC_COUNT && item->metric != BT_GATE_LOSS;
-    bt_unit unit = timed ? unit_of(item->metric) : BT_UNIT_NS;
-    BT_TABLE_ROW(table, timed ? bt_format_value(unit, verdict->base).text : "",
-                 timed ? bt_format_value(unit, verdict->candidate).text : "");
-    if (isnan(verdict->ratio)) {
-        BT_TABLE_ROW(table, "", "");
-        return;
-    }
-    bt_table_cell(table, "%.3f", verdict->ratio);
-    if (isnan(verdict->low)) {
-        bt_table_cell(table, "%s", "");
+    if (timed) {
+        bt_table_number(table, unit_of(item->metric), verdict->base);
+        bt_table_number(table, unit_of(item->metric), verdict->candidate);
     } else {
-        bt_table_cell(table, "[%.3f, %.3f]", verdict->low, verdict->high);
+        bt_table_cells(table, "|");
     }
+    bt_table_cells(table, "%s|%s",
+                   isnan(verdict->ratio) ? "" : bt_textf("%.3f", verdict->ratio).text,
+                   isnan(verdict->ratio) || isnan(verdict->low)
+                       ? ""
+                       : bt_textf("[%.3f, %.3f]", verdict->low, verdict->high).text);
 }
 
 static bt_status print_table(const bt_gate_result *result, bt_str *out)
 {
-    bt_table table = {.align = "llrrrlrl"};
-    bt_table_heads(&table, "case||base|candidate|candidate/base|95 %|pairs|verdict");
+    bt_table table = {0};
+    bt_table_heads(&table, "case||>base|>candidate|>candidate/base|95 %%|>pairs|verdict");
     for (int64_t i = 0; i < result->count; ++i) {
         const bt_gate_item *item = &result->items[i];
         bool metric = item->metric < BT_GATE_METRIC_COUNT;
-        BT_TABLE_ROW(&table, item->subject, metric ? bt_gate_metric_info(item->metric)->words : "");
-        print_values(item, &table);
-        bt_table_cell(&table, "%" PRId64, item->verdict.rounds);
-        bt_table_cell(&table, "%s%s", bt_gate_word_name(item->verdict.word),
-                      item->excused ? " (allowed by policy)" : "");
+        bt_table_cells(&table, "%s|%s", item->subject,
+                       metric ? bt_gate_metric_info(item->metric)->words : "");
+        add_values(item, &table);
+        bt_table_cells(&table, "%lld|%s%s", (long long)item->verdict.rounds,
+                       bt_gate_word_name(item->verdict.word),
+                       item->excused ? " (allowed by policy)" : "");
     }
-    bt_status status = bt_table_print(&table, 0, out);
-    bt_table_release(&table);
-    return status;
+    return bt_table_print(&table, 0, out);
 }
 
 // Of what is not SAME: how much, and what changed besides.

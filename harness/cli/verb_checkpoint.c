@@ -54,12 +54,12 @@ static row describe(const bt_checkpoint_store *store, int64_t step, bool quick)
 
 static void list_cells(const row *r, bt_table *table)
 {
-    BT_TABLE_ROW(table, bt_textf("%lld", (long long)r->step).text,
-                 r->read ? bt_format_value(BT_UNIT_BYTES, (double)r->info.size_bytes).text : "-",
-                 r->written_ns ? bt_format_date(r->written_ns).text : "-",
-                 r->read ? bt_format_count(r->info.tensor_count).text : "-",
-                 bt_textf("%.12s", r->read && *r->info.plan_hash ? r->info.plan_hash : "-").text,
-                 bt_textf("%.12s", r->read && *r->info.build ? r->info.build : "-").text, r->valid);
+    bt_table_cells(table, "%lld|%s|%s|%s|%.12s|%.12s|%s", (long long)r->step,
+                   r->read ? bt_format_value(BT_UNIT_BYTES, (double)r->info.size_bytes).text : "-",
+                   r->written_ns ? bt_format_date(r->written_ns).text : "-",
+                   r->read ? bt_format_count(r->info.tensor_count).text : "-",
+                   r->read && *r->info.plan_hash ? r->info.plan_hash : "-",
+                   r->read && *r->info.build ? r->info.build : "-", r->valid);
 }
 
 static void list_json(const row *r, bt_json_writer *json)
@@ -82,10 +82,10 @@ static void list_json(const row *r, bt_json_writer *json)
 static bt_status list_steps(const bt_checkpoint_store *store, const int64_t *steps, int64_t count,
                             bool quick, bool as_json, bt_str *out, int64_t *damaged)
 {
-    bt_table table = {.align = "rrlrlll"};
+    bt_table table = {0};
     bt_str reasons = {0};
     bt_json_writer json = {.out = out};
-    bt_table_heads(&table, "step|size|written|tensors|plan|build|valid");
+    bt_table_heads(&table, ">step|>size|written|>tensors|plan|build|valid");
     if (as_json) {
         bt_json_writer_open(&json, NULL, '[');
     }

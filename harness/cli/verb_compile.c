@@ -8,12 +8,13 @@
 
 static void row(const char *name, const bt_case_compiled *x, bt_table *table)
 {
-    BT_TABLE_ROW(table, name, bt_format_count(x->calls).text, bt_format_count(x->saved).text,
-                 bt_format_count(x->simple_calls).text, bt_format_count(x->groups).text,
-                 x->with_code < 0 ? "-" : bt_format_count(x->with_code).text,
-                 bt_format_count(x->fused_calls).text,
-                 bt_format_value(BT_UNIT_BYTES, (double)x->bytes_before).text,
-                 bt_format_value(BT_UNIT_BYTES, (double)x->bytes_after).text);
+    bt_table_cells(table, "%s|%s|%s|%s|%s|%s|%s", name, bt_format_count(x->calls).text,
+                   bt_format_count(x->saved).text, bt_format_count(x->simple_calls).text,
+                   bt_format_count(x->groups).text,
+                   x->with_code < 0 ? "-" : bt_format_count(x->with_code).text,
+                   bt_format_count(x->fused_calls).text);
+    bt_table_number(table, BT_UNIT_BYTES, (double)x->bytes_before);
+    bt_table_number(table, BT_UNIT_BYTES, (double)x->bytes_after);
 }
 
 static bt_status compile_cases(const bt_plan *plan, const char *target, const char *folder,
@@ -44,7 +45,7 @@ bt_status bt_verb_compile(bt_cli_call *call)
     const char *dump = bt_cli_value(arguments, "dump"), *folder = bt_cli_value(arguments, "output");
     unsigned dumps = 0;
     bt_cli_suite suite = {0};
-    bt_table table = {.align = "lrrrrrrrr"};
+    bt_table table = {0};
     if (dump) {
         BT_TRY(bt_compile_dumps_parse(dump, &dumps));
     }
@@ -53,7 +54,8 @@ bt_status bt_verb_compile(bt_cli_call *call)
     }
     bt_status status = bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite);
     if (status == BT_OK) {
-        bt_table_heads(&table, "case|calls|saved|simplified|groups|code|fused|before|after");
+        bt_table_heads(&table, "case|>calls|>saved|>simplified|>groups|>code|>fused|>before|"
+                               ">after");
         status =
             compile_cases(&suite.plan, bt_cli_value(arguments, "target"), folder, dumps, &table);
     }

@@ -70,21 +70,20 @@ bt_status bt_compare_environments_text(const bt_compare_item *items, int64_t cou
                                        bool hard_differs, const char *left, const char *right,
                                        bt_str *out)
 {
-    bt_table table = {.align = "llll"};
+    bt_table table = {0};
     size_t start = out->length_bytes;
     long long hard = count_level(items, count, BT_FACT_HARD);
     if (count == 0) {
         bt_str_format(out, "the environments of %s and %s are the same\n", left, right);
         return bt_str_status(out);
     }
-    BT_TABLE_ROW(&table, "weight", "fact", left, right);
+    bt_table_heads(&table, "weight|fact|%s|%s", left, right);
     for (int64_t i = 0; i < count; i++) {
-        BT_TABLE_ROW(&table, bt_fact_level_name(items[i].level), items[i].key,
-                     items[i].left[0] ? items[i].left : "-",
-                     items[i].right[0] ? items[i].right : "-");
+        bt_table_cells(&table, "%s|%s|%s|%s", bt_fact_level_name(items[i].level), items[i].key,
+                       items[i].left[0] ? items[i].left : "-",
+                       items[i].right[0] ? items[i].right : "-");
     }
     bt_status status = bt_table_print(&table, 0, out);
-    bt_table_release(&table);
     if (hard_differs) {
         bt_str_format(out, "\n%lld hard fact%s: speeds are not comparable\n", hard,
                       hard == 1 ? " differs" : "s differ");

@@ -29,23 +29,18 @@ static const char *tendency(const bt_compare_pair *pair, bt_direction direction,
     return above == (direction == BT_DIRECTION_HIGHER) ? "better" : "worse";
 }
 
-static void side_cells(bt_table *table, bt_unit unit, const bt_metric_value *value)
+static void side_cell(bt_table *table, bt_unit unit, const bt_metric_value *value)
 {
-    bt_text number, interval;
-    bt_format_interval(unit, value->value, value->low, value->high, &number, &interval);
-    bool wide = value->low < value->high; // equal rounds need none
-    BT_TABLE_ROW(table, number.text, wide ? interval.text : "");
+    const bool wide = value->low < value->high; // equal rounds need no interval
+    bt_table_interval(table, unit, value->value, wide ? value->low : (double)NAN, value->high);
 }
 
-static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair *pair,
-                               bt_table *table, bt_str *out)
+static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair *pair, bt_str *out)
 {
-    table->align = "lrlrlrl";
-    BT_TABLE_ROW(
-        table, "", bt_textf("run %lld", (long long)both->left.id).text, "",
-        bt_textf("run %lld", (long long)both->right.id).text, "",
-        bt_textf("run %lld/run %lld", (long long)both->right.id, (long long)both->left.id).text,
-        "");
+    const long long left_id = (long long)both->left.id, right_id = (long long)both->right.id;
+    bt_table table = {0};
+    bt_table_heads(&table, "|>run %lld~|>run %lld~|>run %lld/run %lld|", left_id, right_id,
+                   right_id, left_id);
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         const bt_metric_row *row = bt_metric_info((bt_metric)i);
         const bt_metric_value *left = &pair->left_summary.metrics[i];
@@ -53,13 +48,13 @@ static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair 
         if (left->count == 0 && right->count == 0) {
             continue;
         }
-        bt_table_cell(table, "%s", row->tag);
-        side_cells(table, row->unit, left);
-        side_cells(table, row->unit, right);
-        BT_TABLE_ROW(table, bt_format_ratio(ratio_of(left, right)).text,
-                     tendency(pair, row->direction, left, right));
+        bt_table_cells(&table, "%s", row->tag);
+        side_cell(&table, row->unit, left);
+        side_cell(&table, row->unit, right);
+        bt_table_cells(&table, "%s|%s", bt_format_ratio(ratio_of(left, right)).text,
+                       tendency(pair, row->direction, left, right));
     }
-    return bt_table_print(table, 2, out);
+    return bt_table_print(&table, 2, out);
 }
 
 static void print_curve(const bt_curve_difference *loss, bt_str *out)
@@ -108,16 +103,18 @@ static void print_noise(const bt_compare_pair *pair, bt_str *out)
     }
 }
 
-static bt_status print_runs(const bt_comparison *both, bt_table *table, bt_str *out)
+static bt_status print_runs(const bt_comparison *both, bt_str *out)
 {
     const bt_store_run *runs[] = {&both->left, &both->right};
-    table->align = "lllll";
+    bt_table table = {0};
+    bt_table_heads(&table, "||||");
     for (int i = 0; i < 2; i++) {
-        BT_TABLE_ROW(table, bt_textf("run %lld", (long long)runs[i]->id).text,
-                     runs[i]->info.suite.name, runs[i]->info.suite.profile,
-                     bt_run_status_name(runs[i]->status), bt_format_date(runs[i]->started_ns).text);
+        bt_table_cells(&table, "run %lld|%s|%s|%s|%s", (long long)runs[i]->id,
+                       runs[i]->info.suite.name, runs[i]->info.suite.profile,
+                       bt_run_status_name(runs[i]->status),
+                       bt_format_date(runs[i]->started_ns).text);
     }
-    return bt_table_print(table, 0, out);
+    return bt_table_print(&table, 0, out);
 }
 
 // Whole cases that only one plan has would fill the screen: the JSON has them in full.
@@ -129,31 +126,34 @@ static void add_value(bt_table *table, const char *value)
          next = bt_utf8_length(value + end)) {
         end += next;
     }
-    bt_table_cell(table, "%.*s%s", (int)end, value, value[end] ? "..." : end ? "" : "-");
+    char shown[SHOWN + 4]; // and the rest of a code point
+    (void)snprintf(shown, sizeof shown, "%.*s", (int)end, value);
+    bt_table_cells(table, "%s%s", shown, value[end] ? "..." : end ? "" : "-");
 }
 
-static bt_status print_items(const bt_comparison *both, bt_table *table, bt_str *out)
+static bt_status print_items(const bt_comparison *both, bt_str *out)
 {
     if (both->item_count == 0) {
         bt_str_append(out, "\nplan, build and environment are the same\n");
         return BT_OK;
     }
     bt_str_append(out, "\nwhat differs\n");
-    table->align = "lllll";
+    bt_table table = {0};
+    bt_table_heads(&table, "||||");
     for (int64_t i = 0; i < both->item_count; i++) {
         const bt_compare_item *item = &both->items[i];
         bool fact = strcmp(item->group, "environment") == 0;
-        BT_TABLE_ROW(table, item->group, item->key);
-        add_value(table, item->left);
-        add_value(table, item->right);
-        bt_table_cell(table, "%s", fact ? bt_fact_level_name(item->level) : "");
+        bt_table_cells(&table, "%s|%s", item->group, item->key);
+        add_value(&table, item->left);
+        add_value(&table, item->right);
+        bt_table_cells(&table, "%s", fact ? bt_fact_level_name(item->level) : "");
     }
-    return bt_table_print(table, 2, out);
+    return bt_table_print(&table, 2, out);
 }
 
-static bt_status print_all(const bt_comparison *both, bt_table *table, bt_str *out)
+static bt_status print_all(const bt_comparison *both, bt_str *out)
 {
-    BT_TRY(print_runs(both, table, out));
+    BT_TRY(print_runs(both, out));
     for (int64_t i = 0; i < both->pair_count; i++) {
         const bt_compare_pair *pair = &both->pairs[i];
         bt_str_format(out, "\n%s, %s", pair->left->what.name, pair->left->what.system);
@@ -161,7 +161,7 @@ static bt_status print_all(const bt_comparison *both, bt_table *table, bt_str *o
             bt_str_format(out, " against %s", pair->right->what.system);
         }
         bt_str_append(out, "\n");
-        BT_TRY(print_metrics(both, pair, table, out));
+        BT_TRY(print_metrics(both, pair, out));
         print_noise(pair, out);
         if (!bt_summary_times_calls(&pair->left->what)) {
             print_curve(&pair->loss, out);
@@ -172,7 +172,7 @@ static bt_status print_all(const bt_comparison *both, bt_table *table, bt_str *o
         bt_str_format(out, "\n%s, %s: in one of the runs only\n", both->alone[i]->what.name,
                       both->alone[i]->what.system);
     }
-    BT_TRY(print_items(both, table, out));
+    BT_TRY(print_items(both, out));
     if (both->hard_differs) {
         bt_str_append(out, "hard facts of the environments differ: speeds are not comparable\n");
     }
@@ -182,11 +182,9 @@ static bt_status print_all(const bt_comparison *both, bt_table *table, bt_str *o
 bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *out)
 {
     bt_comparison both;
-    bt_table table = {0};
     size_t start = out->length_bytes;
     BT_TRY(bt_compare_runs(store, left, right, &both));
-    bt_status status = print_all(&both, &table, out);
-    bt_table_release(&table);
+    bt_status status = print_all(&both, out);
     bt_comparison_release(&both);
     if (status == BT_OK) {
         bt_text_make_printable(out->text + start);

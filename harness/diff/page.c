@@ -4,20 +4,10 @@
 
 #include "harness/diff/diff.h"
 #include "harness/report/plot.h"
+#include "harness/text/escape.h"
+#include "harness/text/table.h"
 
 enum { STEPS_DRAWN = BT_PLOT_LINES_MAX - 1, KINDS_DRAWN = 4 };
-
-static void write_escaped(bt_str *out, const char *text)
-{
-    for (; *text; ++text) {
-        const char *entity = *text == '<'   ? "&lt;"
-                             : *text == '>' ? "&gt;"
-                             : *text == '&' ? "&amp;"
-                             : *text == '"' ? "&quot;"
-                                            : NULL;
-        entity ? bt_str_append(out, entity) : bt_str_append_bytes(out, text, 1);
-    }
-}
 
 // ---- plots --------------------------------------------------------------------------------------
 
@@ -112,51 +102,43 @@ static bt_status write_steps(const bt_diff_result *result, bt_arena *arena, bt_s
 
 // ---- the table ----------------------------------------------------------------------------------
 
-static void write_row(const bt_diff_step *step, const bt_diff_row *row, bt_str *out)
+static void add_row(const bt_diff_step *step, const bt_diff_row *row, bt_table *table)
 {
     const bt_difference *d = &row->difference;
-    bt_str_format(out, "<tr%s><td>%lld</td><td>", row->over ? " class=bad" : "",
-                  (long long)step->step);
-    write_escaped(out, row->name);
-    bt_str_format(out,
-                  "</td><td>%s</td><td>%s</td><td>%.3g</td><td>%.3g</td><td>%.3g</td><td>%.3g</td>"
-                  "<td>%.3g</td><td>%lld of %lld</td><td>%s</td></tr>\n",
-                  bt_dtype_name(row->dtype[0]), bt_dtype_name(row->dtype[1]), d->l2, d->l2_relative,
-                  d->max, d->max_relative, row->bound, (long long)d->differing,
-                  (long long)d->elements, row->over ? "over" : "");
+    bt_table_cells(table, "%lld|%s|%s|%s|%.3g|%.3g|%.3g|%.3g|%.3g|%lld of %lld|%s",
+                   (long long)step->step, row->name, bt_dtype_name(row->dtype[0]),
+                   bt_dtype_name(row->dtype[1]), d->l2, d->l2_relative, d->max, d->max_relative,
+                   row->bound, (long long)d->differing, (long long)d->elements,
+                   row->over ? "over" : "");
+    if (row->over) {
+        bt_str_append(bt_table_part(table, BT_CELL_ROW), " class=bad");
+    }
 }
 
 static void write_table(const bt_diff_result *result, bt_str *out)
 {
-    bt_str_append(out, "<h2>Every value</h2>\n<div class=scroll><table><thead><tr><th>step</th>"
-                       "<th>value</th><th>type A</th><th>type B</th><th>L2</th><th>relative L2</th>"
-                       "<th>max</th><th>relative max</th><th>bound</th><th>differing</th><th></th>"
-                       "</tr></thead><tbody>\n");
+    bt_table table = {0};
+    bt_table_heads(&table, "step|value|type A|type B|L2|relative L2|max|relative max|bound|"
+                           "differing|");
     for (int64_t s = 0; s < result->step_count; ++s) {
         const bt_diff_step *step = &result->steps[s];
         for (int64_t i = step->first; i < step->first + step->count; ++i) {
-            write_row(step, &result->rows[i], out);
+            add_row(step, &result->rows[i], &table);
         }
     }
-    bt_str_append(out, "</tbody></table></div>\n");
+    bt_str_append(out, "<h2>Every value</h2>\n");
+    bt_table_html(&table, out);
 }
 
 static bt_status write_body(const bt_diff_side sides[2], const bt_diff_result *result,
                             bt_arena *arena, bt_str *out)
 {
-    bt_str_append(out, "<h1>Precision of B against A</h1>\n<p>A: ");
-    write_escaped(out, sides[0].label);
-    bt_str_append(out, "<br>B: ");
-    write_escaped(out, sides[1].label);
-    bt_str_append(out, "</p>\n<p>");
-    if (result->first_over >= 0) {
-        bt_str_append(out, "The first value over its bound is ");
-        write_escaped(out, result->rows[result->first_over].name);
-        bt_str_append(out, ".");
-    } else {
-        bt_str_append(out, "All values are within their bounds.");
-    }
-    bt_str_append(out, "</p>\n");
+    bt_html(out, "<h1>Precision of B against A</h1>\n<p>A: %s<br>B: %s</p>\n<p>", sides[0].label,
+            sides[1].label);
+    bt_html(out,
+            result->first_over >= 0 ? "The first value over its bound is %s.</p>\n" : "%s</p>\n",
+            result->first_over >= 0 ? result->rows[result->first_over].name
+                                    : "All values are within their bounds.");
     BT_TRY(write_depths(result, arena, out));
     BT_TRY(write_steps(result, arena, out));
     write_table(result, out);

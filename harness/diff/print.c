@@ -36,23 +36,19 @@ static bt_text loss_text(const bt_diff_step *step, int side)
 
 static bt_status write_steps(const bt_diff_result *result, bt_str *out)
 {
-    bt_table table = {.align = "rrrrrrrr"};
-    bt_table_heads(&table, "step|loss A|loss B|values|missing|over|drift|worst rel. L2");
+    bt_table table = {0};
+    bt_table_heads(&table, ">step|>loss A|>loss B|>values|>missing|>over|>drift|>worst rel. L2");
     for (int64_t i = 0; i < result->step_count; ++i) {
         const bt_diff_step *step = &result->steps[i];
         double worst = 0;
         for (int64_t r = step->first; r < step->first + step->count; ++r) {
             worst = fmax(worst, result->rows[r].difference.l2_relative);
         }
-        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)step->step).text, loss_text(step, 0).text,
-                     loss_text(step, 1).text, bt_textf("%lld", (long long)step->count).text,
-                     bt_textf("%lld", (long long)step->missing).text,
-                     bt_textf("%lld", (long long)step->over).text,
-                     bt_textf("%.2e", step->drift).text, bt_textf("%.2e", worst).text);
+        bt_table_cells(&table, "%lld|%s|%s|%lld|%lld|%lld|%.2e|%.2e", (long long)step->step,
+                       loss_text(step, 0).text, loss_text(step, 1).text, (long long)step->count,
+                       (long long)step->missing, (long long)step->over, step->drift, worst);
     }
-    bt_status status = bt_table_print(&table, 0, out);
-    bt_table_release(&table);
-    return status;
+    return bt_table_print(&table, 0, out);
 }
 
 // The part of its bound that a difference takes; of a bound of 0: whether anything differs.
@@ -66,11 +62,10 @@ static void write_worst(bt_table *table, const bt_diff_row *row, int64_t values,
 {
     const bt_difference *d = &row->difference;
     char type[16];
-    BT_TABLE_ROW(table, bt_train_value_name(row->kind), row->layer,
-                 bt_textf("%lld", (long long)values).text, bt_textf("%lld", (long long)over).text,
-                 row->name, dtype_text(row, type), bt_textf("%.2e", d->l2).text,
-                 bt_textf("%.2e", d->max).text, bt_textf("%.2e", d->max_relative).text,
-                 bt_textf("%.2e", d->l2_relative).text, bt_textf("%.2e", row->bound).text);
+    bt_table_cells(table, "%s|%s|%lld|%lld|%s|%s|%.2e|%.2e|%.2e|%.2e|%.2e",
+                   bt_train_value_name(row->kind), row->layer, (long long)values, (long long)over,
+                   row->name, dtype_text(row, type), d->l2, d->max, d->max_relative, d->l2_relative,
+                   row->bound);
 }
 
 static bool same_group(const bt_diff_row *a, const bt_diff_row *b)
@@ -81,9 +76,10 @@ static bool same_group(const bt_diff_row *a, const bt_diff_row *b)
 // A line per layer and kind of value, in the order made: the worst of them against its bound.
 static bt_status write_layers(const bt_diff_result *result, const bt_diff_step *step, bt_str *out)
 {
-    bt_table table = {.align = "llrrllrrrrr"};
+    bt_table table = {0};
     const int64_t end = step->first + step->count;
-    bt_table_heads(&table, "kind|layer|values|over|worst|type|L2|max|rel. max|rel. L2|bound");
+    bt_table_heads(&table,
+                   "kind|layer|>values|>over|worst|type|>L2|>max|>rel. max|>rel. L2|>bound");
     for (int64_t i = step->first, next; i < end; i = next) {
         int64_t worst = i, over = 0;
         for (next = i; next < end && same_group(&result->rows[i], &result->rows[next]); ++next) {
@@ -92,9 +88,7 @@ static bt_status write_layers(const bt_diff_result *result, const bt_diff_step *
         }
         write_worst(&table, &result->rows[worst], next - i, over);
     }
-    bt_status status = bt_table_print(&table, 0, out);
-    bt_table_release(&table);
-    return status;
+    return bt_table_print(&table, 0, out);
 }
 
 static const bt_diff_step *step_of(const bt_diff_result *result, int64_t row)

@@ -11,20 +11,20 @@ bt_status bt_facts_text(const bt_facts *facts, bt_str *out)
         [BT_FACT_SOFT] = "soft: may explain a difference",
         [BT_FACT_INFO] = "info",
     };
-    bt_table table = {.align = "ll"};
     size_t start = out->length_bytes;
     bt_status status = BT_OK;
     bt_str_format(out, "environment %s\n", facts->digest);
     for (int level = 0; level < BT_FACT_LEVEL_COUNT && status == BT_OK; ++level) {
+        bt_table table = {0};
         bt_str_format(out, "\n%s\n", titles[level]);
+        bt_table_heads(&table, "|");
         for (int64_t i = 0; i < facts->count; ++i) {
             if ((int)facts->rows[i].level == level) {
-                BT_TABLE_ROW(&table, facts->rows[i].key, facts->rows[i].value);
+                bt_table_cells(&table, "%s|%s", facts->rows[i].key, facts->rows[i].value);
             }
         }
         status = bt_table_print(&table, 2, out);
     }
-    bt_table_release(&table);
     BT_TRY(status);
     BT_TRY(bt_str_status(out));
     bt_text_make_printable(out->text + start);

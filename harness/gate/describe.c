@@ -25,27 +25,22 @@ static bool is_past(const bt_store_baseline_list *list, int64_t index)
 bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all, bt_str *out)
 {
     size_t start = out->length_bytes;
-    bt_table table = {.align = "llrll"};
+    bt_table table = {0};
     if (list->count == 0) {
         bt_str_append(out, "no baselines; bt-bench baseline set NAME RUN --reason TEXT\n");
         return bt_str_status(out);
     }
-    bt_table_heads(&table, "baseline|machine|run|set|reason");
+    bt_table_heads(&table, "baseline|machine|>run|set|reason");
     for (int64_t i = 0; i < list->count; ++i) {
         const bt_store_baseline *row = &list->rows[i];
         if (!all && is_past(list, i)) {
             continue;
         }
-        BT_TABLE_ROW(&table, row->name, row->machine);
-        if (row->run > 0) {
-            bt_table_cell(&table, "%" PRId64, row->run);
-        } else {
-            bt_table_cell(&table, "%s", "file");
-        }
-        BT_TABLE_ROW(&table, bt_format_date(row->created_ns).text, row->reason);
+        bt_table_cells(&table, "%s|%s|%s|%s|%s", row->name, row->machine,
+                       row->run > 0 ? bt_textf("%" PRId64, row->run).text : "file",
+                       bt_format_date(row->created_ns).text, row->reason);
     }
     bt_status status = bt_table_print(&table, 0, out);
-    bt_table_release(&table);
     if (status == BT_OK) {
         bt_text_make_printable(out->text + start);
     }
@@ -76,8 +71,8 @@ static bt_status metric_cell(const bt_gate_side *side, bt_gate_metric metric, bt
     double median = 0;
     bt_metric of = bt_gate_metric_info(metric)->metric;
     BT_TRY(bt_gate_side_median(side, metric, &median));
-    bt_table_cell(table, "%s",
-                  isnan(median) ? "" : bt_format_value(bt_metric_info(of)->unit, median).text);
+    bt_table_cells(table, "%s",
+                   isnan(median) ? "" : bt_format_value(bt_metric_info(of)->unit, median).text);
     return BT_OK;
 }
 
@@ -97,14 +92,14 @@ static bt_status curves_cell(const bt_gate_side *side, bt_table *table)
         bt_str_format(&text, " + %" PRId64 " seed%s", seeds, seeds > 1 ? "s" : "");
     }
     bt_status status = bt_str_status(&text);
-    bt_table_cell(table, "%s", bt_str_text(&text));
+    bt_table_cells(table, "%s", bt_str_text(&text));
     bt_str_release(&text);
     return status;
 }
 
 static bt_status side_row(const bt_gate_side *side, bt_table *table)
 {
-    BT_TABLE_ROW(table, side->name, side->system, bt_textf("%" PRId64, side->round_count).text);
+    bt_table_cells(table, "%s|%s|%lld", side->name, side->system, (long long)side->round_count);
     BT_TRY(metric_cell(side, BT_GATE_TIME, table));
     BT_TRY(metric_cell(side, BT_GATE_STEP_TIME, table));
     BT_TRY(metric_cell(side, BT_GATE_TOKENS_PER_S, table));
@@ -125,7 +120,7 @@ static void append_sessions(const bt_baseline *baseline, bt_str *out)
 bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out)
 {
     size_t start = out->length_bytes;
-    bt_table table = {.align = "llrrrrrr"};
+    bt_table table = {0};
     bt_status status = BT_OK;
     bt_str_format(out, "baseline %s of %s, %s\n", baseline->name, baseline->machine,
                   baseline->created);
@@ -138,7 +133,7 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
     }
     append_sessions(baseline, out);
     bt_str_append(out, "\n");
-    bt_table_heads(&table, "case|system|rounds|time|step time|tokens/s|memory|loss curves");
+    bt_table_heads(&table, "case|system|>rounds|>time|>step time|>tokens/s|>memory|>loss curves");
     for (int64_t i = 0; status == BT_OK && i < baseline->sides.count; ++i) {
         status = side_row(&baseline->sides.items[i], &table);
     }

@@ -7,52 +7,46 @@
 #include "harness/gate/gate.h"
 #include "harness/text/escape.h"
 #include "harness/text/format.h"
+#include "harness/text/table.h"
 #include "harness/text/utf8.h"
 
 enum { ROWS_MAX = 100 }; // of a table; a comment holds 64 KiB
 
 // ---- Markdown ----------------------------------------------------------------------------------
 
-static void append_change(const bt_gate_item *item, bt_str *out)
+static void add_row(const bt_gate_item *item, bt_table *table)
 {
-    if (isnan(item->verdict.ratio)) {
-        bt_str_append(out, "");
-    } else {
-        bt_str_format(out, "%+.2f %%", 100 * (item->verdict.ratio - 1));
-    }
-}
-
-static void append_row(const bt_gate_item *item, bt_str *out)
-{
-    bt_markdown(out, "| %s", item->subject);
-    bt_str_format(
-        out, " | %s | %s%s | ",
-        item->metric < BT_GATE_METRIC_COUNT ? bt_gate_metric_info(item->metric)->words : "",
+    const bool metric = item->metric < BT_GATE_METRIC_COUNT;
+    const bool changed = *item->changes && item->verdict.word != BT_GATE_SAME;
+    bt_table_cells(
+        table, "%s|%s|%s%s", item->subject, metric ? bt_gate_metric_info(item->metric)->words : "",
         bt_gate_word_name(item->verdict.word), item->excused ? " (allowed by policy)" : "");
-    append_change(item, out);
-    bt_markdown(out, " | %s", item->sentence);
-    if (*item->changes && item->verdict.word != BT_GATE_SAME) {
-        bt_markdown(out, "; %s", item->changes);
+    bt_text change = {""};
+    if (!isnan(item->verdict.ratio)) {
+        change = bt_textf("%+.2f %%", 100 * (item->verdict.ratio - 1));
     }
-    bt_str_append(out, " |\n");
+    bt_table_cells(table, "%s|%s%s%s", change.text, item->sentence, changed ? "; " : "",
+                   changed ? item->changes : "");
 }
 
 // Rows that are SAME, or those that are not, the gravest first.
 static void append_table(const bt_gate_result *result, bool same, bt_str *out)
 {
     static const int exits[] = {5, 1, 4, 3, 0};
+    bt_table table = {0};
     int64_t rows = 0;
-    bt_str_append(out, "| case | metric | verdict | change | what |\n|---|---|---|---:|---|\n");
+    bt_table_heads(&table, "case|metric|verdict|>change|what");
     for (size_t i = 0; i < sizeof exits / sizeof exits[0]; ++i) {
         for (int64_t j = 0; j < result->count; ++j) {
             const bt_gate_item *item = &result->items[j];
             bool is_same = item->verdict.word == BT_GATE_SAME;
             bool wanted = is_same == same && item->verdict.exit_code == exits[i];
             if (wanted && ++rows <= ROWS_MAX) {
-                append_row(item, out);
+                add_row(item, &table);
             }
         }
     }
+    bt_table_markdown(&table, out);
     if (rows > ROWS_MAX) {
         bt_str_format(out, "\n%" PRId64 " more in the report\n", rows - ROWS_MAX);
     }

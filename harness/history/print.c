@@ -89,27 +89,23 @@ static bt_status append_sessions(const bt_history *history, const bt_history_ser
                                  bt_str *out)
 {
     bt_unit unit = bt_metric_info(history->metric)->unit;
-    bt_table table = {.align = "rllrrll"};
+    bt_table table = {0};
     int64_t next = 0;
-    bt_table_heads(&table, "run|date|commit|rounds|median|interval|");
+    bt_table_heads(&table, ">run|date|commit|>rounds|>median~interval|");
     for (int64_t i = 0; i < series->session_count; i++) {
         const bt_history_session *session = &series->sessions[i];
-        bt_text number, interval, date = bt_format_date(session->started_ns);
         bt_str mark = {0};
-        bt_format_interval(unit, session->median, session->low, session->high, &number, &interval);
         if (next < series->change_count && series->changes[next].index == i) {
             append_change(history->metric, &series->changes[next++], &mark);
         }
-        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)session->run).text,
-                     bt_textf("%.16s", date.text).text);
-        bt_table_cell(&table, "%.8s%s", session->git_commit, session->modified ? "+" : "");
-        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)session->rounds).text, number.text,
-                     interval.text, bt_str_text(&mark));
+        bt_table_cells(&table, "%lld|%.16s|%.8s%s|%lld", (long long)session->run,
+                       bt_format_date(session->started_ns).text, session->git_commit,
+                       session->modified ? "+" : "", (long long)session->rounds);
+        bt_table_interval(&table, unit, session->median, session->low, session->high);
+        bt_table_cells(&table, "%s", bt_str_text(&mark));
         bt_str_release(&mark);
     }
-    bt_status status = bt_table_print(&table, 0, out);
-    bt_table_release(&table);
-    return status;
+    return bt_table_print(&table, 0, out);
 }
 
 static bt_status append_series(const bt_history *history, const bt_history_series *series,

@@ -20,29 +20,22 @@ static const char *device_of(const bt_store_run *run)
 // Claims that were tested, a row each; ratios are advantages of ours.
 static bt_status print_tested(const bt_replications *replications, bt_str *out)
 {
-    bt_table table = {.align = "llrrlll"};
-    bt_table_heads(&table, "claim||paper|here|95 %|verdict|");
+    bt_table table = {0};
+    bt_table_heads(&table, "claim||>paper|>here~95 %%|verdict|");
     for (int64_t i = 0; i < replications->count; ++i) {
         const bt_replication *item = &replications->items[i];
         if (item->verdict == BT_VERDICT_NOT_TESTABLE) {
             continue;
         }
-        BT_TABLE_ROW(&table, item->subject, item->title, bt_format_ratio(item->claimed).text,
-                     bt_format_ratio(item->ratio).text);
-        if (isnan(item->low)) {
-            bt_table_cell(&table, "%s", "");
-        } else {
-            bt_table_cell(&table, "[%.3f, %.3f]", item->low, item->high);
-        }
-        bt_table_cell(&table, "%s", bt_verdict_name(item->verdict));
-        bt_table_cell(&table, "%s%s%s", *item->deviations ? "* " : "", item->reason,
-                      item->counted   ? ""
-                      : *item->reason ? "; not counted"
-                                      : "not counted");
+        bt_table_cells(&table, "%s|%s|%s|%s~%s|%s|%s%s%s", item->subject, item->title,
+                       bt_format_ratio(item->claimed).text, bt_format_ratio(item->ratio).text,
+                       isnan(item->low) ? "" : bt_textf("[%.3f, %.3f]", item->low, item->high).text,
+                       bt_verdict_name(item->verdict), *item->deviations ? "* " : "", item->reason,
+                       item->counted   ? ""
+                       : *item->reason ? "; not counted"
+                                       : "not counted");
     }
-    bt_status status = bt_table_print(&table, 2, out);
-    bt_table_release(&table);
-    return status;
+    return bt_table_print(&table, 2, out);
 }
 
 // What the marked claims' cases are not, each text once.

@@ -10,8 +10,7 @@ static void write_bar(bt_str *out, double offset_ns, double time_ns, double tota
     double width = total_ns > 0.0 ? 100.0 * time_ns / total_ns : 0.0;
     left = left > 99.8 ? 99.8 : left;
     width = width > 100.0 - left ? 100.0 - left : width;
-    bt_str_format(out,
-                  "<td class=track><i class=\"bar d%d\" style=\"left:%.2f%%;width:%.2f%%\"></i>",
+    bt_str_format(out, "<i class=\"bar d%d\" style=\"left:%.2f%%;width:%.2f%%\"></i>",
                   depth > 3 ? 3 : depth, left, width);
 }
 
@@ -64,13 +63,15 @@ static const report_case *kernel_case(const report_set *set, const report_case *
 }
 
 // The kernels that served a range, and a link to the case that measures them alone.
-static void write_kernel(const report_set *set, const report_case *item, const range_node *node,
-                         bt_str *out)
+static void add_kernel(const report_set *set, const report_case *item, const range_node *node,
+                       bt_table *table)
 {
     const report_case *link = kernel_case(set, item, node);
     const char *op = op_of(node).of_kernel, *comma = "";
     bool backward = strstr(node->path, "backward") != NULL;
-    bt_str_append(out, "<td class=kernel>");
+    bt_table_cells(table, "%s", "");
+    bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=kernel");
+    bt_str *out = bt_table_part(table, BT_CELL_MARKUP);
     if (link) {
         bt_str_append(out, "<a href=\"#");
         bt_html_case_id(out, set, link);
@@ -87,22 +88,29 @@ static void write_kernel(const report_set *set, const report_case *item, const r
     bt_str_append(out, link ? (comma[0] ? "</a>" : "its case</a>") : "");
 }
 
-static void write_node(bt_str *out, const range_node *node, const range_tree *tree, int64_t index,
-                       int64_t at)
+static void add_node(const range_node *node, const range_tree *tree, int64_t index, int64_t at,
+                     bt_table *table)
 {
-    bt_html(out,
-            "<tr id=\"c%lld-range-%lld\"><th scope=row style=\"--depth:%d\"><a "
-            "href=\"#c%lld-range-%lld\" title=\"%s\">%s</a></th>",
-            (long long)index, (long long)at, node->depth, (long long)index, (long long)at,
+    const double share = node->time_ns / tree->total_ns;
+    const bt_text id = bt_textf("c%lld-range-%lld", (long long)index, (long long)at);
+    bt_table_cells(table, "%s", node->name);
+    bt_str_format(bt_table_part(table, BT_CELL_ROW), " id=\"%s\"", id.text);
+    bt_str_format(bt_table_part(table, BT_CELL_ATTRIBUTES), " style=\"--depth:%d\"", node->depth);
+    bt_html(bt_table_part(table, BT_CELL_MARKUP), "<a href=\"#%s\" title=\"%s\">%s</a>", id.text,
             node->path, node->name);
-    write_bar(out, node->offset_ns, node->time_ns, tree->total_ns, node->depth);
-    bt_str_format(out, "<td class=n data-v=\"%.0f\">%s<td class=n data-v=\"%.4f\">%.1f %%",
-                  node->time_ns, bt_format_value(BT_UNIT_NS, node->time_ns).text,
-                  node->time_ns / tree->total_ns, 100.0 * node->time_ns / tree->total_ns);
-    bt_str_format(out, "<td class=n data-v=\"%.0f\">%s<td class=n data-v=\"%.3f\">%.4g",
-                  node->rest_ns,
-                  node->has_children ? bt_format_value(BT_UNIT_NS, node->rest_ns).text : "",
-                  node->calls, node->calls);
+    bt_table_cells(table, "%s", "");
+    bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=track");
+    write_bar(bt_table_part(table, BT_CELL_MARKUP), node->offset_ns, node->time_ns, tree->total_ns,
+              node->depth);
+    bt_table_number(table, BT_UNIT_NS, node->time_ns);
+    bt_table_cells(table, "%.1f %%", 100.0 * share);
+    bt_str_format(bt_table_part(table, BT_CELL_ATTRIBUTES), " data-v=%.4f", share);
+    if (node->has_children) {
+        bt_table_number(table, BT_UNIT_NS, node->rest_ns);
+    } else {
+        bt_table_cells(table, "%s", "");
+    }
+    bt_table_cells(table, "%.4g", node->calls);
 }
 
 static bt_status write_case(const report_set *set, int64_t index, bool open, bt_str *out)
@@ -110,6 +118,7 @@ static bt_status write_case(const report_set *set, int64_t index, bool open, bt_
     const report_case *item = &set->cases[index];
     bt_arena arena = {0};
     range_tree tree;
+    bt_table table = {.name = bt_textf("ranges-%s", item->tag)};
     bool kernels = item->round->kernel_count > 0;
     bt_status status = bt_range_tree_make(item->round, &arena, &tree);
     if (status == BT_OK && tree.count > 0) {
@@ -122,19 +131,18 @@ static bt_status write_case(const report_set *set, int64_t index, bool open, bt_
                       bt_format_value(BT_UNIT_NS, tree.total_ns).text,
                       tree.on_device ? "device" : "host", (long long)tree.steps,
                       tree.steps == 1 ? "" : "s");
-        bt_str_format(out,
-                      "<div class=scroll><table class=\"ranges\" data-name=\"ranges-%s\"><thead>"
-                      "<tr><th>range<th>share of the step<th class=n>time<th class=n>share"
-                      "<th class=n>own time<th class=n>calls%s</thead><tbody>\n",
-                      item->tag, kernels ? "<th>kernel" : "");
-        for (int64_t i = 0; i < tree.count; i++) {
-            write_node(out, &tree.nodes[i], &tree, index, i);
-            if (kernels) {
-                write_kernel(set, item, &tree.nodes[i], out);
-            }
-            bt_str_append(out, "\n");
+        bt_table_heads(&table, "range|share of the step|>time|>share|>own time|>calls");
+        if (kernels) {
+            bt_table_heads(&table, "kernel");
         }
-        bt_str_append(out, "</tbody></table></div></details>\n");
+        for (int64_t i = 0; i < tree.count; i++) {
+            add_node(&tree.nodes[i], &tree, index, i, &table);
+            if (kernels) {
+                add_kernel(set, item, &tree.nodes[i], &table);
+            }
+        }
+        bt_table_html(&table, out);
+        bt_str_append(out, "</details>\n");
     }
     bt_arena_release(&arena);
     return status;

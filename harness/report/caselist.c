@@ -7,24 +7,11 @@
 
 enum { OPEN_UP_TO = 40 };
 
-// A value, of a rate or a time with its interval; the table of metrics has the other intervals.
-static void write_value(bt_str *out, bt_unit unit, const bt_metric_value *value)
+static void add_name(const report_case *item, int64_t index, bt_table *table)
 {
-    bt_text number, interval;
-    bool wide = unit == BT_UNIT_NS || unit == BT_UNIT_TOKENS_PER_S;
-    bt_format_interval(unit, value->value, wide ? value->low : (double)NAN, value->high, &number,
-                       &interval);
-    bt_str_format(out, "<td class=n data-v=\"%.9g\">%s", isnan(value->value) ? -1.0 : value->value,
-                  number.text);
-    if (interval.text[0]) {
-        bt_str_format(out, " <span class=muted>%s</span>", interval.text);
-    }
-}
-
-static void write_row(const report_set *set, int64_t index, bt_str *out)
-{
-    const report_case *item = &set->cases[index];
-    bt_str_format(out, "<tr id=\"c%lld-row\"><th scope=row>", (long long)index);
+    bt_table_cells(table, "%s", item->label);
+    bt_str_format(bt_table_part(table, BT_CELL_ROW), " id=\"c%lld-row\"", (long long)index);
+    bt_str *out = bt_table_part(table, BT_CELL_MARKUP);
     bt_html_tag(out, item);
     bt_html(out, "<a href=\"#c%lld-row\">%s</a>", (long long)index, item->label);
     if (item->recompute[0]) {
@@ -37,17 +24,26 @@ static void write_row(const report_set *set, int64_t index, bt_str *out)
     if (item->round->message[0] && item->round->status != BT_RUN_PASSED) {
         bt_html(out, "<small class=muted>%s</small>", item->round->message);
     }
-    bt_str_append(out, "</th><td>");
-    bt_mark_write(bt_run_status_name(item->round->status), out);
+}
+
+static void add_row(const report_set *set, int64_t index, bt_table *table)
+{
+    const report_case *item = &set->cases[index];
+    add_name(item, index, table);
+    bt_mark_cell(bt_run_status_name(item->round->status), table);
     for (int c = 0; c < bt_report_column_count; c++) {
         const report_column *column = &bt_report_columns[c];
+        const bt_metric_value *value = &item->summary.metrics[column->metric];
+        const bt_unit unit = bt_metric_info(column->metric)->unit;
+        // Of rates and times the interval as well; the table of metrics has those of the others.
+        const bool wide = unit == BT_UNIT_NS || unit == BT_UNIT_TOKENS_PER_S;
         if (column->of_kernels == bt_report_is_kernel(item->round) &&
             bt_report_column_shown(set, column)) {
-            write_value(out, bt_metric_info(column->metric)->unit,
-                        &item->summary.metrics[column->metric]);
+            bt_table_interval(table, unit, value->value, wide ? value->low : (double)NAN,
+                              value->high);
         }
     }
-    bt_str_format(out, "<td class=n>%lld\n", (long long)item->round_count);
+    bt_table_cells(table, "%lld", (long long)item->round_count);
 }
 
 // The cases of one kind: kernel cases, or the others.
@@ -71,21 +67,22 @@ static void write_list(const report_set *set, bool kernels, bt_str *out)
         bt_str_format(out, "<details><summary>All cases <span class=muted>%lld</span></summary>\n",
                       (long long)count);
     }
-    bt_str_format(out, "<div class=scroll><table data-name=%s><thead><tr><th>case<th>status",
-                  kernels ? "kernel-cases" : "cases");
+    bt_table table = {.name = bt_textf("%s", kernels ? "kernel-cases" : "cases")};
+    bt_table_heads(&table, "case|status");
     for (int c = 0; c < bt_report_column_count; c++) {
         const report_column *column = &bt_report_columns[c];
         if (column->of_kernels == kernels && bt_report_column_shown(set, column)) {
-            bt_str_format(out, "<th class=n>%s", column->title);
+            bt_table_heads(&table, ">%s", column->title);
         }
     }
-    bt_str_append(out, "<th class=n>rounds</thead><tbody>\n");
+    bt_table_heads(&table, ">rounds");
     for (int64_t i = 0; i < set->case_count; i++) {
         if (bt_report_is_kernel(set->cases[i].round) == kernels) {
-            write_row(set, i, out);
+            add_row(set, i, &table);
         }
     }
-    bt_str_format(out, "</tbody></table></div>\n%s</section>\n", folded ? "</details>\n" : "");
+    bt_table_html(&table, out);
+    bt_str_format(out, "%s</section>\n", folded ? "</details>\n" : "");
 }
 
 bt_status bt_page_cases(const report_set *set, bt_str *out)

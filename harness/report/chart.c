@@ -1,15 +1,14 @@
 // harness/report/chart.c - a chart as a still picture, and as data for the script
 //
-// The picture is an SVG without text, stretched to whatever width there is; its labels are HTML, so
-// they stay readable on a phone. Where scripts run, uPlot draws the same curves with zoom and a
-// shared cursor in its place.
+// Where scripts run, curves.js zooms into the picture: it draws the same elements again from the
+// data.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "harness/report/curves.h"
 
-enum { MANY_DOTS = 60, VIEW_W = 1000, VIEW_H = 300 };
+enum { MANY_DOTS = 60 };
 
 // 1, 2 or 5 times a power of ten, so that about `wanted` steps fill the range.
 static double tick_step(double range, double wanted)
@@ -39,46 +38,40 @@ static void write_grid(const chart *from, bt_str *out)
     bt_str_append(out, "<path class=\"grid\" d=\"");
     for (int i = 0; i < at.count; i++) {
         double y = at.first + i * at.step;
-        bt_str_format(out, "M0 %.4gh%d", VIEW_H * (1.0 - (y - from->y_min) / height), VIEW_W);
+        bt_str_format(out, "M0 %.4gh%d", PICTURE_H * (1.0 - (y - from->y_min) / height), PICTURE_W);
     }
     bt_str_append(out, "\"/>");
 }
 
-int bt_chart_tick_count(const chart *from) { return y_ticks(from).count; }
-
-chart_tick bt_chart_tick(const chart *from, int index)
+static bt_text y_label(const chart *from, double y, double step)
 {
-    ticks marks = y_ticks(from);
-    double y = marks.first + index * marks.step;
-    chart_tick out = {.share = (y - from->y_min) / (from->y_max - from->y_min)};
-    if (from->kind->unit == BT_UNIT_NATS || y == 0.0) {
-        (void)snprintf(out.label.text, sizeof out.label.text, "%.4g",
-                       fabs(y) < 1e-9 * marks.step ? 0.0 : y);
-        return out;
+    const bt_unit unit = from->kind->unit;
+    if (from->kind->decades) {
+        return bt_textf("%.2g", pow(10.0, y));
     }
-    out.label = bt_format_value(from->kind->unit, y);
+    if (unit == BT_UNIT_NATS || y == 0.0) {
+        return bt_textf("%.4g", fabs(y) < 1e-9 * step ? 0.0 : y);
+    }
+    bt_text label = bt_format_value(unit, y);
     // The title says what is counted: 2050 tok/s and 412K tok/s without the unit.
-    if (from->kind->unit == BT_UNIT_TOKENS_PER_S) {
-        out.label.text[strcspn(out.label.text, " ")] = '\0';
+    if (unit == BT_UNIT_TOKENS_PER_S) {
+        label.text[strcspn(label.text, " ")] = '\0';
     }
-    return out;
+    return label;
 }
 
-static void write_ticks(const chart *from, bt_str *out)
+static void add_labels(const chart *from, picture *to)
 {
-    bt_str_append(out, "<div class=y aria-hidden=true>");
-    for (int i = 0; i < bt_chart_tick_count(from); i++) {
-        chart_tick tick = bt_chart_tick(from, i);
-        bt_str_format(out, "<span style=\"bottom:%.2f%%\">%s</span>", 100.0 * tick.share,
-                      tick.label.text);
+    const ticks at = y_ticks(from);
+    for (int i = 0; i < at.count; i++) {
+        const double y = at.first + i * at.step;
+        bt_picture_y(to, (y - from->y_min) / (from->y_max - from->y_min),
+                     y_label(from, y, at.step).text);
     }
-    bt_str_append(out, "</div><div class=x aria-hidden=true>");
-    double step = fmax(1.0, tick_step(from->x_max, 5.0));
+    const double step = fmax(1.0, tick_step(from->x_max, 5.0));
     for (int i = 0; i * step <= from->x_max; i++) {
-        double x = i * step;
-        bt_str_format(out, "<span style=\"left:%.2f%%\">%.0f</span>", 100.0 * x / from->x_max, x);
+        bt_picture_x(to, i * step / from->x_max, bt_textf("%.0f", i * step).text);
     }
-    bt_str_append(out, "</div>");
 }
 
 static void write_class(const curve *line, bt_str *out)
@@ -99,24 +92,27 @@ static void write_path(const chart *from, const curve *line, bt_str *out)
     bool dots = line->shape == CURVE_DOTS || line->count == 1; // a single point is no line
     write_class(line, out);
     for (int64_t i = 0; i < line->count; i++) {
-        double x = VIEW_W * line->x[i] / from->x_max;
-        double y = VIEW_H * (1.0 - (line->y[i] - from->y_min) / height);
+        double x = PICTURE_W * line->x[i] / from->x_max;
+        double y = PICTURE_H * (1.0 - (line->y[i] - from->y_min) / height);
         const char *verb = i == 0 || dots ? "M" : i == 1 ? "L" : " ";
         bt_str_format(out, "%s%.4g %.4g%s", verb, x, y, dots ? "h0" : "");
     }
     for (int64_t i = line->high ? line->count : 0; i > 0; i--) { // back along the upper edge
-        bt_str_format(out, "L%.4g %.4g", VIEW_W * line->x[i - 1] / from->x_max,
-                      VIEW_H * (1.0 - (line->high[i - 1] - from->y_min) / height));
+        bt_str_format(out, "L%.4g %.4g", PICTURE_W * line->x[i - 1] / from->x_max,
+                      PICTURE_H * (1.0 - (line->high[i - 1] - from->y_min) / height));
     }
     bt_str_append(out, line->high ? "Z\"/>" : "\"/>");
 }
 
-void bt_chart_write_paths(const chart *from, bt_str *out)
+void bt_chart_draw(const chart *from, picture *to)
 {
-    write_grid(from, out);
+    bt_picture_open(to);
+    write_grid(from, to->out);
     for (int64_t i = 0; i < from->count; i++) {
-        write_path(from, &from->curves[i], out);
+        write_path(from, &from->curves[i], to->out);
     }
+    add_labels(from, to);
+    bt_picture_close(to);
 }
 
 static void write_legend(const chart *from, bt_str *out)
@@ -162,21 +158,17 @@ void bt_chart_write(const chart *from, bool first, bt_str *out)
     const chart_kind *kind = from->kind;
     // Where the legend names the curves, the note would say it twice.
     const char *note = from->curves[0].name[0] ? "" : kind->note;
-    bt_str_format(
-        out,
-        "<figure class=chart data-chart=\"%s\"><figcaption><h3>%s</h3><span "
-        "class=muted>%s%s</span></figcaption>\n<div class=plot><div class=still role=img "
-        "aria-label=\"%s over steps; the raw tables hold the numbers\"><svg viewBox=\"0 0 "
-        "%d %d\" preserveAspectRatio=none>",
-        kind->id, kind->title, note,
-        !has_band(from) ? ""
-        : note[0]       ? "; band: smallest to largest of the rounds, line: median"
-                        : "band: smallest to largest of the rounds, line: median",
-        kind->title, VIEW_W, VIEW_H);
-    bt_chart_write_paths(from, out);
-    bt_str_append(out, "</svg>");
-    write_ticks(from, out);
-    bt_str_append(out, "</div><div class=live></div></div>\n");
+    bt_str_format(out,
+                  "<figure class=chart data-chart=\"%s\"><figcaption><h3>%s</h3><span "
+                  "class=muted>%s%s</span></figcaption>\n<div class=plot><div class=still role=img "
+                  "aria-label=\"%s over steps; the raw tables hold the numbers\">",
+                  kind->id, kind->title, note,
+                  !has_band(from) ? ""
+                  : note[0]       ? "; band: smallest to largest of the rounds, line: median"
+                                  : "band: smallest to largest of the rounds, line: median",
+                  kind->title);
+    bt_chart_draw(from, &(picture){.out = out});
+    bt_str_append(out, "</div></div>\n");
     if (first || line_count(from) <= LEGENDS_UP_TO) { // many curves have one legend for all charts
         write_legend(from, out);
     }

@@ -3,6 +3,7 @@
 #define BT_HARNESS_REPORT_CURVES_H
 
 #include "harness/report/internal.h"
+#include "harness/report/picture.h"
 
 enum { CHART_LINES = 3, CHART_STYLES = 6, CHART_KINDS = 7, CHART_CALM_CASES = 6 };
 
@@ -11,6 +12,7 @@ typedef struct chart_kind {
     const char *id, *title, *note;
     bt_unit unit;
     bool from_zero, with_evals, with_scores;
+    bool decades; // y is the decimal logarithm of what its ticks say
     // A value of a step, or of a sample of telemetry. Where there is one case, all lines are drawn;
     // otherwise the first that has values.
     struct {
@@ -61,16 +63,9 @@ BT_CHECKED bt_status bt_chart_make(const report_set *set, const chart_kind *kind
                                    chart *out);
 // The still picture with its legend; `first`: no other chart stands above it.
 void bt_chart_write(const chart *from, bool first, bt_str *out);
-// Its grid and curves as SVG paths in a box of 1000 by 300, y downwards.
-void bt_chart_write_paths(const chart *from, bt_str *out);
-// The ticks of its y axis: a label, and how far up the box it stands, 0 to 1.
-typedef struct chart_tick {
-    double share;
-    bt_text label;
-} chart_tick;
-int bt_chart_tick_count(const chart *from);
-chart_tick bt_chart_tick(const chart *from, int index);
-// The object that the script draws.
+// Its grid, curves and ticks.
+void bt_chart_draw(const chart *from, picture *to);
+// What the script reads, and draws when the picture is zoomed into.
 void bt_chart_write_data(const chart *from, const report_set *set, bt_json_writer *json);
 
 // ---- telemetry.c -------------------------------------------------------------------------------

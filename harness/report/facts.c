@@ -4,15 +4,6 @@
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
 
-static void write_row(bt_str *out, const char *key, const char *value, const char *level)
-{
-    bt_html(out, "<tr><th scope=row>%s</th><td>%s", key, value[0] ? value : "-");
-    if (level) {
-        bt_html(out, "<td class=muted>%s", level);
-    }
-    bt_str_append(out, "\n");
-}
-
 // ---- what differs ------------------------------------------------------------------------------
 
 typedef struct difference {
@@ -76,9 +67,11 @@ static bt_status find_differences(const report_set *set, bt_arena *arena, differ
 enum { COLUMNS_UP_TO = 4 };
 
 // "580.159 runs 1, 2, 3" for each value, once.
-static void write_distinct(const report_set *set, const difference *found, bt_str *out)
+static void add_distinct(const report_set *set, const difference *found, bt_table *table)
 {
-    bt_str_append(out, "<td class=long>");
+    bt_table_cells(table, "%s", "");
+    bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=long");
+    bt_str *out = bt_table_part(table, BT_CELL_MARKUP);
     for (int64_t i = 0; i < set->run_count; i++) {
         bool first = true;
         for (int64_t j = 0; j < i; j++) {
@@ -102,27 +95,30 @@ static void write_distinct(const report_set *set, const difference *found, bt_st
     }
 }
 
-static void write_difference(const report_set *set, const difference *found, bt_str *out)
+static void add_difference(const report_set *set, const difference *found, bt_table *table)
 {
     const bt_compare_item *item = found->item;
-    bt_str_append(out, "<tr id=\"");
-    bt_html_anchor(out, "differs", item->group, item->key);
-    bt_str_append(out, "\"><th scope=row><a href=\"#");
-    bt_html_anchor(out, "differs", item->group, item->key);
-    bt_html(out, "\">%s</a></th><td>%s", item->key, item->group);
+    bt_str anchor = {0};
+    bt_html_anchor(&anchor, "differs", item->group, item->key);
+    bt_table_cells(table, "%s", item->key);
+    bt_html(bt_table_part(table, BT_CELL_ROW), " id=\"%s\"", bt_str_text(&anchor));
+    bt_str_format(bt_table_part(table, BT_CELL_LINK), "#%s", bt_str_text(&anchor));
+    bt_str_release(&anchor);
+    bt_table_cells(table, "%s", item->group);
     if (set->run_count > COLUMNS_UP_TO) {
-        write_distinct(set, found, out);
+        add_distinct(set, found, table);
     }
     for (int64_t i = 0; i < set->run_count && set->run_count <= COLUMNS_UP_TO; i++) {
-        bt_html(out, "<td>%s", found->values[i][0] ? found->values[i] : "-");
+        bt_table_cells(table, "%s", found->values[i][0] ? found->values[i] : "-");
     }
     bool fact = strcmp(item->group, "environment") == 0;
-    bt_str_format(out, "<td>%s\n", fact ? bt_fact_level_name(item->level) : "");
+    bt_table_cells(table, "%s", fact ? bt_fact_level_name(item->level) : "");
 }
 
 static void write_differences(const report_set *set, const difference_list *list, bool hard,
                               bt_str *out)
 {
+    bt_table table = {.name = {"differs"}};
     if (hard) {
         bt_str_append(out, "<p class=why>Hard facts of the environments differ: the speeds are not "
                            "comparable.</p>\n");
@@ -131,18 +127,15 @@ static void write_differences(const report_set *set, const difference_list *list
         bt_str_append(out, "<p>Plan, build and environment are the same.</p>\n");
         return;
     }
-    bt_str_append(out, "<div class=scroll><table data-name=differs><thead><tr><th>what<th>of");
-    if (set->run_count > COLUMNS_UP_TO) {
-        bt_str_append(out, "<th>values");
-    }
+    bt_table_heads(&table, set->run_count > COLUMNS_UP_TO ? "what|of|values" : "what|of");
     for (int64_t i = 0; i < set->run_count && set->run_count <= COLUMNS_UP_TO; i++) {
-        bt_str_format(out, "<th>run %lld", (long long)set->runs[i].id);
+        bt_table_heads(&table, "run %lld", (long long)set->runs[i].id);
     }
-    bt_str_append(out, "<th>weight</thead><tbody>\n");
+    bt_table_heads(&table, "weight");
     for (int64_t i = 0; i < list->count; i++) {
-        write_difference(set, &list->items[i], out);
+        add_difference(set, &list->items[i], &table);
     }
-    bt_str_append(out, "</tbody></table></div>\n");
+    bt_table_html(&table, out);
 }
 
 bt_status bt_page_differs(const report_set *set, bt_str *out)
@@ -168,27 +161,32 @@ bt_status bt_page_differs(const report_set *set, bt_str *out)
 static void write_environment(const bt_store_run *run, bt_str *out)
 {
     const bt_store_build *build = &run->info.build;
-    bt_str_format(out,
-                  "<details><summary>Environment of run %lld <span class=muted>%.8s, %lld facts"
-                  "</span></summary><div class=scroll><table data-name=\"env-%lld\"><thead><tr>"
-                  "<th>fact<th>value<th>weight</thead><tbody>\n",
-                  (long long)run->id, run->info.env.digest, (long long)run->info.env.fact_count,
-                  (long long)run->id);
+    const struct {
+        const char *key, *value;
+    } rows[] = {{"version", build->version},
+                {"git_commit", build->git_commit},
+                {"git_diff", build->git_diff[0] ? build->git_diff : "clean"},
+                {"compiler", build->compiler},
+                {"flags", build->flags},
+                {"type", build->type},
+                {"cuda", build->cuda}};
+    bt_table table = {.name = bt_textf("env-%lld", (long long)run->id)};
+    bt_table_heads(&table, "fact|value|weight");
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         const bt_store_fact *fact = &run->info.env.facts[i];
-        if (strncmp(fact->key, "build.", 6) == 0) {
-            continue; // below, from the build's own record
+        if (strncmp(fact->key, "build.", 6) != 0) { // below, from the build's own record
+            bt_table_cells(&table, "%s|%s|%s", fact->key, fact->value[0] ? fact->value : "-",
+                           bt_fact_level_name(fact->level));
         }
-        write_row(out, fact->key, fact->value, bt_fact_level_name(fact->level));
     }
-    write_row(out, "build.version", build->version, "");
-    write_row(out, "build.git_commit", build->git_commit, "");
-    write_row(out, "build.git_diff", build->git_diff[0] ? build->git_diff : "clean", "");
-    write_row(out, "build.compiler", build->compiler, "");
-    write_row(out, "build.flags", build->flags, "");
-    write_row(out, "build.type", build->type, "");
-    write_row(out, "build.cuda", build->cuda, "");
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bt_table_cells(&table, "build.%s|%s|", rows[i].key, rows[i].value[0] ? rows[i].value : "-");
+    }
+    bt_html_details(
+        bt_textf("Environment of run %lld", (long long)run->id).text, NULL,
+        bt_textf("%.8s, %lld facts", run->info.env.digest, (long long)run->info.env.fact_count)
+            .text,
+        &table, out);
 }
 
 // JSON indented; what is no JSON is shown as it is.
@@ -224,35 +222,32 @@ static bt_status write_plan(const bt_store_run *run, bt_str *out)
 
 static void write_kernels(const report_case *item, bt_str *out)
 {
+    bt_table table = {.name = bt_textf("kernels-%s", item->tag)};
     if (item->round->kernel_count == 0 || bt_report_is_kernel(item->round)) {
         return;
     }
-    bt_str_append(out, "<details><summary>Kernels that served ");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
-    bt_str_format(out,
-                  "</summary><div class=scroll><table data-name=\"kernels-%s\"><thead><tr><th>op"
-                  "<th>kernel</thead><tbody>\n",
-                  item->tag);
+    bt_table_heads(&table, "op|kernel");
     for (int64_t i = 0; i < item->round->kernel_count; i++) {
-        write_row(out, item->round->kernels[i].op, item->round->kernels[i].kernel, NULL);
+        const bt_store_kernel *kernel = &item->round->kernels[i];
+        bt_table_cells(&table, "%s|%s", kernel->op, kernel->kernel[0] ? kernel->kernel : "-");
     }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    bt_html_details("Kernels that served", item, "", &table, out);
 }
 
 // Kernel cases: which kernel ran, a row a case.
 static void write_kernel_cases(const report_set *set, bt_str *out)
 {
-    bt_str_append(out, "<details><summary>Kernels that served the cases</summary><div class=scroll>"
-                       "<table data-name=kernels><thead><tr><th>case<th>kernel<th>op</thead>"
-                       "<tbody>\n");
+    bt_table table = {.name = {"kernels"}};
+    bt_table_heads(&table, "case|kernel|op");
     for (int64_t i = 0; i < set->case_count; i++) {
         const bt_store_round *round = set->cases[i].round;
         for (int64_t k = 0; bt_report_is_kernel(round) && k < round->kernel_count; k++) {
-            write_row(out, set->cases[i].label, round->kernels[k].kernel, round->kernels[k].op);
+            const char *kernel = round->kernels[k].kernel;
+            bt_table_cells(&table, "%s|%s|%s", set->cases[i].label, kernel[0] ? kernel : "-",
+                           round->kernels[k].op);
         }
     }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    bt_html_details("Kernels that served the cases", NULL, "", &table, out);
 }
 
 bt_status bt_page_facts(const report_set *set, bt_str *out)

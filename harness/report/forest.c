@@ -81,11 +81,16 @@ static bool has_words(const ratio_list *list)
            (list->rest_count > 0 && list->rest[0].verdict[0]);
 }
 
+static void write_id(const ratio_list *list, const ratio_row *row, bt_str *out)
+{
+    bt_str_append(out, " id=\"");
+    bt_html_anchor(out, list->id, row->name, row->metric);
+    bt_str_append(out, "\"");
+}
+
 static void write_link(const ratio_list *list, const ratio_row *row, bt_str *out)
 {
-    bt_str_append(out, "<tr id=\"");
-    bt_html_anchor(out, list->id, row->name, row->metric);
-    bt_str_append(out, "\"><th scope=row><a href=\"#");
+    bt_str_append(out, "<a href=\"#");
     bt_html_anchor(out, list->id, row->name, row->metric);
     bt_html(out, "\">%s</a>", row->name);
     if (row->metric[0]) {
@@ -100,6 +105,9 @@ static void write_link(const ratio_list *list, const ratio_row *row, bt_str *out
 
 static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out)
 {
+    bt_str_append(out, "<tr");
+    write_id(list, row, out);
+    bt_str_append(out, "><th scope=row>");
     write_link(list, row, out);
     if (row->noisy > 0) {
         bt_str_format(out,
@@ -204,24 +212,27 @@ static void write_groups(const ratio_list *list, const ratio_axis *on, bt_str *o
 // What judged the rows has no ratio of: reason by reason, folded.
 static void write_rest(const ratio_list *list, bt_str *out)
 {
+    bt_table table = {.name = bt_textf("rest-%s", list->id)};
     if (list->rest_count == 0) {
         return;
     }
     bt_str_format(out, "<details><summary>Without a ratio <span class=muted>%lld</span> ",
                   (long long)list->rest_count);
     bt_marks_line(list->rest, list->rest_count, out);
-    bt_str_format(out,
-                  "</summary><div class=scroll><table data-name=\"rest-%s\"><thead><tr><th>%s<th>"
-                  "verdict<th>reason</thead><tbody>\n",
-                  list->id, strcmp(list->kind, "replicate") == 0 ? "claim" : "case");
+    bt_table_heads(&table, "%s|verdict|reason",
+                   strcmp(list->kind, "replicate") == 0 ? "claim" : "case");
     for (int64_t i = 0; i < list->rest_count; i++) {
         const ratio_row *row = &list->rest[i];
-        write_link(list, row, out);
-        bt_str_append(out, "</th><td>");
-        bt_mark_write(row->verdict, out);
-        bt_html(out, "<td class=long>%s\n", row->reason);
+        bt_table_cells(&table, "%s", row->name);
+        write_id(list, row, bt_table_part(&table, BT_CELL_ROW));
+        write_link(list, row, bt_table_part(&table, BT_CELL_MARKUP));
+        bt_mark_cell(row->verdict, &table);
+        bt_table_cells(&table, "%s", row->reason);
+        bt_str_append(bt_table_part(&table, BT_CELL_ATTRIBUTES), " class=long");
     }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    bt_str_append(out, "</summary>");
+    bt_table_html(&table, out);
+    bt_str_append(out, "</details>\n");
 }
 
 static const struct {

@@ -1,39 +1,7 @@
-// harness/report/html.c - text that stays text in a page
+// harness/report/html.c - small pieces of the page
 #include <string.h>
 
 #include "harness/report/internal.h"
-#include "harness/text/utf8.h"
-
-void bt_html_text(bt_str *out, const char *text)
-{
-    while (text && *text) {
-        size_t length = bt_utf8_length(text);
-        unsigned char first = (unsigned char)*text;
-        const char *named = first == '&'    ? "&amp;"
-                            : first == '<'  ? "&lt;"
-                            : first == '>'  ? "&gt;"
-                            : first == '"'  ? "&quot;"
-                            : first == '\'' ? "&#39;"
-                                            : NULL;
-        if (length == 0 || (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f) {
-            bt_str_append(out, "\xef\xbf\xbd"); // no valid character of a page
-            length = 1;
-        } else if (named) {
-            bt_str_append(out, named);
-        } else {
-            bt_str_append_bytes(out, text, length);
-        }
-        text += length;
-    }
-}
-
-void bt_html(bt_str *out, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    bt_escape_format(out, bt_html_text, format, arguments);
-    va_end(arguments);
-}
 
 void bt_html_anchor(bt_str *out, const char *prefix, const char *name, const char *metric)
 {
@@ -58,6 +26,34 @@ void bt_html_tag(bt_str *out, const report_case *item)
     if (item->tag[0]) {
         bt_str_format(out, "<b class=tag>%s</b> ", item->tag);
     }
+}
+
+void bt_html_case(bt_table *table, const report_case *item)
+{
+    bt_table_cells(table, "%s", item->label);
+    if (item->tag[0]) {
+        bt_str *out = bt_table_part(table, BT_CELL_MARKUP);
+        bt_html_tag(out, item);
+        bt_html_text(out, item->label);
+    }
+}
+
+void bt_html_details(const char *title, const report_case *item, const char *note, bt_table *table,
+                     bt_str *out)
+{
+    bt_str_format(out, "<details><summary>%s ", title);
+    if (item) {
+        bt_html_tag(out, item);
+        bt_html_text(out, item->label);
+    }
+    if (table->shown > 0) {
+        const int64_t rows = table->count / table->columns - 1;
+        bt_str_format(out, " <span class=muted>%s rows", bt_format_count(rows).text);
+        bt_str_append(out, rows > table->shown ? ", some of them shown</span>" : "</span>");
+    }
+    bt_html(out, *note ? " <span class=muted>%s</span></summary>" : "%s</summary>", note);
+    bt_table_html(table, out);
+    bt_str_append(out, "</details>\n");
 }
 
 enum { GROUP_ABOVE = 3 };

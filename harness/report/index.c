@@ -29,11 +29,12 @@ static bool is_rate(const bt_store_point *point)
 
 // ---- runs --------------------------------------------------------------------------------------
 
-// The words by which a row is filtered, as an attribute. run 0: the row is no run.
-static void open_row(int64_t run, const char *const *words, int count, const char *status,
-                     const char *suite, bt_str *out)
+// The words by which a row is filtered, as attributes of the row of the cell added last. run 0: the
+// row is no run.
+static void set_row(int64_t run, const char *const *words, int count, const char *status,
+                    const char *suite, bt_table *table)
 {
-    bt_str_append(out, "<tr");
+    bt_str *out = bt_table_part(table, BT_CELL_ROW);
     if (run > 0) {
         bt_str_format(out, " id=run-%lld", (long long)run);
     }
@@ -41,11 +42,11 @@ static void open_row(int64_t run, const char *const *words, int count, const cha
     for (int i = 0; i < count; ++i) {
         bt_html(out, "%s ", words[i]);
     }
-    bt_html(out, "\" data-status=\"%s\" data-suite=\"%s\">", status, suite);
+    bt_html(out, "\" data-status=\"%s\" data-suite=\"%s\"", status, suite);
 }
 
 // A link to the run's own page, as seen from the index.
-static void write_number(const index_page *page, const bt_store_run_row *row, bt_str *out)
+static void add_number(const index_page *page, const bt_store_run_row *row, bt_table *table)
 {
     const size_t length = strlen(page->folder);
     const char *path = row->report;
@@ -54,46 +55,40 @@ static void write_number(const index_page *page, const bt_store_run_row *row, bt
     } else if (*path && *path != '/') {
         path = ""; // elsewhere, and not known from where
     }
-    bt_str_append(out, "<th scope=row class=n>");
+    bt_table_cells(table, "%lld", (long long)row->id);
     if (*path) {
-        bt_html(out, "<a href=\"%s\">%lld</a>", path, (long long)row->id);
-    } else {
-        bt_str_format(out, "%lld", (long long)row->id);
+        bt_str_append(bt_table_part(table, BT_CELL_LINK), path);
     }
 }
 
-static void write_text(const char *text, bt_str *out) { bt_html(out, "<td>%s", text); }
-
-static void write_run(const index_page *page, const bt_store_run_row *row, bt_str *out)
+static void add_run(const index_page *page, const bt_store_run_row *row, bt_table *table)
 {
     const char *status = bt_run_status_name(row->status);
     const char *words[] = {row->suite, row->profile, row->name, row->note, row->git_commit};
-    const double time_ns = (double)(row->ended_ns - row->started_ns);
-    open_row(row->id, words, 5, status, row->suite, out);
-    write_number(page, row, out);
-    write_text(row->name, out);
-    write_text(row->suite, out);
-    bt_html(out, " <span class=muted>%s</span><td>", row->profile);
-    bt_mark_write(status, out);
-    bt_str_format(out, "<td data-v=%lld>%s<td class=n data-v=%.0f>%s<td class=n>%lld",
-                  (long long)row->started_ns, bt_format_date(row->started_ns).text,
-                  row->ended_ns > 0 ? time_ns : 0,
-                  row->ended_ns > 0 ? bt_format_value(BT_UNIT_NS, time_ns).text : "",
-                  (long long)row->round_count);
-    bt_str_format(out, "<td><code>%.10s%s</code>", row->git_commit, row->modified ? "+" : "");
-    write_text(row->note, out);
-    bt_str_append(out, "\n");
+    add_number(page, row, table);
+    set_row(row->id, words, 5, status, row->suite, table);
+    bt_table_cells(table, "%s|%s~%s", row->name, row->suite, row->profile);
+    bt_mark_cell(status, table);
+    bt_table_cells(table, "%s", bt_format_date(row->started_ns).text);
+    if (row->ended_ns > 0) {
+        bt_table_number(table, BT_UNIT_NS, (double)(row->ended_ns - row->started_ns));
+    } else {
+        bt_table_cells(table, "%s", "");
+    }
+    bt_table_cells(table, "%lld|%.10s%s|%s", (long long)row->round_count, row->git_commit,
+                   row->modified ? "+" : "", row->note);
 }
 
 static void write_runs(const index_page *page, bt_str *out)
 {
-    bt_str_append(out, "<section id=runs><h2>Runs</h2>\n<div class=scroll><table data-name=runs>"
-                       "<thead><tr><th class=n>run<th>name<th>suite<th>status<th>started"
-                       "<th class=n>time<th class=n>rounds<th>commit<th>note</thead><tbody>\n");
+    bt_table table = {.name = {"runs"}};
+    bt_table_heads(&table, ">run|name|suite|status|started|>time|>rounds|commit|note");
     for (int64_t i = 0; i < page->runs.count; ++i) {
-        write_run(page, &page->runs.rows[i], out);
+        add_run(page, &page->runs.rows[i], &table);
     }
-    bt_str_append(out, "</tbody></table></div></section>\n");
+    bt_str_append(out, "<section id=runs><h2>Runs</h2>\n");
+    bt_table_html(&table, out);
+    bt_str_append(out, "</section>\n");
 }
 
 // ---- cases -------------------------------------------------------------------------------------
@@ -142,8 +137,8 @@ static void write_spark(const double *values, int64_t count, const char *label, 
     bt_str_format(out, "\"/><circle cx=%.1f cy=%.1f r=2.5 /></svg>", x, y);
 }
 
-static bt_status write_series(const index_page *page, const bt_store_point *points, int64_t count,
-                              bt_str *out)
+static bt_status add_series(const index_page *page, const bt_store_point *points, int64_t count,
+                            bt_table *table)
 {
     int64_t runs = 0;
     BT_TRY(take_medians(page, points, count, &runs));
@@ -156,39 +151,40 @@ static bt_status write_series(const index_page *page, const bt_store_point *poin
     if (runs > 1) {
         (void)snprintf(change, sizeof change, "%+.1f %%", 100 * (last / values[runs - 2] - 1));
     }
-    open_row(0, words, 4, "", points->suite, out);
-    bt_html(out, "<th scope=row>%s", points->name);
-    bt_str_format(out, "<td class=n data-v=%.17g>%s<td class=n>%s<td class=plot-cell>", last,
-                  bt_format_value(unit, last).text, change);
-    write_spark(values, runs, label, out);
-    bt_str_format(out, "<td class=n>%lld<td class=n><a href=\"#run-%lld\">%lld</a>",
-                  (long long)runs, (long long)points[count - 1].run,
-                  (long long)points[count - 1].run);
-    write_text(points->suite, out);
-    write_text(points->system, out);
-    bt_str_append(out, "\n");
+    bt_table_cells(table, "%s", points->name);
+    set_row(0, words, 4, "", points->suite, table);
+    bt_table_number(table, unit, last);
+    bt_table_cells(table, "%s|", change);
+    bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=plot-cell");
+    write_spark(values, runs, label, bt_table_part(table, BT_CELL_MARKUP));
+    const long long run = (long long)points[count - 1].run;
+    bt_table_cells(table, "%lld|%lld", (long long)runs, run);
+    bt_str_format(bt_table_part(table, BT_CELL_LINK), "#run-%lld", run);
+    bt_table_cells(table, "%s|%s", points->suite, points->system);
     return BT_OK;
 }
 
 static bt_status write_cases(const index_page *page, bt_str *out)
 {
     const bt_store_point *points = page->points.rows;
+    bt_table table = {.name = {"cases"}};
+    bt_status status = BT_OK;
+    bt_table_heads(&table, "case|>last|>change|runs, oldest to newest");
+    bt_str_append(bt_table_part(&table, BT_CELL_ATTRIBUTES), " class=axis-head");
+    bt_table_heads(&table, ">runs|>last run|suite|system");
+    for (int64_t from = 0, to = 0; status == BT_OK && from < page->points.count; from = to) {
+        for (to = from; to < page->points.count && same_series(&points[from], &points[to]); ++to) {
+        }
+        status = add_series(page, points + from, to - from, &table);
+    }
     bt_str_append(out, "<section id=cases><h2>Cases over runs</h2>\n<p class=muted>A point is a "
                        "run: the median of its rounds, from the oldest to the newest. Training: "
                        "tokens/s, higher is better; calls: time, lower is better. A line is one "
                        "case with the same settings on machines with equal hard facts; 'bt-bench "
-                       "history CASE' says where it changed.</p>\n"
-                       "<div class=scroll><table data-name=cases><thead><tr><th>case"
-                       "<th class=n>last<th class=n>change<th class=axis-head>runs, oldest to "
-                       "newest<th class=n>runs<th class=n>last run"
-                       "<th>suite<th>system</thead><tbody>\n");
-    for (int64_t from = 0, to = 0; from < page->points.count; from = to) {
-        for (to = from; to < page->points.count && same_series(&points[from], &points[to]); ++to) {
-        }
-        BT_TRY(write_series(page, points + from, to - from, out));
-    }
-    bt_str_append(out, "</tbody></table></div></section>\n");
-    return BT_OK;
+                       "history CASE' says where it changed.</p>\n");
+    bt_table_html(&table, out);
+    bt_str_append(out, "</section>\n");
+    return status;
 }
 
 // ---- the head ----------------------------------------------------------------------------------

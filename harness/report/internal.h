@@ -12,6 +12,7 @@
 #include "harness/text/escape.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
+#include "harness/text/table.h"
 
 // ---- show.c ------------------------------------------------------------------------------------
 
@@ -133,6 +134,8 @@ BT_CHECKED bt_status bt_page_of_tables(const char *title, const char *body, bt_s
 // Parts of the Markdown, which a publication puts together in its own way.
 void bt_markdown_headline(const report_set *set, bt_str *out);
 void bt_markdown_ratios(const report_set *set, bt_str *out);
+// The facts of the environment up to a level.
+void bt_markdown_facts(const bt_store_run *run, bt_fact_level up_to, bt_str *out);
 BT_CHECKED bt_status bt_markdown_cases(const report_set *set, bt_str *out);
 BT_CHECKED bt_status bt_markdown_ranks(const report_set *set, bt_str *out); // ranks.c
 void bt_markdown_timelines(const report_set *set, bt_str *out);             // timeline.c
@@ -174,11 +177,6 @@ void bt_report_json_telemetry(bt_json_writer *json, const bt_store_round *round)
 
 // ---- html.c, and the parts of the page ---------------------------------------------------------
 
-// Appends text escaped for HTML content and quoted attributes.
-void bt_html_text(bt_str *out, const char *text);
-// A format whose own text is markup, and whose %s are escaped so.
-void bt_html(bt_str *out, const char *format, ...) BT_PRINTF(2, 3);
-
 // Appends the id of a case's row in the table of cases.
 void bt_html_case_id(bt_str *out, const report_set *set, const report_case *item);
 // An id or fragment: the texts with dashes between them, all but letters, digits, '.', '_' and '-'
@@ -186,6 +184,12 @@ void bt_html_case_id(bt_str *out, const report_set *set, const report_case *item
 void bt_html_anchor(bt_str *out, const char *prefix, const char *name, const char *metric);
 // The letter of a case, where it has one.
 void bt_html_tag(bt_str *out, const report_case *item);
+// The next cell: a case, with its letter.
+void bt_html_case(bt_table *table, const report_case *item);
+// A folded table: "Steps of A fp32, 1,200 steps". item NULL: of no case; note "": none. Releases
+// the table.
+void bt_html_details(const char *title, const report_case *item, const char *note, bt_table *table,
+                     bt_str *out);
 // Around `count` foldable items of one kind: more than three are folded once more, together, so
 // that twenty runs look as calm as two.
 void bt_html_group_open(bt_str *out, const char *name, int64_t count);
@@ -208,11 +212,5 @@ bt_status bt_page_ranges(const report_set *set, bt_str *out);       // bars.c
 bt_status bt_page_differs(const report_set *set, bt_str *out);      // facts.c
 bt_status bt_page_facts(const report_set *set, bt_str *out);  // facts.c: environment, plan, kernels
 bt_status bt_page_tables(const report_set *set, bt_str *out); // tables.c
-void bt_page_rounds(const report_set *set, bt_str *out);      // rounds.c
-void bt_page_rounds_csv(const report_set *set, bt_str *out);  // rounds.c
-void bt_page_memory(const report_set *set, bt_str *out);      // machine_tables.c
-void bt_page_samples(const report_set *set, bt_str *out);
-void bt_page_samples_csv(const report_set *set, bt_str *out);
-bt_status bt_page_csv(const report_set *set, bt_str *out); // tables.c: raw steps for the script
 
 #endif

@@ -101,17 +101,13 @@ static const char *status_of(const kernel_row *rows, int64_t count, const kernel
     return status;
 }
 
-static void time_cell(const bt_metric_value *time, const char *status, bt_table *table)
-{
-    bt_text number, interval;
-    bt_format_interval(BT_UNIT_NS, time->value, fmax(0, time->low), time->high, &number, &interval);
-    bt_table_cell(table, "%s", time->count > 0 ? number.text : status);
-    bt_table_cell(table, "%s", time->count > 0 ? interval.text : "");
-}
-
 static void value_cell(const bt_metric_value *value, bt_unit unit, bt_table *table)
 {
-    bt_table_cell(table, "%s", value->count > 0 ? bt_format_value(unit, value->value).text : "");
+    if (value->count > 0) {
+        bt_table_number(table, unit, value->value);
+    } else {
+        bt_table_cells(table, "%s", "");
+    }
 }
 
 static bt_status print_case(const kernel_row *rows, int64_t count, const kernel_row *row,
@@ -121,17 +117,21 @@ static bt_status print_case(const kernel_row *rows, int64_t count, const kernel_
     bt_summary first;
     BT_TRY(summary_of(rows, count, row, systems[0], &first));
     const bt_metric_value *metrics = first.metrics;
-    bt_table_cell(table, "%s", row->shape);
+    bt_table_cells(table, "%s", row->shape);
     for (int s = 0; s < system_count; ++s) {
         bt_summary summary;
         BT_TRY(summary_of(rows, count, row, systems[s], &summary));
         const bt_metric_value *time = &summary.metrics[BT_METRIC_TIME];
-        time_cell(time, status_of(rows, count, row, systems[s]), table);
+        if (time->count > 0) {
+            bt_table_interval(table, BT_UNIT_NS, time->value, fmax(0, time->low), time->high);
+        } else {
+            bt_table_cells(table, "%s", status_of(rows, count, row, systems[s]));
+        }
         if (s > 0) {
             const bool both = time->count > 0 && metrics[BT_METRIC_TIME].count > 0;
-            bt_table_cell(table, "%s",
-                          both ? bt_format_ratio(time->value / metrics[BT_METRIC_TIME].value).text
-                               : "");
+            bt_table_cells(table, "%s",
+                           both ? bt_format_ratio(time->value / metrics[BT_METRIC_TIME].value).text
+                                : "");
         }
     }
     const bool computes = bt_report_flops_dominate(
@@ -139,7 +139,7 @@ static bt_status print_case(const kernel_row *rows, int64_t count, const kernel_
         metrics[BT_METRIC_BANDWIDTH].value);
     if (computes) {
         value_cell(&metrics[BT_METRIC_COMPUTE], BT_UNIT_FLOP_PER_S, table);
-        bt_table_cell(table, "%s", "");
+        bt_table_cells(table, "%s", "");
     } else {
         value_cell(&metrics[BT_METRIC_BANDWIDTH], BT_UNIT_BYTES_PER_S, table);
         value_cell(&metrics[BT_METRIC_COPY_SHARE], BT_UNIT_SHARE, table);
@@ -148,7 +148,7 @@ static bt_status print_case(const kernel_row *rows, int64_t count, const kernel_
         value_cell(&metrics[BT_METRIC_LAUNCH_TIME], BT_UNIT_NS, table);
     }
     const bt_store_round *round = row->round;
-    bt_table_cell(table, "%s", round->kernel_count > 0 ? round->kernels[0].kernel : "");
+    bt_table_cells(table, "%s", round->kernel_count > 0 ? round->kernels[0].kernel : "");
     return BT_OK;
 }
 
@@ -167,28 +167,17 @@ static bool has_launches(const kernel_row *rows, int64_t count, const char *grou
 // A table of one group. Ratios are times over the first system's: more than 1 is slower than it.
 static bt_status print_group(kernel_row *rows, int64_t count, const char *group, bt_str *out)
 {
-    const char *systems[SYSTEMS_MAX];
-    // Shape, a time and its interval per system with a ratio from the second on, rate, share,
-    // kernel; in front of the kernel what the host needs to launch it, where that was measured.
-    static const char *const aligns[2][SYSTEMS_MAX] = {
-        {"lrlrrl", "lrlrlrrrl", "lrlrlrrlrrrl", "lrlrlrrlrrlrrrl"},
-        {"lrlrrrl", "lrlrlrrrrl", "lrlrlrrlrrrrl", "lrlrlrrlrrlrrrrl"}};
+    const char *systems[SYSTEMS_MAX] = {""};
     int system_count = systems_of(rows, count, group, systems);
     const bool launches = has_launches(rows, count, group, systems[0]);
-    bt_table table = {.align = aligns[launches][system_count - 1]};
+    bt_table table = {0};
     bt_status status = BT_OK;
-    bt_table_cell(&table, "%s", "");
-    for (int s = 0; s < system_count; ++s) {
-        BT_TABLE_ROW(&table, systems[s], "95 %");
-        if (s > 0) {
-            bt_table_cell(&table, "/%s", systems[0]);
-        }
+    bt_table_heads(&table, "|>%s~95 %%", systems[0]);
+    for (int s = 1; s < system_count; ++s) {
+        bt_table_heads(&table, ">%s~95 %%|>/%s", systems[s], systems[0]);
     }
-    BT_TABLE_ROW(&table, "rate", "of copy");
-    if (launches) {
-        bt_table_cell(&table, "%s", "launch");
-    }
-    bt_table_cell(&table, "%s", "kernel");
+    // The time of a launch is that of the host, where it was measured.
+    bt_table_heads(&table, launches ? ">rate|>of copy|>launch|kernel" : ">rate|>of copy|kernel");
     for (int64_t i = 0; i < count; ++i) {
         if (rows[i].printed || strcmp(rows[i].group, group) != 0) {
             continue;

@@ -5,58 +5,55 @@
 #include "harness/report/internal.h"
 #include "harness/report/outputs.h"
 
-static void markdown_cell(bt_str *out, bt_unit unit, const bt_metric_value *value)
+static void add_case(const report_set *set, const report_case *item, bt_table *table)
 {
-    bt_text number, interval;
-    bt_format_interval(unit, value->value, value->low, value->high, &number, &interval);
-    bt_str_format(out, " %s%s%s |", number.text, interval.text[0] ? " " : "", interval.text);
-}
-
-static void markdown_case(const report_set *set, const report_case *item, bt_str *out)
-{
-    const bt_metric_value *metrics = item->summary.metrics;
-    bt_markdown(out, "| %s", item->label);
-    bt_str_format(out, " | %s |", bt_run_status_name(item->round->status));
+    bt_table_cells(table, "%s|%s", item->label, bt_run_status_name(item->round->status));
     for (int c = 0; c < bt_report_column_count; c++) {
         const report_column *column = &bt_report_columns[c];
+        const bt_metric_value *value = &item->summary.metrics[column->metric];
         if (bt_report_column_shown(set, column)) {
-            markdown_cell(out, bt_metric_info(column->metric)->unit, &metrics[column->metric]);
+            bt_table_interval(table, bt_metric_info(column->metric)->unit, value->value, value->low,
+                              value->high);
         }
     }
-    bt_markdown(out, " %s |\n", item->round->params_digest[0] ? item->round->params_digest : "-");
+    bt_table_cells(table, "%s", item->round->params_digest[0] ? item->round->params_digest : "-");
 }
 
 static bt_status markdown_ranges(const report_case *item, bt_str *out)
 {
     bt_arena arena = {0};
     range_tree tree;
+    bt_table table = {0};
     bt_status status = bt_range_tree_make(item->round, &arena, &tree);
     if (status == BT_OK && tree.count > 0) {
         bt_markdown(out, "\n## Time of a step: %s", item->label);
         bt_str_format(out, "\n\nMean of %lld profiled steps, %s time.\n\n", (long long)tree.steps,
                       tree.on_device ? "device" : "host");
-        bt_str_append(out, "| range | time | share | calls |\n|---|--:|--:|--:|\n");
+        bt_table_heads(&table, "range|>time|>share|>calls");
         for (int64_t i = 0; i < tree.count; i++) {
             const range_node *node = &tree.nodes[i];
-            bt_markdown(out, "| %s", node->path);
-            bt_str_format(out, " | %s | %.1f %% | %.4g |\n",
-                          bt_format_value(BT_UNIT_NS, node->time_ns).text,
-                          100.0 * node->time_ns / tree.total_ns, node->calls);
+            bt_table_cells(&table, "%s|%s|%.1f %%|%.4g", node->path,
+                           bt_format_value(BT_UNIT_NS, node->time_ns).text,
+                           100.0 * node->time_ns / tree.total_ns, node->calls);
         }
+        bt_table_markdown(&table, out);
     }
     bt_arena_release(&arena);
     return status;
 }
 
-static void markdown_facts(const bt_store_run *run, bt_str *out)
+void bt_markdown_facts(const bt_store_run *run, bt_fact_level up_to, bt_str *out)
 {
-    bt_str_format(out, "\n## Environment of run %lld\n\n| fact | value | weight |\n|---|---|---|\n",
-                  (long long)run->id);
+    bt_table table = {0};
+    bt_table_heads(&table, "fact|value|weight");
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         const bt_store_fact *fact = &run->info.env.facts[i];
-        bt_markdown(out, "| %s | %s", fact->key, fact->value);
-        bt_str_format(out, " | %s |\n", bt_fact_level_name(fact->level));
+        if (fact->level <= up_to) {
+            bt_table_cells(&table, "%s|%s|%s", fact->key, fact->value,
+                           bt_fact_level_name(fact->level));
+        }
     }
+    bt_table_markdown(&table, out);
 }
 
 void bt_markdown_headline(const report_set *set, bt_str *out)
@@ -72,25 +69,19 @@ void bt_markdown_headline(const report_set *set, bt_str *out)
 
 // ---- ratios ------------------------------------------------------------------------------------
 
-static void ratio_line(const ratio_row *row, bool paper, bt_str *out)
+static void add_ratio(const ratio_row *row, bool paper, bt_table *table)
 {
-    bt_markdown(out, "| %s", row->name);
-    if (row->metric[0]) {
-        bt_markdown(out, " %s", row->metric);
-    }
+    const char *between = row->reason[0] && row->repeated ? "; " : "";
+    const char *repeated =
+        row->repeated ? "not counted: another claim is about this measurement" : "";
+    bt_table_cells(table, "%s%s%s%s%s", row->name, row->metric[0] ? " " : "", row->metric,
+                   paper && row->title[0] ? ": " : "", paper ? row->title : "");
     if (paper) {
-        bt_str_append(out, row->title[0] ? ": " : "");
-        bt_markdown_text(out, row->title);
-        bt_str_format(out, " | %s", bt_format_ratio(row->mark).text);
+        bt_table_cells(table, "%s", bt_format_ratio(row->mark).text);
     }
-    bt_str_format(out, " | %s | ", bt_format_ratio(row->ratio).text);
-    bt_str_append(out, bt_format_ratio_interval(row).text);
-    bt_markdown(out, " | %s | %s", row->verdict, row->reason);
-    if (row->repeated) {
-        bt_str_append(out, row->reason[0] != '\0' ? "; " : "");
-        bt_str_append(out, "not counted: another claim is about this measurement");
-    }
-    bt_str_append(out, " |\n");
+    bt_table_cells(table, "%s", bt_format_ratio(row->ratio).text);
+    bt_table_cells(table, "%s|%s|%s%s%s", bt_format_ratio_interval(row).text, row->verdict,
+                   row->reason, between, repeated);
 }
 
 static bool is_alike(const ratio_row *a, const ratio_row *b)
@@ -149,20 +140,22 @@ static void write_folded_claims(const ratio_list *list, bt_str *out)
 static void ratio_list_table(const ratio_list *list, bt_str *out)
 {
     bool paper = strcmp(list->kind, "replicate") == 0;
-    bt_markdown(out, "\n## %s", list->more_is_slower ? list->other : list->base);
-    bt_str_append(out, list->more_is_slower ? " over " : " and ");
-    bt_markdown_text(out, list->more_is_slower ? list->base : list->other);
-    bt_str_format(
-        out, "\n\n%s\n\n| %s |%s ratio | 95 %% | verdict | why |\n|---|%s--:|---|---|---|\n",
-        list->more_is_slower ? "Time of the first over that of the second: more is slower."
-                             : "How many times faster: more is better for the first.",
-        paper ? "claim" : "case", paper ? " paper |" : "", paper ? "--:|" : "");
+    bt_table table = {0};
+    bt_markdown(out, "\n## %s %s %s\n\n", list->more_is_slower ? list->other : list->base,
+                list->more_is_slower ? "over" : "and",
+                list->more_is_slower ? list->base : list->other);
+    bt_str_append(out, list->more_is_slower
+                           ? "Time of the first over that of the second: more is slower.\n\n"
+                           : "How many times faster: more is better for the first.\n\n");
+    bt_table_heads(&table, paper ? "claim|>paper" : "case");
+    bt_table_heads(&table, ">ratio|>95 %%|verdict|why");
     for (int64_t i = 0; i < list->count; i++) {
-        ratio_line(&list->rows[i], paper, out);
+        add_ratio(&list->rows[i], paper, &table);
     }
     for (int64_t i = 0; i < list->rest_count && !paper; i++) {
-        ratio_line(&list->rest[i], paper, out);
+        add_ratio(&list->rest[i], paper, &table);
     }
+    bt_table_markdown(&table, out);
     if (paper) {
         write_folded_claims(list, out);
     }
@@ -179,21 +172,19 @@ void bt_markdown_ratios(const report_set *set, bt_str *out)
 
 bt_status bt_markdown_cases(const report_set *set, bt_str *out)
 {
-    bt_str rule = {0};
-    bt_str_append(out, "\n| case | status |");
+    bt_table table = {0};
+    bt_str_append(out, "\n");
+    bt_table_heads(&table, "case|status");
     for (int c = 0; c < bt_report_column_count; c++) {
         if (bt_report_column_shown(set, &bt_report_columns[c])) {
-            bt_str_format(out, " %s |", bt_report_columns[c].title);
-            bt_str_append(&rule, "--:|");
+            bt_table_heads(&table, ">%s", bt_report_columns[c].title);
         }
     }
-    bt_str_format(out, " parameters |\n|---|---|%s---|\n", bt_str_text(&rule));
-    bt_status status = bt_str_status(&rule);
-    bt_str_release(&rule);
-    BT_TRY(status);
+    bt_table_heads(&table, "parameters");
     for (int64_t i = 0; i < set->case_count; i++) {
-        markdown_case(set, &set->cases[i], out);
+        add_case(set, &set->cases[i], &table);
     }
+    bt_table_markdown(&table, out);
     bt_str_append(out, "\nIntervals: 95 %, of the mean over the timed steps or samples of one "
                        "round, or of the median over the rounds where there are several; none "
                        "where fewer than 6 independent values stand behind it.\n");
@@ -225,7 +216,8 @@ bt_status bt_markdown_write(const report_set *set, bt_str *out)
     bt_markdown_timelines(set, out);
     BT_TRY(bt_markdown_ranges(set, out));
     for (int64_t i = 0; i < set->run_count; i++) {
-        markdown_facts(&set->runs[i], out);
+        bt_str_format(out, "\n## Environment of run %lld\n\n", (long long)set->runs[i].id);
+        bt_markdown_facts(&set->runs[i], BT_FACT_INFO, out);
     }
     return bt_str_status(out);
 }

@@ -58,6 +58,12 @@ void bt_mark_write(const char *word, bt_str *out)
     bt_html(out, "%s</span>", word);
 }
 
+void bt_mark_cell(const char *word, bt_table *table)
+{
+    bt_table_cells(table, "%s", word);
+    bt_mark_write(word, bt_table_part(table, BT_CELL_MARKUP));
+}
+
 static long long count_of(const ratio_row *rows, int64_t count, const char *word)
 {
     long long found = 0;
@@ -84,13 +90,13 @@ bool bt_marks_tiles(const ratio_list *list, bt_str *out)
     return any;
 }
 
-void bt_marks_markdown(const ratio_list *list, bt_str *out)
+void bt_marks_rows(const ratio_list *list, bt_table *table)
 {
     for (int m = 0; m < MARK_COUNT; m++) {
         long long found = count_of(list->rows, list->count, marks[m].word) +
                           count_of(list->rest, list->rest_count, marks[m].word);
         if (found > 0) {
-            bt_str_format(out, "| %s %s | %lld |\n", marks[m].shape, marks[m].word, found);
+            bt_table_cells(table, "%s %s|%lld", marks[m].shape, marks[m].word, found);
         }
     }
 }

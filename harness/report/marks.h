@@ -7,6 +7,7 @@
 
 #include "framework/base/str.h"
 #include "harness/report/ratios.h"
+#include "harness/text/table.h"
 
 typedef struct report_mark {
     const char *word;  // "SLOWER", "passed"; as stored
@@ -19,10 +20,12 @@ typedef struct report_mark {
 const report_mark *bt_mark_of(const char *word);
 // Appends shape and word as HTML.
 void bt_mark_write(const char *word, bt_str *out);
+// The next cell of a table, with the same in HTML.
+void bt_mark_cell(const char *word, bt_table *table);
 // Appends a tile per verdict that the list holds, worst first. False when it holds none.
 bool bt_marks_tiles(const ratio_list *list, bt_str *out);
-// Appends the same as rows of a Markdown table: verdict, count.
-void bt_marks_markdown(const ratio_list *list, bt_str *out);
+// Adds the same as rows: verdict, count.
+void bt_marks_rows(const ratio_list *list, bt_table *table);
 // Appends the same of some rows in a line, shapes and numbers; the words are there for those who
 // point or listen.
 void bt_marks_line(const ratio_row *rows, int64_t count, bt_str *out);

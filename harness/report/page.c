@@ -6,7 +6,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "bt_report_page.h" // generated from page/ and uPlot
+#include "bt_report_page.h" // generated from page/
 #include "harness/report/internal.h"
 #include "harness/report/plot.h"
 #include "harness/report/report.h"
@@ -23,7 +23,6 @@ static bt_status write_title(const report_set *set, bt_str *out)
 static bt_status write_style(const report_set *set, bt_str *out)
 {
     (void)set;
-    bt_str_append_bytes(out, bt_uplot_css, bt_uplot_css_size);
     bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
     return BT_OK;
 }
@@ -32,8 +31,7 @@ static bt_status write_style(const report_set *set, bt_str *out)
 static const struct {
     const unsigned char *bytes;
     const size_t *size_bytes;
-} scripts[] = {{bt_uplot_js, &bt_uplot_js_size},
-               {bt_numbers_js, &bt_numbers_js_size},
+} scripts[] = {{bt_numbers_js, &bt_numbers_js_size},
                {bt_curves_js, &bt_curves_js_size},
                {bt_tables_js, &bt_tables_js_size},
                {bt_page_js, &bt_page_js_size}};
@@ -74,16 +72,16 @@ static const struct {
     const char *name;
     report_part write;
 } parts[] = {
-    {"title", write_title},         {"policy", write_policy},
-    {"style", write_style},         {"head", bt_page_head},
-    {"forest", bt_page_forest},     {"cases", bt_page_cases},
-    {"trends", bt_page_trends},     {"kernel_cases", bt_page_kernel_cases},
-    {"roofline", bt_page_roofline}, {"curves", bt_page_curves},
-    {"density", bt_page_density},   {"ranges", bt_page_ranges},
-    {"differs", bt_page_differs},   {"facts", bt_page_facts},
-    {"tables", bt_page_tables},     {"data", bt_page_data},
-    {"csv", bt_page_csv},           {"scripts", write_scripts},
-    {"ranks", bt_page_ranks},       {"timelines", bt_page_timelines},
+    {"title", write_title},           {"policy", write_policy},
+    {"style", write_style},           {"head", bt_page_head},
+    {"forest", bt_page_forest},       {"cases", bt_page_cases},
+    {"trends", bt_page_trends},       {"kernel_cases", bt_page_kernel_cases},
+    {"roofline", bt_page_roofline},   {"curves", bt_page_curves},
+    {"density", bt_page_density},     {"ranges", bt_page_ranges},
+    {"differs", bt_page_differs},     {"facts", bt_page_facts},
+    {"tables", bt_page_tables},       {"data", bt_page_data},
+    {"scripts", write_scripts},       {"ranks", bt_page_ranks},
+    {"timelines", bt_page_timelines},
 };
 
 static bt_status write_part(const report_set *set, const char *name, size_t length, bt_str *out)
@@ -142,7 +140,6 @@ bt_status bt_report_page_digest(char digest[65])
     (void)crypto_hash_sha256_init(&state);
     (void)crypto_hash_sha256_update(&state, bt_page_html, bt_page_html_size);
     (void)crypto_hash_sha256_update(&state, bt_page_css, bt_page_css_size);
-    (void)crypto_hash_sha256_update(&state, bt_uplot_css, bt_uplot_css_size);
     for (int i = 0; i < SCRIPT_COUNT; i++) {
         (void)crypto_hash_sha256_update(&state, scripts[i].bytes, *scripts[i].size_bytes);
     }

@@ -35,8 +35,11 @@ static void write_verdicts(const report_set *set, bt_str *out)
     for (int64_t i = 0; i < set->ratio_count; i++) {
         const ratio_list *list = &set->ratios[i];
         if (is_judged(list)) {
-            bt_str_append(out, "\n| verdict | count |\n|---|--:|\n");
-            bt_marks_markdown(list, out);
+            bt_table table = {0};
+            bt_str_append(out, "\n");
+            bt_table_heads(&table, "verdict|>count");
+            bt_marks_rows(list, &table);
+            bt_table_markdown(&table, out);
         }
     }
 }
@@ -197,15 +200,8 @@ static void write_environment(const bt_store_run *run, bt_str *out)
                   "[environment.json](environment.json).",
                   (long long)run->id);
     write_left_out(run, out);
-    bt_str_append(out, "\n| fact | value | weight |\n|---|---|---|\n");
-    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
-        const bt_store_fact *fact = &run->info.env.facts[i];
-        if (fact->level == BT_FACT_INFO) {
-            continue;
-        }
-        bt_markdown(out, "| %s | %s", fact->key, fact->value);
-        bt_str_format(out, " | %s |\n", bt_fact_level_name(fact->level));
-    }
+    bt_str_append(out, "\n");
+    bt_markdown_facts(run, BT_FACT_SOFT, out);
 }
 
 // Records of before the words were quoted have globs that a shell would expand.
@@ -266,26 +262,29 @@ static void write_command(const char *command, bt_str *out)
 
 static void write_digests(const report_set *set, const bt_store_run *run, bt_str *out)
 {
-    bt_markdown(out,
-                "\nThe plan and the data come out the same anywhere; on one machine and build the "
-                "parameters and the training state do, to the bit.\n\n| part | digest "
-                "|\n|---|---|\n| plan | %s |\n| build | %s |\n| environment | %s |\n",
-                run->info.suite.plan_hash, run->info.build.digest, run->info.env.digest);
+    bt_table table = {0};
+    bt_str_append(out,
+                  "\nThe plan and the data come out the same anywhere; on one machine and build "
+                  "the parameters and the training state do, to the bit.\n\n");
+    bt_table_heads(&table, "part|digest");
+    bt_table_cells(&table, "plan|%s|build|%s|environment|%s", run->info.suite.plan_hash,
+                   run->info.build.digest, run->info.env.digest);
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         const bt_store_fact *fact = &run->info.env.facts[i];
         if (strncmp(fact->key, "data.", 5) == 0) {
-            bt_markdown(out, "| %s | %s |\n", fact->key, fact->value);
+            bt_table_cells(&table, "%s|%s", fact->key, fact->value);
         }
     }
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *item = &set->cases[i];
-        if (item->run == run && item->round->params_digest[0]) {
-            bt_str_append(out, bt_digest_is_of_state(item->round->params_digest)
-                                   ? "| training state of "
-                                   : "| parameters of ");
-            bt_markdown(out, "%s | %s |\n", item->label, item->round->params_digest);
+        const char *digest = item->round->params_digest;
+        if (item->run == run && digest[0]) {
+            bt_table_cells(&table, "%s of %s|%s",
+                           bt_digest_is_of_state(digest) ? "training state" : "parameters",
+                           item->label, digest);
         }
     }
+    bt_table_markdown(&table, out);
 }
 
 // The packages of each peer, folded; the record has them as the peers said them.

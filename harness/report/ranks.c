@@ -232,69 +232,49 @@ static const char explained[] =
     "it were hidden. exposed: time of a step in which rank 0 computes nothing and communicates. by "
     "arithmetic: the peak of memory that the plan expects. rounds: half the range of the rates.";
 
-// ---- the table on the page and in Markdown
-// -------------------------------------------------------
+// ---- the table on the page and in Markdown -----------------------------------------------------
 
-static void write_html(const ranks_table *table, bt_str *out)
+static void fill(const ranks_table *from, bt_table *table)
 {
-    bt_html(out, "<section id=ranks><h2>Several ranks</h2>\n<p class=muted>%s</p>\n", explained);
-    bt_str_append(out, "<div class=scroll><table data-name=\"ranks\"><thead><tr><th>case");
+    bt_table_heads(table, "case");
     for (int c = 0; c < COLUMNS; c++) {
-        if (is_shown(table, c)) {
-            bt_html(out, "<th class=n>%s", columns[c].title);
+        if (is_shown(from, c)) {
+            bt_table_heads(table, ">%s", columns[c].title);
         }
     }
-    bt_str_append(out, "</thead><tbody>\n");
-    for (int64_t i = 0; i < table->count; i++) {
-        bt_html(out, "<tr><th scope=row>%s</th>", table->rows[i].item->label);
+    for (int64_t i = 0; i < from->count; i++) {
+        bt_table_cells(table, "%s", from->rows[i].item->label);
         for (int c = 0; c < COLUMNS; c++) {
-            if (is_shown(table, c)) {
-                bt_html(out, "<td class=n>%s", cell_of(table, &table->rows[i], c).text);
-            }
-        }
-        bt_str_append(out, "\n");
-    }
-    bt_str_append(out, "</tbody></table></div></section>\n");
-}
-
-static void write_markdown(const ranks_table *table, bt_str *out)
-{
-    bt_markdown(out, "\n## Several ranks\n\n%s\n\n| case |", explained);
-    for (int c = 0; c < COLUMNS; c++) {
-        if (is_shown(table, c)) {
-            bt_str_format(out, " %s |", columns[c].title);
-        }
-    }
-    bt_str_append(out, "\n|---|");
-    for (int c = 0; c < COLUMNS; c++) {
-        bt_str_append(out, is_shown(table, c) ? "--:|" : "");
-    }
-    for (int64_t i = 0; i < table->count; i++) {
-        bt_markdown(out, "\n| %s |", table->rows[i].item->label);
-        for (int c = 0; c < COLUMNS; c++) {
-            if (is_shown(table, c)) {
-                bt_str_format(out, " %s |", cell_of(table, &table->rows[i], c).text);
+            if (is_shown(from, c)) {
+                bt_table_cells(table, "%s", cell_of(from, &from->rows[i], c).text);
             }
         }
     }
-    bt_str_append(out, "\n");
 }
 
-static bt_status write(const report_set *set, void (*form)(const ranks_table *, bt_str *),
-                       bt_str *out)
+static bt_status write(const report_set *set, bool markdown, bt_str *out)
 {
-    ranks_table table;
-    bt_status status = read_rows(set, &table);
-    if (status == BT_OK && table.several) {
-        form(&table, out);
+    ranks_table from;
+    bt_table table = {.name = {"ranks"}};
+    bt_status status = read_rows(set, &from);
+    if (status == BT_OK && from.several) {
+        fill(&from, &table);
+        bt_str_format(out,
+                      markdown
+                          ? "\n## Several ranks\n\n%s\n\n"
+                          : "<section id=ranks><h2>Several ranks</h2>\n<p class=muted>%s</p>\n",
+                      explained);
+        if (markdown) {
+            bt_table_markdown(&table, out);
+        } else {
+            bt_table_html(&table, out);
+            bt_str_append(out, "</section>\n");
+        }
     }
-    bt_arena_release(&table.arena);
+    bt_arena_release(&from.arena);
     return status;
 }
 
-bt_status bt_page_ranks(const report_set *set, bt_str *out) { return write(set, write_html, out); }
+bt_status bt_page_ranks(const report_set *set, bt_str *out) { return write(set, false, out); }
 
-bt_status bt_markdown_ranks(const report_set *set, bt_str *out)
-{
-    return write(set, write_markdown, out);
-}
+bt_status bt_markdown_ranks(const report_set *set, bt_str *out) { return write(set, true, out); }

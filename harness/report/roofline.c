@@ -9,7 +9,6 @@
 #include "harness/report/roofline.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { RUNS_UP_TO = 2 };
@@ -149,14 +148,16 @@ bt_status bt_roofline_make(const report_set *set, roofline *self)
 
 // ---- drawing -----------------------------------------------------------------------------------
 
-double bt_roofline_across(const roofline *self, double intensity)
+// Where an intensity and a rate lie, as shares of the width from the left and the height from
+// below.
+static double across(const roofline *self, double intensity)
 {
-    return 100.0 * log(intensity / self->x_low) / log(self->x_high / self->x_low);
+    return log(intensity / self->x_low) / log(self->x_high / self->x_low);
 }
 
-double bt_roofline_up(const roofline *self, double rate)
+static double up(const roofline *self, double rate)
 {
-    return 100.0 * log(rate / self->y_low) / log(self->y_high / self->y_low);
+    return log(rate / self->y_low) / log(self->y_high / self->y_low);
 }
 
 // From where to where a copy's line goes: within the picture, and up to the highest flat roof, or
@@ -172,95 +173,79 @@ static void reach_of(const roofline *self, const roofline_ceiling *item, double 
     *to = fmax(fmin(self->x_high, top / item->value), *from);
 }
 
-// A ceiling as a line through the picture, 1000 by 300.
-static void write_ceiling(const roofline *self, const roofline_ceiling *item, bt_str *out)
+// A ceiling as a line, and its name above it, where no point can be.
+static void draw_ceiling(const roofline *self, const roofline_ceiling *item, picture *to)
 {
-    double from = self->x_low, to = self->x_high;
+    double left = self->x_low, right = self->x_high;
     if (!item->flat) {
-        reach_of(self, item, &from, &to);
+        reach_of(self, item, &left, &right);
     }
-    double left = item->flat ? item->value : item->value * from;
-    double right = item->flat ? item->value : item->value * to;
-    bt_str_format(out, "<path class=roof d=\"M%.1f %.1fL%.1f %.1f\"/>",
-                  10.0 * bt_roofline_across(self, from), 300.0 - 3.0 * bt_roofline_up(self, left),
-                  10.0 * bt_roofline_across(self, to), 300.0 - 3.0 * bt_roofline_up(self, right));
-}
-
-// Its name, above the line, where no point can be: its text ends at `left`.
-static void write_ceiling_name(const roofline *self, const roofline_ceiling *item, bt_str *out)
-{
-    double from = self->x_low, to = self->x_high, share = 0.99;
-    if (!item->flat) {
-        reach_of(self, item, &from, &to);
-        share = 0.62;
-    }
-    double x = from * pow(to / from, share);
-    double y = item->flat ? item->value : item->value * x;
-    bt_str_format(out, "<span class=roof-name style=\"left:%.1f%%;bottom:%.1f%%\">",
-                  bt_roofline_across(self, x), bt_roofline_up(self, y));
-    bt_str_append(out, item->flat || strcmp(item->name, "copy") == 0 ? "" : "copy, ");
-    bt_html_text(out, item->name);
+    const double at = left * pow(right / left, item->flat ? 0.99 : 0.62);
+    bt_str_format(to->out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1f\"/>",
+                  PICTURE_W * across(self, left),
+                  PICTURE_H * (1.0 - up(self, item->value * (item->flat ? 1.0 : left))),
+                  PICTURE_W * across(self, right),
+                  PICTURE_H * (1.0 - up(self, item->value * (item->flat ? 1.0 : right))));
+    bt_str name = {0};
     bt_str_format(
-        out, " %s</span>",
+        &name, "%s%s %s", item->flat || strcmp(item->name, "copy") == 0 ? "" : "copy, ", item->name,
         bt_format_value(item->flat ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S, item->value).text);
+    bt_picture_name(to, across(self, at), up(self, item->value * (item->flat ? 1.0 : at)),
+                    bt_str_text(&name));
+    bt_str_release(&name);
 }
 
-static void write_grid(const roofline *self, bt_str *out)
-{
-    bt_str_append(out, "<path class=grid d=\"");
-    for (double power = 1e-6; power < 1e7; power *= 10.0) {
-        if (power > 0.99 * self->x_low && power < 1.01 * self->x_high) {
-            bt_str_format(out, "M%.1f 0v300", 10.0 * bt_roofline_across(self, power));
-        }
-    }
-    for (double power = 1.0; power < 1e18; power *= 10.0) {
-        if (power > 0.99 * self->y_low && power < 1.01 * self->y_high) {
-            bt_str_format(out, "M0 %.1fh1000", 300.0 - 3.0 * bt_roofline_up(self, power));
-        }
-    }
-    bt_str_append(out, "\"/>");
-}
-
-bt_text bt_roofline_tick(double power)
+// "10 T" for ten to the 13th: the axis's name has the unit.
+static bt_text tick_text(double power)
 {
     static const char prefixes[] = " kMGTPE";
-    bt_text out;
     int thousands = 0;
     while (power > 999.0 && prefixes[thousands + 1]) {
         power /= 1000.0;
         thousands++;
     }
-    (void)snprintf(out.text, sizeof out.text, "%.0f %c", power, prefixes[thousands]);
-    return out;
+    return bt_textf("%.0f %c", power, prefixes[thousands]);
 }
 
-static void write_ticks(const roofline *self, bt_str *out)
+// A line and a label for each power of ten; of few, also labels between them.
+static void draw_grid(const roofline *self, picture *to)
 {
-    bt_str_append(out, "<div class=y aria-hidden=true>");
-    for (double power = 1.0; power < 1e18; power *= 10.0) {
-        if (power > 0.99 * self->y_low && power < 1.01 * self->y_high) {
-            bt_str_format(out, "<span style=\"bottom:%.2f%%\">%s</span>",
-                          bt_roofline_up(self, power), bt_roofline_tick(power).text);
-        }
-    }
-    bt_str_append(out, "</div><div class=x aria-hidden=true>");
-    bool between = self->x_high / self->x_low < 150.0;
-    for (double power = 1e-6; power < 1e7; power *= 10.0) {
+    const bool between = self->x_high / self->x_low < 150.0;
+    bt_str_append(to->out, "<path class=\"grid\" d=\"");
+    for (double x = self->x_low; x < 1.01 * self->x_high; x *= 10.0) {
+        bt_str_format(to->out, "M%.1f 0v%d", PICTURE_W * across(self, x), PICTURE_H);
         for (int lead = 1; lead < (between ? 6 : 2); lead += lead == 1 ? 1 : 3) {
-            double x = power * lead;
-            if (x > 0.99 * self->x_low && x < 1.01 * self->x_high) {
-                bt_str_format(out, "<span style=\"left:%.2f%%\">%.4g</span>",
-                              bt_roofline_across(self, x), x);
+            if (x * lead < 1.01 * self->x_high) {
+                bt_picture_x(to, across(self, x * lead), bt_textf("%.4g", x * lead).text);
             }
         }
     }
-    bt_str_append(out, "</div>");
+    for (double y = self->y_low; y < 1.01 * self->y_high; y *= 10.0) {
+        bt_str_format(to->out, "M0 %.1fh%d", PICTURE_H * (1.0 - up(self, y)), PICTURE_W);
+        bt_picture_y(to, up(self, y), tick_text(y).text);
+    }
+    bt_str_append(to->out, "\"/>");
+}
+
+void bt_roofline_draw(const roofline *self, picture *to)
+{
+    bt_picture_open(to);
+    draw_grid(self, to);
+    for (int i = 0; i < self->ceiling_count; i++) {
+        draw_ceiling(self, &self->ceilings[i], to);
+    }
+    for (int64_t i = 0; i < self->count && to->file; i++) { // in a page they are links, with names
+        bt_str_format(to->out, "<path class=\"dots s%d\" d=\"M%.1f %.1fh0\"/>",
+                      self->points[i].series, PICTURE_W * across(self, self->points[i].intensity),
+                      PICTURE_H * (1.0 - up(self, self->points[i].rate)));
+    }
+    bt_picture_close(to);
 }
 
 static void write_point(const report_set *set, const roofline *self, const roofline_point *at,
                         bt_str *out)
 {
-    double x = bt_roofline_across(self, at->intensity), y = bt_roofline_up(self, at->rate);
+    double x = 100.0 * across(self, at->intensity), y = 100.0 * up(self, at->rate);
     bt_str_format(out, "<a class=\"pt m%d%s%s\" style=\"left:%.2f%%;bottom:%.2f%%\" href=\"#",
                   at->series, x > 50.0 ? " left" : "", y > 80.0 ? " below" : "", x, y);
     bt_html_case_id(out, set, at->item);
@@ -288,28 +273,22 @@ static void write_legend(const report_set *set, const roofline *self, bt_str *ou
 
 static void write_table(const report_set *set, const roofline *self, bt_str *out)
 {
-    bt_str_append(out, "<details id=roofline-table><summary>The roofline as a table</summary>"
-                       "<div class=scroll><table data-name=roofline><thead><tr><th>case<th class=n>"
-                       "FLOP a byte<th class=n>FLOP/s<th class=n>bandwidth<th class=n>of the roof"
-                       "</thead><tbody>\n");
+    bt_table table = {.name = {"roofline"}};
+    bt_table_heads(&table, "case|>FLOP a byte|>FLOP/s|>bandwidth|>of the roof");
     for (int64_t i = 0; i < self->count; i++) {
         const roofline_point *at = &self->points[i];
-        double bytes_per_s = at->rate / at->intensity;
-        bt_str_append(out, "<tr><th scope=row><a href=\"#");
-        bt_html_case_id(out, set, at->item);
-        bt_html(out, "\">%s", at->item->label);
-        bt_str_format(out,
-                      "</a></th><td class=n>%.3g<td class=n data-v=\"%.6g\">%s<td class=n "
-                      "data-v=\"%.6g\">%s<td class=n data-v=\"%.4g\">",
-                      at->intensity, at->rate, bt_format_value(BT_UNIT_FLOP_PER_S, at->rate).text,
-                      bytes_per_s, bt_format_value(BT_UNIT_BYTES_PER_S, bytes_per_s).text,
-                      isfinite(at->roof) ? at->rate / at->roof : -1.0);
-        bt_str_append(out, isfinite(at->roof)
-                               ? bt_format_value(BT_UNIT_SHARE, at->rate / at->roof).text
-                               : "-");
-        bt_str_append(out, "\n");
+        bt_table_cells(&table, "%s", at->item->label);
+        bt_str *link = bt_table_part(&table, BT_CELL_LINK);
+        bt_str_append(link, "#");
+        bt_html_case_id(link, set, at->item);
+        bt_table_cells(&table, "%.3g", at->intensity);
+        bt_table_number(&table, BT_UNIT_FLOP_PER_S, at->rate);
+        bt_table_number(&table, BT_UNIT_BYTES_PER_S, at->rate / at->intensity);
+        bt_table_number(&table, BT_UNIT_SHARE, at->rate / at->roof);
     }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    bt_str_append(out, "<details id=roofline-table><summary>The roofline as a table</summary>");
+    bt_table_html(&table, out);
+    bt_str_append(out, "</details>\n");
 }
 
 static void write_roofline(const report_set *set, const roofline *self, bt_str *out)
@@ -324,17 +303,8 @@ static void write_roofline(const report_set *set, const roofline *self, bt_str *
     }
     bt_str_append(out, "<a class=skip href=\"#roofline-table\">Skip the points</a></p>\n"
                        "<p class=\"muted y-name\">FLOP/s</p>\n<div class=\"plot roofline\"><div "
-                       "class=still><svg viewBox=\"0 0 1000 300\" "
-                       "preserveAspectRatio=none aria-hidden=true>");
-    write_grid(self, out);
-    for (int i = 0; i < self->ceiling_count; i++) {
-        write_ceiling(self, &self->ceilings[i], out);
-    }
-    bt_str_append(out, "</svg>");
-    for (int i = 0; i < self->ceiling_count; i++) {
-        write_ceiling_name(self, &self->ceilings[i], out);
-    }
-    write_ticks(self, out);
+                       "class=still>");
+    bt_roofline_draw(self, &(picture){.out = out});
     for (int64_t i = 0; i < self->count; i++) {
         write_point(set, self, &self->points[i], out);
     }

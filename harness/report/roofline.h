@@ -4,6 +4,7 @@
 #define BT_HARNESS_REPORT_ROOFLINE_H
 
 #include "harness/report/internal.h"
+#include "harness/report/picture.h"
 
 enum { ROOFLINE_SERIES = 6, ROOFLINE_CEILINGS = 8 };
 
@@ -32,10 +33,7 @@ typedef struct roofline {
 
 // Owns    the caller, bt_arena_release(&out->arena), whatever the status
 BT_CHECKED bt_status bt_roofline_make(const report_set *set, roofline *out);
-// Where an intensity and a rate lie, in percent from the left and from below.
-double bt_roofline_across(const roofline *self, double intensity);
-double bt_roofline_up(const roofline *self, double rate);
-// "10 T" for ten to the 13th: the axis's name has the unit.
-bt_text bt_roofline_tick(double power);
+// Its grid, ceilings and, in a file, its points.
+void bt_roofline_draw(const roofline *self, picture *to);
 
 #endif

@@ -311,25 +311,23 @@ bt_status bt_show_list_text(bt_store *store, bt_str *out)
 {
     bt_store_run_list list;
     BT_TRY(bt_store_run_list_read(store, &list));
-    bt_table table = {.align = "rlllrrlll"};
+    bt_table table = {0};
     bool named = false, noted = false;
     for (int64_t i = 0; i < list.count; i++) {
         named = named || list.rows[i].name[0];
         noted = noted || list.rows[i].note[0];
     }
-    BT_TABLE_ROW(&table, "run", "suite", "profile", "status", "rounds", "steps", "started",
-                 named ? "name" : "", noted ? "note" : "");
+    bt_table_heads(&table, ">run|suite|profile|status|>rounds|>steps|started|%s|%s",
+                   named ? "name" : "", noted ? "note" : "");
     for (int64_t i = 0; i < list.count; i++) {
         const bt_store_run_row *row = &list.rows[i];
-        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)row->id).text, row->suite, row->profile,
-                     bt_run_status_name(row->status),
-                     bt_textf("%lld", (long long)row->round_count).text,
-                     bt_format_count(row->step_count).text, bt_format_date(row->started_ns).text,
-                     row->name, row->note);
+        bt_table_cells(&table, "%lld|%s|%s|%s|%lld|%s|%s|%s|%s", (long long)row->id, row->suite,
+                       row->profile, bt_run_status_name(row->status), (long long)row->round_count,
+                       bt_format_count(row->step_count).text, bt_format_date(row->started_ns).text,
+                       row->name, row->note);
     }
     size_t start = out->length_bytes;
     bt_status status = bt_table_print(&table, 0, out);
-    bt_table_release(&table);
     bt_store_run_list_release(&list);
     if (status == BT_OK) {
         bt_text_make_printable(out->text + start);

@@ -16,19 +16,19 @@ enum {
     PLOT_LEFT = 330,
     PLOT_WIDTH = 400,
     ROWS_MAX = 60,
-    CHART_HEIGHT = 300,
-    CHART_LEFT = 80
+    LEGEND_TOP = FILE_TOP + PICTURE_H + 60
 };
 
 static const char *const style =
     "<style>svg{background:#fff;font:13px system-ui,sans-serif;font-variant-numeric:tabular-nums}"
     "text{fill:#16191f}.m{fill:#596273}.h{font-weight:600;font-size:16px}.r{stroke:#dfe3e8}"
-    ".one{stroke:#16191f}.band{fill:#596273;fill-opacity:.16;stroke:none}"
+    ".roof{stroke:#596273}.one{stroke:#16191f}.band{fill:#596273;fill-opacity:.16;stroke:none}"
     "path{fill:none;stroke-width:1.8;vector-effect:non-scaling-stroke;stroke-linejoin:round}"
     "path.grid{stroke:#dfe3e8;stroke-width:1}path.faint{opacity:.3;stroke-width:1}"
     "path.s1{stroke-dasharray:7 3}path.s2{stroke-dasharray:2 3}path.s3{stroke-dasharray:9 3 2 3}"
     "path.s4{stroke-dasharray:4 4}path.s5{stroke-dasharray:12 4}path.faint{stroke-dasharray:none}"
-    "path.dots{stroke-width:6;stroke-linecap:round;stroke-dasharray:none}path.quiet{stroke:#596273;"
+    "path.dots{stroke-width:6;stroke-linecap:round;stroke-dasharray:none}.dots.s1{stroke-linecap:"
+    "square}path.quiet{stroke:#596273;"
     "opacity:.4}"
     ".a{fill:#1f54cf;stroke:#1f54cf}.p{fill:#fff;stroke:#16191f;stroke-width:1.5}"
     ".good{fill:#13703a}.bad{fill:#b3261e}.warn{fill:#8a5a00}.calm{fill:#596273}"
@@ -43,6 +43,13 @@ static const char *const style =
     ".bad{fill:#ff8a80}.warn{fill:#e8b84a}.s0{stroke:#86a9ff}.s1{stroke:#ff9d66}.s2{stroke:#4fd0bd}"
     ".s3{stroke:#c09bff}.s4{stroke:#e0bb55}.s5{stroke:#ff8fc3}}</style>\n";
 
+static void write_text(bt_str *out, double x, double y, const char *kind, const char *text)
+{
+    bt_str_format(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, kind);
+    bt_html(out, "%s</text>", text);
+}
+
+// A picture with its heading; the caller closes it.
 static void open_svg(const char *title, int height, bt_str *out)
 {
     bt_html(out,
@@ -50,12 +57,7 @@ static void open_svg(const char *title, int height, bt_str *out)
             "role=\"img\"><title>%s</title>\n",
             WIDTH, height, WIDTH, title);
     bt_str_append(out, style);
-}
-
-static void write_text(bt_str *out, double x, double y, const char *kind, const char *text)
-{
-    bt_str_format(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, kind);
-    bt_html(out, "%s</text>", text);
+    write_text(out, 10, 24, "class=\"h\"", title);
 }
 
 // ---- ratios ------------------------------------------------------------------------------------
@@ -162,7 +164,6 @@ void bt_svg_ratios(const ratio_list *list, bt_str *out)
                   list->more_is_slower ? "over" : "and",
                   list->more_is_slower ? list->base : list->other);
     open_svg(bt_str_text(&title), height, out);
-    write_text(out, 10, 24, "class=\"h\"", bt_str_text(&title));
     bt_str_release(&title);
     write_axis(list, &on, height, out);
     double y = HEAD_HEIGHT;
@@ -180,46 +181,38 @@ void bt_svg_ratios(const ratio_list *list, bt_str *out)
 
 // ---- curves ------------------------------------------------------------------------------------
 
-// A picture with its title and the lines of the chart; the caller adds axes and closes it.
-static void open_chart(const chart *from, const char *title, int height, bt_str *out)
+// A line of the legend below a picture, two to a row.
+static void write_legend(int index, const char *kind, const char *name, bt_str *out)
 {
-    open_svg(title, height, out);
-    write_text(out, 10, 24, "class=\"h\"", title);
-    bt_str_format(out,
-                  "<svg x=\"%d\" y=\"40\" width=\"%d\" height=\"%d\" viewBox=\"0 0 1000 300\" "
-                  "preserveAspectRatio=\"none\">",
-                  CHART_LEFT, WIDTH - CHART_LEFT - 30, CHART_HEIGHT);
-    bt_chart_write_paths(from, out);
-    bt_str_append(out, "</svg>\n");
+    const int x = FILE_LEFT + index % 2 * FILE_W / 2, y = LEGEND_TOP + index / 2 * ROW_HEIGHT;
+    bt_str_format(out, "<path class=\"%s\" d=\"M%d %dh26\"/>", kind, x, y - 4);
+    write_text(out, x + 34, y, "", name);
+}
+
+// A chart with its title, the name of the x axis and room for `lines` lines of a legend; the caller
+// closes it.
+static void write_chart(const chart *from, const char *title, const char *x_name, int lines,
+                        bt_str *out)
+{
+    open_svg(title, LEGEND_TOP + (lines + 1) / 2 * ROW_HEIGHT, out);
+    bt_chart_draw(from, &(picture){.out = out, .file = true});
+    write_text(out, FILE_LEFT + FILE_W, FILE_TOP + PICTURE_H + 36,
+               "class=\"m\" text-anchor=\"end\"", x_name);
 }
 
 void bt_svg_chart(const report_set *set, const chart *from, bt_str *out)
 {
-    int legend = 0;
+    int lines = 0, at = 0;
     for (int64_t i = 0; i < from->count; i++) {
-        legend += from->curves[i].shape == CURVE_LINE;
+        lines += from->curves[i].shape == CURVE_LINE;
     }
-    legend = set->case_count > 1 ? (legend + 1) / 2 : 0;
-    int height = CHART_HEIGHT + 80 + 20 * legend, width = WIDTH - CHART_LEFT - 30, at = 0;
-    open_chart(from, from->kind->title, height, out);
-    for (int i = 0; i < bt_chart_tick_count(from); i++) {
-        chart_tick tick = bt_chart_tick(from, i);
-        write_text(out, CHART_LEFT - 8, 44 + CHART_HEIGHT * (1.0 - tick.share),
-                   "class=\"m\" text-anchor=\"end\"", tick.label.text);
-    }
-    bt_text label;
-    (void)snprintf(label.text, sizeof label.text, "step %.0f", from->x_max);
-    write_text(out, CHART_LEFT, CHART_HEIGHT + 58, "class=\"m\"", "step 0");
-    write_text(out, CHART_LEFT + width, CHART_HEIGHT + 58, "class=\"m\" text-anchor=\"end\"",
-               label.text);
-    for (int64_t i = 0; i < from->count && legend > 0; i++) {
+    lines = set->case_count > 1 ? lines : 0;
+    write_chart(from, from->kind->title, "step", lines, out);
+    for (int64_t i = 0; i < from->count && lines > 0; i++) {
         const curve *line = &from->curves[i];
         if (line->shape == CURVE_LINE) {
-            int x = CHART_LEFT + at % 2 * width / 2, y = CHART_HEIGHT + 80 + at / 2 * 20;
-            bt_str_format(out, "<path class=\"s%d%s\" d=\"M%d %dh26\"/>", line->style,
-                          line->quiet ? " quiet" : "", x, y - 4);
-            write_text(out, x + 34, y, "", line->item->label);
-            at++;
+            write_legend(at++, bt_textf("s%d%s", line->style, line->quiet ? " quiet" : "").text,
+                         line->item->label, out);
         }
     }
     bt_str_append(out, "</svg>\n");
@@ -248,40 +241,10 @@ static bt_status take_line(const bt_plot_line *line, chart *to, curve *out)
     return BT_OK;
 }
 
-static void write_plot_legend(const bt_plot_line *lines, const chart *from, bt_str *out)
-{
-    for (int64_t i = 0; i < from->count; i++) {
-        int x = CHART_LEFT + (int)(i % 2) * 420, y = CHART_HEIGHT + 80 + (int)(i / 2) * 20;
-        bt_str_format(out, "<path class=\"s%d\" d=\"M%d %dh26\"/>", from->curves[i].style, x,
-                      y - 4);
-        write_text(out, x + 34, y, "", lines[i].label);
-    }
-}
-
-static void write_plot(const char *title, const char *x_name, const bt_plot_line *lines,
-                       const chart *from, bt_str *out)
-{
-    bt_text label;
-    int width = WIDTH - CHART_LEFT - 30;
-    open_chart(from, title, CHART_HEIGHT + 80 + 20 * (int)((from->count + 1) / 2), out);
-    for (int i = 0; i < bt_chart_tick_count(from); i++) {
-        chart_tick tick = bt_chart_tick(from, i);
-        (void)snprintf(label.text, sizeof label.text, "%.2g",
-                       pow(10.0, from->y_min + tick.share * (from->y_max - from->y_min)));
-        write_text(out, CHART_LEFT - 8, 44 + CHART_HEIGHT * (1.0 - tick.share),
-                   "class=\"m\" text-anchor=\"end\"", label.text);
-    }
-    (void)snprintf(label.text, sizeof label.text, "%.40s %.0f", x_name, from->x_max);
-    write_text(out, CHART_LEFT + width, CHART_HEIGHT + 58, "class=\"m\" text-anchor=\"end\"",
-               label.text);
-    write_plot_legend(lines, from, out);
-    bt_str_append(out, "</svg>\n");
-}
-
 bt_status bt_svg_plot(const char *title, const char *x_name, const bt_plot_line *lines,
                       int64_t count, bt_str *out)
 {
-    static const chart_kind kind = {.unit = BT_UNIT_NATS}; // ticks as they are
+    static const chart_kind kind = {.unit = BT_UNIT_NATS, .decades = true};
     static const report_case nobody;
     curve curves[BT_PLOT_LINES_MAX] = {{0}};
     chart from = {.kind = &kind,
@@ -302,7 +265,11 @@ bt_status bt_svg_plot(const char *title, const char *x_name, const bt_plot_line 
         from.y_min = from.y_max - 2.0;
     }
     if (status == BT_OK) {
-        write_plot(title, x_name, lines, &from, out);
+        write_chart(&from, title, x_name, (int)from.count, out);
+        for (int i = 0; i < (int)from.count; i++) {
+            write_legend(i, bt_textf("s%d", i).text, lines[i].label, out);
+        }
+        bt_str_append(out, "</svg>\n");
         status = bt_str_status(out);
     }
     bt_arena_release(&from.arena);
@@ -311,82 +278,15 @@ bt_status bt_svg_plot(const char *title, const char *x_name, const bt_plot_line 
 
 // ---- roofline ----------------------------------------------------------------------------------
 
-enum { ROOF_TOP = 50, ROOF_HEIGHT = 340, ROOF_WIDTH = WIDTH - CHART_LEFT - 40 };
-
-static double roof_x(const roofline *from, double intensity)
-{
-    return CHART_LEFT + 0.01 * ROOF_WIDTH * bt_roofline_across(from, intensity);
-}
-
-static double roof_y(const roofline *from, double rate)
-{
-    return ROOF_TOP + ROOF_HEIGHT * (1.0 - 0.01 * bt_roofline_up(from, rate));
-}
-
-static void write_decades(const roofline *from, bt_str *out)
-{
-    bt_text label;
-    for (double x = from->x_low; x < 1.01 * from->x_high; x *= 10.0) {
-        bt_str_format(out, "<path class=\"grid\" d=\"M%.1f %dv%d\"/>", roof_x(from, x), ROOF_TOP,
-                      ROOF_HEIGHT);
-        (void)snprintf(label.text, sizeof label.text, "%.4g", x);
-        write_text(out, roof_x(from, x), ROOF_TOP + ROOF_HEIGHT + 18,
-                   "class=\"m\" text-anchor=\"middle\"", label.text);
-    }
-    for (double y = from->y_low; y < 1.01 * from->y_high; y *= 10.0) {
-        bt_str_format(out, "<path class=\"grid\" d=\"M%d %.1fh%d\"/>", CHART_LEFT, roof_y(from, y),
-                      ROOF_WIDTH);
-        label = bt_roofline_tick(y);
-        write_text(out, CHART_LEFT - 8, roof_y(from, y) + 4, "class=\"m\" text-anchor=\"end\"",
-                   label.text);
-    }
-    write_text(out, CHART_LEFT + ROOF_WIDTH, ROOF_TOP + ROOF_HEIGHT + 36,
-               "class=\"m\" text-anchor=\"end\"", "FLOP a byte");
-}
-
-// The part of a ceiling that lies in the picture, and its name below it.
-static void write_roof(const roofline *from, const roofline_ceiling *item, double line, bt_str *out)
-{
-    double left = from->x_low, right = from->x_high;
-    if (!item->flat) {
-        left = fmax(left, from->y_low / item->value);
-        right = fmin(right, from->y_high / item->value);
-    }
-    bt_text label =
-        bt_format_value(item->flat ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S, item->value);
-    bt_str name = {0};
-    bt_str_format(&name, "%s %s", item->name, label.text);
-    bt_str_format(out, "<path class=\"one\" d=\"M%.1f %.1fL%.1f %.1f\"/>", roof_x(from, left),
-                  roof_y(from, item->flat ? item->value : item->value * left), roof_x(from, right),
-                  roof_y(from, item->flat ? item->value : item->value * right));
-    write_text(out, CHART_LEFT + ROOF_WIDTH - 8, line, "class=\"m\" text-anchor=\"end\"",
-               bt_str_text(&name));
-    bt_str_release(&name);
-}
-
 void bt_svg_roofline(const roofline *from, bt_str *out)
 {
-    int height = ROOF_TOP + ROOF_HEIGHT + 50 + 20 * from->series_count;
-    open_svg("Roofline", height, out);
-    write_text(out, 10, 24, "class=\"h\"", "Roofline: FLOP/s by FLOP a byte");
-    write_decades(from, out);
-    for (int i = 0; i < from->ceiling_count; i++) {
-        write_roof(from, &from->ceilings[i], ROOF_TOP + ROOF_HEIGHT - 10.0 - 18.0 * i, out);
-    }
-    for (int64_t i = 0; i < from->count; i++) {
-        const roofline_point *at = &from->points[i];
-        bt_str_format(out, "<path class=\"s%d\" style=\"stroke-dasharray:none\" d=\"M%.1f %.1f",
-                      at->series, roof_x(from, at->intensity), roof_y(from, at->rate));
-        // A ring for the first system, a square for the others.
-        bt_str_append(out, at->series == 0 ? "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z\"/>"
-                                           : "m-4 -4h8v8h-8z\"/>");
-    }
+    open_svg("Roofline: FLOP/s by FLOP a byte",
+             LEGEND_TOP + (from->series_count + 1) / 2 * ROW_HEIGHT, out);
+    bt_roofline_draw(from, &(picture){.out = out, .file = true});
+    write_text(out, FILE_LEFT + FILE_W, FILE_TOP + PICTURE_H + 36,
+               "class=\"m\" text-anchor=\"end\"", "FLOP a byte");
     for (int i = 0; i < from->series_count; i++) {
-        double y = ROOF_TOP + ROOF_HEIGHT + 54.0 + 20.0 * i;
-        bt_str_format(out, "<path class=\"s%d\" style=\"stroke-dasharray:none\" d=\"M%d %.1f%s\"/>",
-                      i, CHART_LEFT + 4, y - 4,
-                      i == 0 ? "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z" : "m-4 -4h8v8h-8z");
-        write_text(out, CHART_LEFT + 20, y, "", from->series[i]->round->what.system);
+        write_legend(i, bt_textf("s%d", i).text, from->series[i]->round->what.system, out);
     }
     bt_str_append(out, "</svg>\n");
 }

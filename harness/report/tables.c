@@ -3,11 +3,15 @@
 // A table of steps shows at most STILL_ROWS of them, evenly spread, first and last among them; all
 // of them are in the page as CSV, which the script copies or shows on demand. A report of more than
 // CSV_STEPS steps in all keeps every n-th in the CSV and says so.
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "harness/report/internal.h"
+#include "harness/report/outputs.h"
 
-enum { STILL_ROWS = 60, CSV_STEPS = 12000 };
+enum { STILL_ROWS = 60, CSV_STEPS = 12000, CSV_SAMPLES = 4000 };
+_Static_assert((int)BT_TELEMETRY_COLUMNS < (int)BT_TABLE_COLUMNS, "a column each, and the sample");
 
 static const double mib = 1048576.0;
 
@@ -20,176 +24,258 @@ static int64_t csv_stride(const report_set *set)
     return (total + CSV_STEPS - 1) / CSV_STEPS > 1 ? (total + CSV_STEPS - 1) / CSV_STEPS : 1;
 }
 
-static const char *kind_of(const bt_store_step *step)
-{
-    return step->warmup ? "warm-up" : step->profiled ? "profiled" : "";
-}
-
-static void write_step(const bt_store_step *step, int64_t index, bt_str *out)
+static void add_step(const bt_store_step *step, bt_table *table)
 {
     uint32_t bits;
-    long long number = (long long)step->step, at = (long long)index;
+    char bits_text[16];
     memcpy(&bits, &step->loss, sizeof bits);
-    bt_str_format(out,
-                  "<tr id=\"c%lld-step-%lld\"><th scope=row class=n data-v=%lld><a "
-                  "href=\"#c%lld-step-%lld\">%lld</a></th>",
-                  at, number, number, at, number, number);
-    bt_str_format(out,
-                  "<td class=n>%.9g<td class=n>%08x<td class=n>%.4g<td class=n>%.3e<td "
-                  "class=n>%lld<td class=n>%.3f<td class=n>%.3f<td class=n>%.1f<td class=n>%.1f"
-                  "<td>%s\n",
-                  (double)step->loss, bits, (double)step->grad_norm, step->lr,
-                  (long long)step->tokens, (double)step->host_ns / 1e6,
-                  (double)step->device_ns / 1e6, (double)step->peak_allocated_bytes / mib,
-                  (double)step->resident_bytes / mib, kind_of(step));
+    (void)snprintf(bits_text, sizeof bits_text, "%08x", bits);
+    bt_table_cells(table, "%lld|%.9g|%s|%.4g|%.4g|%lld|%.6g|%.6g|%.1f|%.1f|%s",
+                   (long long)step->step, (double)step->loss, bits_text, (double)step->grad_norm,
+                   step->lr, (long long)step->tokens, (double)step->host_ns / 1e6,
+                   (double)step->device_ns / 1e6, (double)step->peak_allocated_bytes / mib,
+                   (double)step->resident_bytes / mib,
+                   step->warmup     ? "warm-up"
+                   : step->profiled ? "profiled"
+                                    : "");
 }
 
-static void write_steps(const report_case *item, int64_t index, bt_str *out)
+static void write_steps(const report_case *item, int64_t index, int64_t stride, bt_str *out)
 {
     const bt_store_round *round = item->round;
-    int64_t count = round->step_count, shown = count < STILL_ROWS ? count : STILL_ROWS;
+    bt_table table = {.name = bt_textf("steps-%s", item->tag),
+                      .row_id = bt_textf("c%lld-step-", (long long)index),
+                      .shown = STILL_ROWS};
+    int64_t count = round->step_count;
     if (count == 0) {
         return;
     }
-    bt_str_append(out, "<details><summary>Steps of ");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
-    bt_str_format(out, " <span class=muted>%s steps", bt_format_count(count).text);
-    if (shown < count) {
-        bt_str_format(out, ", %lld of them shown", (long long)shown);
+    bt_table_heads(&table, ">step|>loss|>bits|>grad norm|>lr|>tokens|>host ms|>device ms|>peak MiB|"
+                           ">resident MiB|kind");
+    const int64_t rows = (count + stride - 1) / stride;
+    for (int64_t i = 0; i < rows; i++) {
+        add_step(&round->steps[rows > 1 ? i * (count - 1) / (rows - 1) : 0], &table);
     }
-    bt_str_format(out,
-                  "</span></summary><div class=scroll><table data-name=\"steps-%s\" "
-                  "data-csv=\"csv-%lld\"><thead><tr><th class=n>step<th class=n>loss<th class=n>"
-                  "bits<th class=n>grad norm<th class=n>lr<th class=n>tokens<th class=n>host ms<th "
-                  "class=n>device ms<th class=n>peak MiB<th class=n>resident MiB<th>kind</thead>"
-                  "<tbody>\n",
-                  item->tag, (long long)index);
-    for (int64_t i = 0; i < shown; i++) {
-        int64_t at = shown > 1 ? i * (count - 1) / (shown - 1) : 0;
-        write_step(&round->steps[at], index, out);
-    }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    bt_html_details("Steps of", item, "", &table, out);
 }
 
 static void write_evals(const report_case *item, int64_t index, bt_str *out)
 {
     const bt_store_round *round = item->round;
+    bt_table table = {.name = bt_textf("evals-%s", item->tag),
+                      .row_id = bt_textf("c%lld-eval-", (long long)index)};
     if (round->eval_count == 0) {
         return;
     }
-    bt_str_append(out, "<details><summary>Evaluations of ");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
-    bt_str_format(out,
-                  "</summary><div class=scroll><table data-name=\"evals-%s\"><thead><tr><th "
-                  "class=n>after steps<th class=n>loss<th class=n>tokens<th class=n>host ms</thead>"
-                  "<tbody>\n",
-                  item->tag);
+    bt_table_heads(&table, ">after steps|>loss|>tokens|>host ms");
     for (int64_t i = 0; i < round->eval_count; i++) {
         const bt_store_eval *eval = &round->evals[i];
-        bt_str_format(out,
-                      "<tr id=\"c%lld-eval-%lld\"><th scope=row class=n>%lld</th><td class=n>%.9g"
-                      "<td class=n>%lld<td class=n>%.3f\n",
-                      (long long)index, (long long)eval->step, (long long)eval->step, eval->loss,
-                      (long long)eval->tokens, (double)eval->host_ns / 1e6);
+        bt_table_cells(&table, "%lld|%.9g|%lld|%.3f", (long long)eval->step, eval->loss,
+                       (long long)eval->tokens, (double)eval->host_ns / 1e6);
     }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    bt_html_details("Evaluations of", item, "", &table, out);
 }
 
 // Only where steps were launched in more than one way: a device without graphs says nothing.
 static void write_launches(const report_case *item, bt_str *out)
 {
     const bt_store_round *round = item->round;
+    bt_table table = {.name = bt_textf("launches-%s", item->tag)};
     if (round->launch_count < 2) {
         return;
     }
-    bt_str_append(out, "<details><summary>How steps were launched, ");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
-    bt_str_format(out,
-                  "</summary><div class=scroll><table data-name=\"launches-%s\"><thead><tr><th "
-                  "class=n>from step<th>way<th>meaning</thead><tbody>\n",
-                  item->tag);
+    bt_table_heads(&table, ">from step|way|meaning");
     for (int64_t i = 0; i < round->launch_count; i++) {
         const bt_store_launch *launch = &round->launches[i];
-        bt_str_format(out, "<tr><th scope=row class=n>%lld<td>", (long long)launch->step);
-        bt_html_text(out, launch->way);
-        bt_str_append(out, "<td>");
-        bt_html_text(out, launch->message);
-        bt_str_append(out, "\n");
+        bt_table_cells(&table, "%lld|%s|%s", (long long)launch->step, launch->way, launch->message);
     }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    bt_html_details("How steps were launched,", item, "", &table, out);
 }
 
 static void write_scores(const report_case *item, int64_t index, bt_str *out)
 {
     const bt_store_round *round = item->round;
+    bt_table table = {.name = bt_textf("scores-%s", item->tag),
+                      .row_id = bt_textf("c%lld-score-", (long long)index)};
     if (round->score_count == 0) {
         return;
     }
-    bt_str_append(out, "<details><summary>HellaSwag of ");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
-    bt_str_format(out,
-                  "</summary><div class=scroll><table data-name=\"scores-%s\"><thead><tr><th "
-                  "class=n>after steps<th class=n>normalised<th class=n>plain<th class=n>questions"
-                  "<th class=n>host ms</thead><tbody>\n",
-                  item->tag);
+    bt_table_heads(&table, ">after steps|>normalised|>plain|>questions|>host ms");
     for (int64_t i = 0; i < round->score_count; i++) {
         const bt_store_score *score = &round->scores[i];
         const double questions = (double)score->questions;
-        bt_str_format(out,
-                      "<tr id=\"c%lld-score-%lld\"><th scope=row class=n>%lld</th><td class=n>%.4f"
-                      "<td class=n>%.4f<td class=n>%lld<td class=n>%.3f\n",
-                      (long long)index, (long long)score->step, (long long)score->step,
-                      (double)score->normalised_correct / questions,
-                      (double)score->correct / questions, (long long)score->questions,
-                      (double)score->host_ns / 1e6);
+        bt_table_cells(&table, "%lld|%.4f|%.4f|%lld|%.3f", (long long)score->step,
+                       (double)score->normalised_correct / questions,
+                       (double)score->correct / questions, (long long)score->questions,
+                       (double)score->host_ns / 1e6);
     }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    bt_html_details("HellaSwag of", item, "", &table, out);
 }
 
-static void write_metric(const report_case *item, int64_t index, bt_metric metric, bt_str *out)
+// The case, and the name of what was measured of it, which links to its row.
+static void add_name(const report_case *item, int64_t index, const char *tag, const char *title,
+                     bt_table *table)
 {
-    const bt_metric_value *value = &item->summary.metrics[metric];
-    const bt_metric_row *row = bt_metric_info(metric);
-    bt_text number, interval;
-    bt_format_interval(row->unit, value->value, value->low, value->high, &number, &interval);
-    bt_str_format(out, "<tr id=\"c%lld-%s\"><th scope=row>", (long long)index, row->tag);
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
-    bt_str_format(out,
-                  "</th><td><a href=\"#c%lld-%s\" title=\"%s\">%s</a><td class=n data-v=\"%.17g\">"
-                  "%s<td class=n>%s<td class=n>%lld\n",
-                  (long long)index, row->tag, row->description, row->tag, value->value, number.text,
-                  interval.text, (long long)value->count);
+    bt_html_case(table, item);
+    bt_html(bt_table_part(table, BT_CELL_ROW), " id=\"c%lld-%s\"", (long long)index, tag);
+    bt_table_cells(table, "%s", tag);
+    bt_html(bt_table_part(table, BT_CELL_MARKUP), "<a href=\"#c%lld-%s\" title=\"%s\">%s</a>",
+            (long long)index, tag, title, tag);
 }
 
 // Every metric of every case, with the digests.
 static void write_metrics(const report_set *set, bt_str *out)
 {
-    bt_str_append(out, "<details><summary>Metrics of every case</summary><div class=scroll><table "
-                       "data-name=metrics><thead><tr><th>case<th>metric<th class=n>value<th "
-                       "class=n>95 % interval<th class=n>samples</thead><tbody>\n");
+    bt_table table = {.name = {"metrics"}};
+    bt_table_heads(&table, "case|metric|>value~95 %% interval|>samples");
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *item = &set->cases[i];
         for (int m = 0; m < BT_METRIC_COUNT; m++) {
-            if (item->summary.metrics[m].count > 0) {
-                write_metric(item, i, (bt_metric)m, out);
+            const bt_metric_value *value = &item->summary.metrics[m];
+            const bt_metric_row *row = bt_metric_info((bt_metric)m);
+            if (value->count > 0) {
+                add_name(item, i, row->tag, row->description, &table);
+                bt_table_interval(&table, row->unit, value->value, value->low, value->high);
+                bt_table_cells(&table, "%lld", (long long)value->count);
             }
         }
         if (item->round->params_digest[0]) {
-            bt_str_format(out, "<tr id=\"c%lld-params_digest\"><th scope=row>", (long long)i);
-            bt_html_tag(out, item);
-            bt_html(out,
-                    "%s</th><td title=\"of the training state after the last step; without state: "
-                    "before it, of the parameters alone\">params_digest<td "
-                    "class=n><code>%s</code><td class=n><td class=n>\n",
-                    item->label, item->round->params_digest);
+            add_name(item, i, "params_digest",
+                     "of the training state after the last step; without state: before it, of the "
+                     "parameters alone",
+                     &table);
+            bt_table_cells(&table, "%s|", item->round->params_digest);
         }
     }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+    bt_html_details("Metrics of every case", NULL, "", &table, out);
+}
+
+// ---- rounds, and the machine beside them
+// ---------------------------------------------------------
+
+static bt_metric main_metric(const report_case *item)
+{
+    return bt_report_is_kernel(item->round) ? BT_METRIC_TIME : BT_METRIC_TOKENS_PER_S;
+}
+
+static double seconds_of(const bt_store_round *round)
+{
+    return round->ended_ns > 0 ? (double)(round->ended_ns - round->started_ns) / 1e9 : (double)NAN;
+}
+
+static void add_round(const report_case *item, int64_t index, bt_table *table)
+{
+    const bt_store_round *round = item->rounds[index];
+    const bt_metric metric = main_metric(item);
+    bt_table_cells(table, "%lld|%lld|%s|%s|%lld|%s|%s|%s|%.6g|%s|%.2f", (long long)round->id,
+                   (long long)item->run->id, round->what.name, round->what.system,
+                   (long long)round->ordinal, bt_run_status_name(round->status), bt_noise_of(round),
+                   bt_outputs_of(round), item->summaries[index].metrics[metric].value,
+                   bt_unit_name(bt_metric_info(metric)->unit), seconds_of(round));
+}
+
+static int64_t round_count(const report_set *set)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        count += set->cases[i].round_count;
+    }
+    return count;
+}
+
+static void write_rounds(const report_set *set, bt_str *out)
+{
+    bt_table table = {.name = {"rounds"}, .row_id = {"round-"}, .shown = STILL_ROWS};
+    const int64_t count = round_count(set);
+    if (count <= set->case_count) {
+        return; // a round a case: the metrics say it
+    }
+    bt_table_heads(&table, ">round|>run|case|system|>ordinal|status|noise|outputs|>value|unit|"
+                           ">seconds");
+    for (int64_t i = 0; i < set->case_count; i++) {
+        for (int64_t r = 0; r < set->cases[i].round_count; r++) {
+            add_round(&set->cases[i], r, &table);
+        }
+    }
+    bt_html_details("Rounds", NULL, "", &table, out);
+}
+
+static void add_memory(const report_case *item, bt_table *table)
+{
+    for (int64_t i = 0; i < item->round->memory_count; i++) {
+        const bt_store_memory *memory = &item->round->memory[i];
+        const int64_t values[] = {memory->peak_allocated_bytes, memory->peak_reserved_bytes,
+                                  memory->device_used_bytes, memory->peak_resident_bytes};
+        bt_html_case(table, item);
+        bt_table_cells(table, "%s", memory->phase);
+        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+            const double value = values[v] > 0 ? (double)values[v] : (double)NAN;
+            bt_table_number(table, BT_UNIT_BYTES, value);
+        }
+    }
+}
+
+static void write_memory(const report_set *set, bt_str *out)
+{
+    bt_table table = {.name = {"memory"}};
+    bt_table_heads(&table, "case|phase|>peak of our allocator|>peak held|>used on the device|"
+                           ">peak resident");
+    for (int64_t i = 0; i < set->case_count; i++) {
+        if (!bt_report_is_kernel(set->cases[i].round)) { // of a kernel case the metrics say it
+            add_memory(&set->cases[i], &table);
+        }
+    }
+    if (table.count > table.columns) {
+        bt_html_details("Memory by phase", NULL, "", &table, out);
+    }
+    bt_table_release(&table);
+}
+
+static bool has_samples(const report_case *item)
+{
+    return item->round->telemetry_count > 0 && item->round->step_count > 0;
+}
+
+static void add_sample(const report_case *item, int64_t at, bt_table *table)
+{
+    bt_table_cells(table, "%lld", (long long)at);
+    for (int c = 0; c < BT_TELEMETRY_COLUMNS; c++) {
+        const double value = bt_telemetry_value(&item->round->telemetry[at], c);
+        bt_table_cells(table, "%s", isfinite(value) ? bt_textf("%.6g", value).text : "");
+    }
+}
+
+static void write_samples(const report_case *item, int64_t index, bt_str *out)
+{
+    bt_table table = {.name = bt_textf("samples-%s", item->tag),
+                      .row_id = bt_textf("c%lld-sample-", (long long)index),
+                      .shown = STILL_ROWS};
+    const int64_t count = item->round->telemetry_count, stride = 1 + count / CSV_SAMPLES;
+    bt_table_heads(&table, ">sample");
+    for (int c = 0; c < BT_TELEMETRY_COLUMNS; c++) {
+        const bt_telemetry_column *column = bt_telemetry_column_info(c);
+        bt_table_heads(&table, ">%s", column->name);
+        bt_html(bt_table_part(&table, BT_CELL_ATTRIBUTES), " title=\"%s\"", column->description);
+    }
+    for (int64_t i = 0; i < count; i += stride) {
+        add_sample(item, i, &table);
+    }
+    bt_html_details("The machine beside", item, "", &table, out);
+}
+
+static void write_all_samples(const report_set *set, bt_str *out)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        count += has_samples(&set->cases[i]);
+    }
+    bt_html_group_open(out, "The machine beside the cases", count);
+    for (int64_t i = 0; i < set->case_count; i++) {
+        if (has_samples(&set->cases[i])) {
+            write_samples(&set->cases[i], i, out);
+        }
+    }
+    bt_html_group_close(out, count);
 }
 
 bt_status bt_page_tables(const report_set *set, bt_str *out)
@@ -198,20 +284,20 @@ bt_status bt_page_tables(const report_set *set, bt_str *out)
     int64_t stride = csv_stride(set);
     if (stride > 1) {
         bt_str_format(out,
-                      "<p class=muted>Of the steps, every %lldth is in this page; the database "
+                      "<p class=muted>Of the steps, one in %lld is in this page; the database "
                       "has all.</p>\n",
                       (long long)stride);
     }
     write_metrics(set, out);
-    bt_page_rounds(set, out);
-    bt_page_memory(set, out);
+    write_rounds(set, out);
+    write_memory(set, out);
     int64_t stepped = 0;
     for (int64_t i = 0; i < set->case_count; i++) {
         stepped += set->cases[i].round->step_count > 0;
     }
     bt_html_group_open(out, "Steps", stepped);
     for (int64_t i = 0; i < set->case_count; i++) {
-        write_steps(&set->cases[i], i, out);
+        write_steps(&set->cases[i], i, stride, out);
     }
     bt_html_group_close(out, stepped);
     bt_html_group_open(out, "Evaluations", stepped);
@@ -221,37 +307,7 @@ bt_status bt_page_tables(const report_set *set, bt_str *out)
         write_scores(&set->cases[i], i, out);
     }
     bt_html_group_close(out, stepped);
-    bt_page_samples(set, out);
+    write_all_samples(set, out);
     bt_str_append(out, "</section>\n");
-    return BT_OK;
-}
-
-bt_status bt_page_csv(const report_set *set, bt_str *out)
-{
-    int64_t stride = csv_stride(set);
-    bt_page_rounds_csv(set, out);
-    bt_page_samples_csv(set, out);
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const bt_store_round *round = set->cases[i].round;
-        if (round->step_count == 0) {
-            continue;
-        }
-        bt_str_format(out,
-                      "<script type=\"text/csv\" id=\"csv-%lld\">\n"
-                      "step,loss,bits,grad norm,lr,tokens,host ms,device ms,peak MiB,resident MiB,"
-                      "kind\n",
-                      (long long)i);
-        for (int64_t j = 0; j < round->step_count; j += stride) {
-            const bt_store_step *step = &round->steps[j];
-            uint32_t bits;
-            memcpy(&bits, &step->loss, sizeof bits);
-            bt_str_format(out, "%lld,%.9g,%08x,%.4g,%.4g,%lld,%.6g,%.6g,%.1f,%.1f,%s\n",
-                          (long long)step->step, (double)step->loss, bits, (double)step->grad_norm,
-                          step->lr, (long long)step->tokens, (double)step->host_ns / 1e6,
-                          (double)step->device_ns / 1e6, (double)step->peak_allocated_bytes / mib,
-                          (double)step->resident_bytes / mib, kind_of(step));
-        }
-        bt_str_append(out, "</script>\n");
-    }
     return BT_OK;
 }

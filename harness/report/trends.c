@@ -9,8 +9,9 @@
 #include "harness/history/history.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
+#include "harness/report/picture.h"
 
-enum { TRENDS_MAX = 6, SESSIONS_MIN = 3, ROWS_MAX = 100, VIEW_W = 1000, VIEW_H = 100 };
+enum { TRENDS_MAX = 6, SESSIONS_MIN = 3, ROWS_MAX = 100 };
 
 typedef struct report_trend {
     bt_history history;
@@ -147,8 +148,8 @@ static void write_levels(const bt_history_series *series, const frame *in, bt_st
         double from = c == 0 ? 0.0 : (double)series->changes[c - 1].index - 0.5;
         double to = c == series->change_count ? (double)in->count - 1.0
                                               : (double)series->changes[c].index - 0.5;
-        bt_str_format(out, "M%.1f %.1fH%.1f", VIEW_W * across(in, from), VIEW_H * down(in, level),
-                      VIEW_W * across(in, to));
+        bt_str_format(out, "M%.1f %.1fH%.1f", PICTURE_W * across(in, from),
+                      PICTURE_H * down(in, level), PICTURE_W * across(in, to));
     }
     bt_str_append(out, "\"/>");
 }
@@ -159,8 +160,8 @@ static void write_points(const report_set *set, const bt_history_series *series,
     bt_str_format(out, "<path class=\"%s\" d=\"", ours ? "now dots" : "past dots");
     for (int64_t i = 0; i < in->count; i++) {
         if (in_report(set, series->sessions[i].run) == ours) {
-            bt_str_format(out, "M%.1f %.1fh0", VIEW_W * across(in, (double)i),
-                          VIEW_H * down(in, series->sessions[i].median));
+            bt_str_format(out, "M%.1f %.1fh0", PICTURE_W * across(in, (double)i),
+                          PICTURE_H * down(in, series->sessions[i].median));
         }
     }
     bt_str_append(out, "\"/>");
@@ -173,28 +174,26 @@ static void write_plot(const report_set *set, const report_trend *trend, bt_str 
     frame in = frame_of(series);
     bt_str_format(out,
                   "<div class=\"plot trend\"><div class=still role=img aria-label=\"time of %lld "
-                  "sessions; the table below holds the numbers\"><svg viewBox=\"0 0 %d %d\" "
-                  "preserveAspectRatio=none>",
-                  (long long)in.count, VIEW_W, VIEW_H);
+                  "sessions; the table below holds the numbers\">",
+                  (long long)in.count);
+    picture to = {.out = out};
+    bt_picture_open(&to);
     for (int64_t c = 0; c < series->change_count; c++) {
         bt_str_format(out, "<path class=change d=\"M%.1f 0V%d\"/>",
-                      VIEW_W * across(&in, (double)series->changes[c].index - 0.5), VIEW_H);
+                      PICTURE_W * across(&in, (double)series->changes[c].index - 0.5), PICTURE_H);
     }
     write_levels(series, &in, out);
     write_points(set, series, &in, false, out);
     write_points(set, series, &in, true, out);
-    bt_str_append(out, "</svg><div class=y aria-hidden=true>");
-    double ends[2] = {in.low + 0.1 * (in.high - in.low), in.high - 0.1 * (in.high - in.low)};
+    const double ends[2] = {0, (double)in.count - 1.0};
     for (int i = 0; i < 2; i++) {
-        bt_str_format(out, "<span style=\"bottom:%d%%\">%s</span>", i ? 90 : 10,
-                      bt_format_value(unit, ends[i]).text);
+        const double share = i ? 0.9 : 0.1;
+        bt_picture_y(&to, share, bt_format_value(unit, in.low + share * (in.high - in.low)).text);
+        bt_picture_x(&to, across(&in, ends[i]),
+                     bt_textf("run %lld", (long long)series->sessions[(int64_t)ends[i]].run).text);
     }
-    bt_str_format(out,
-                  "</div><div class=x aria-hidden=true><span style=\"left:%.1f%%\">run %lld</span>"
-                  "<span style=\"left:%.1f%%\">run %lld</span></div></div></div>\n",
-                  100.0 * across(&in, 0.0), (long long)series->sessions[0].run,
-                  100.0 * across(&in, (double)in.count - 1.0),
-                  (long long)series->sessions[in.count - 1].run);
+    bt_picture_close(&to);
+    bt_str_append(out, "</div></div>\n");
 }
 
 // "slower by 3.1 % from run 17 on", each change.
@@ -223,21 +222,17 @@ static const bt_change *change_at(const bt_history_series *series, int64_t index
     return NULL;
 }
 
-static void write_session(const report_trend *trend, int64_t index, bt_str *out)
+static void add_session(const report_trend *trend, int64_t index, bt_table *table)
 {
     const bt_history_session *session = &trend->series->sessions[index];
     const bt_change *change = change_at(trend->series, index);
-    bt_text number, interval;
-    bt_format_interval(bt_metric_info(trend->history.metric)->unit, session->median, session->low,
-                       session->high, &number, &interval);
-    bt_str_format(out, "<tr><th scope=row class=n>%lld</th><td>%s<td><code>",
-                  (long long)session->run, bt_format_date(session->started_ns).text);
-    bt_html_text(out, session->git_commit);
-    bt_str_format(out,
-                  "</code>%s<td class=n>%lld<td class=n data-v=\"%.9g\">%s<td class=n>%s<td>%s\n",
-                  session->modified ? " modified" : "", (long long)session->rounds, session->median,
-                  number.text, interval.text,
-                  change ? bt_history_change_word(trend->history.metric, change) : "");
+    bt_table_cells(table, "%lld|%s|%s%s|%lld", (long long)session->run,
+                   bt_format_date(session->started_ns).text, session->git_commit,
+                   session->modified ? " modified" : "", (long long)session->rounds);
+    bt_table_interval(table, bt_metric_info(trend->history.metric)->unit, session->median,
+                      session->low, session->high);
+    bt_table_cells(table, "%s",
+                   change ? bt_history_change_word(trend->history.metric, change) : "");
 }
 
 static void write_trend(const report_set *set, int64_t index, bt_str *out)
@@ -245,6 +240,7 @@ static void write_trend(const report_set *set, int64_t index, bt_str *out)
     const report_trend *trend = &set->trends[index];
     int64_t count = trend->series->session_count;
     int64_t first = count > ROWS_MAX ? count - ROWS_MAX : 0;
+    bt_table table = {.name = bt_textf("trend-%lld", (long long)index)};
     bt_str_append(out, "<figure id=\"");
     bt_html_anchor(out, "trend", trend->history.name, "");
     bt_str_append(out, "\"><figcaption><h3><a href=\"#");
@@ -256,17 +252,15 @@ static void write_trend(const report_set *set, int64_t index, bt_str *out)
     write_changes(trend, out);
     bt_str_append(out, "</span></figcaption>\n");
     write_plot(set, trend, out);
-    bt_str_format(
-        out,
-        "<details><summary>Sessions <span class=muted>%lld%s</span></summary><div "
-        "class=scroll><table data-name=\"trend-%lld\"><thead><tr><th class=n>run<th>date"
-        "<th>commit<th class=n>rounds<th class=n>median<th class=n>95 %% interval<th>change"
-        "</thead><tbody>\n",
-        (long long)count, first > 0 ? ", the last 100 shown" : "", (long long)index);
+    bt_table_heads(&table, ">run|date|commit|>rounds|>median~95 %% interval|change");
     for (int64_t i = first; i < count; i++) {
-        write_session(trend, i, out);
+        add_session(trend, i, &table);
     }
-    bt_str_append(out, "</tbody></table></div></details></figure>\n");
+    bt_html_details(
+        "Sessions", NULL,
+        bt_textf("%lld%s", (long long)count, first > 0 ? ", the last 100 shown" : "").text, &table,
+        out);
+    bt_str_append(out, "</figure>\n");
 }
 
 bt_status bt_page_trends(const report_set *set, bt_str *out)

@@ -1,10 +1,13 @@
-// harness/text/escape.c - text of the record inside Markdown and CSV
+// harness/text/escape.c - text of the record inside Markdown, HTML and CSV
 #include "harness/text/escape.h"
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "harness/text/utf8.h"
 
 // A backslash keeps a character from being markup, but mentions and references are looked for in
 // the text that is left: U+2060, which has no width and no break, separates the sign from the name.
@@ -54,6 +57,8 @@ void bt_csv_text(bt_str *out, const char *text)
     }
 }
 
+enum { CUT_BYTES = 256 }; // of what "%.20s" leaves
+
 // Appends the next argument as a conversion of this length says.
 static void append_number(bt_str *out, const char *conversion, size_t length, va_list *arguments)
 {
@@ -96,6 +101,11 @@ void bt_escape_format(bt_str *out, void (*escape)(bt_str *out, const char *text)
         } else if (format[0] == '%' && format[1] == 's') {
             escape(out, va_arg(rest, const char *));
             format += 2;
+        } else if (format[0] == '%' && format[strcspn(format, "dufegs")] == 's') { // "%.8s"
+            char cut[CUT_BYTES];
+            (void)snprintf(cut, sizeof cut, "%.*s", atoi(format + 2), va_arg(rest, const char *));
+            escape(out, cut);
+            format += strcspn(format, "s") + 1;
         } else if (format[0] == '%') {
             size_t length = strcspn(format, "dufeg") + 1;
             append_number(out, format, length, &rest);
@@ -110,5 +120,36 @@ void bt_markdown(bt_str *out, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     bt_escape_format(out, bt_markdown_text, format, arguments);
+    va_end(arguments);
+}
+
+void bt_html_text(bt_str *out, const char *text)
+{
+    while (text && *text) {
+        size_t length = bt_utf8_length(text);
+        unsigned char first = (unsigned char)*text;
+        const char *named = first == '&'    ? "&amp;"
+                            : first == '<'  ? "&lt;"
+                            : first == '>'  ? "&gt;"
+                            : first == '"'  ? "&quot;"
+                            : first == '\'' ? "&#39;"
+                                            : NULL;
+        if (length == 0 || (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f) {
+            bt_str_append(out, "\xef\xbf\xbd"); // no valid character of a page
+            length = 1;
+        } else if (named) {
+            bt_str_append(out, named);
+        } else {
+            bt_str_append_bytes(out, text, length);
+        }
+        text += length;
+    }
+}
+
+void bt_html(bt_str *out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    bt_escape_format(out, bt_html_text, format, arguments);
     va_end(arguments);
 }

@@ -1,86 +1,118 @@
-// harness/text/table.c - aligned columns
+// harness/text/table.c - the cells of a table; table_forms.c writes them
 #include "harness/text/table.h"
 
-#include <stdbool.h>
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
-enum { GAP = 2, CELL_BYTES = 512 };
+#include "framework/base/mem.h"
+#include "harness/text/escape.h"
 
-void bt_table_cell(bt_table *table, const char *format, ...)
+enum { KEPT_CELL = 1, KEPT_NOTE = 2 }; // control bytes in the place of '|' and '~'
+
+// ---- cells -------------------------------------------------------------------------------------
+
+static void add(bt_table *table)
 {
-    char text[CELL_BYTES];
+    if (table->bytes.status == BT_OK) {
+        table->bytes.status = BT_MEM_GROW(table->count + 1, &table->capacity, &table->cells);
+    }
+    if (table->bytes.status == BT_OK) {
+        table->cells[table->count++] = (bt_table_cell){0};
+    }
+}
+
+static size_t begin(bt_table *table)
+{
+    bt_str_append_bytes(&table->bytes, "", 1); // ends what was there
+    return table->bytes.length_bytes;
+}
+
+bt_str *bt_table_part(bt_table *table, bt_cell_part part)
+{
+    if (table->count > 0) {
+        table->cells[table->count - 1].parts[part] = begin(table);
+    }
+    return &table->bytes;
+}
+
+static void append_kept(bt_str *out, const char *text)
+{
+    for (; *text; text++) {
+        const char kept = *text == '|' ? KEPT_CELL : *text == '~' ? KEPT_NOTE : *text;
+        bt_str_append_bytes(out, &kept, 1);
+    }
+}
+
+static void add_part(bt_table *table, bt_cell_part part, const char *text, size_t length)
+{
+    bt_str *bytes = bt_table_part(table, part);
+    for (const char *at = text; at < text + length; at++) {
+        const char plain = *at == KEPT_CELL ? '|' : *at == KEPT_NOTE ? '~' : *at;
+        bt_str_append_bytes(bytes, &plain, 1);
+    }
+}
+
+static void add_cells(bt_table *table, const char *format, va_list arguments)
+{
+    bt_str line = {0};
+    bt_escape_format(&line, append_kept, format, arguments);
+    const char *at = bt_str_text(&line);
+    for (bool more = true; more; at++) {
+        const size_t text = strcspn(at, "|~"), whole = strcspn(at, "|");
+        add(table);
+        add_part(table, BT_CELL_TEXT, at, text);
+        if (text < whole) {
+            add_part(table, BT_CELL_NOTE, at + text + 1, whole - text - 1);
+        }
+        more = at[whole] != '\0';
+        at += whole;
+    }
+    table->bytes.status = line.status != BT_OK ? line.status : table->bytes.status;
+    bt_str_release(&line);
+}
+
+void bt_table_cells(bt_table *table, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    add_cells(table, format, arguments);
     va_end(arguments);
-    bt_str_append_bytes(&table->cells, text, strlen(text) + 1);
-    table->count++;
 }
 
-void bt_table_row(bt_table *table, const char *const cells[])
+void bt_table_heads(bt_table *table, const char *format, ...)
 {
-    for (int i = 0; cells[i]; i++) {
-        bt_table_cell(table, "%s", cells[i]);
+    va_list arguments;
+    va_start(arguments, format);
+    add_cells(table, format, arguments);
+    va_end(arguments);
+    while (table->bytes.status == BT_OK && table->columns < table->count &&
+           table->columns < BT_TABLE_COLUMNS) {
+        size_t *parts = table->cells[table->columns].parts;
+        table->right[table->columns] = table->bytes.text[parts[BT_CELL_TEXT]] == '>';
+        parts[BT_CELL_TEXT] += table->right[table->columns];
+        table->noted[table->columns++] = parts[BT_CELL_NOTE] != 0;
     }
 }
 
-void bt_table_heads(bt_table *table, const char *heads)
+void bt_table_number(bt_table *table, bt_unit unit, double value)
 {
-    for (const char *end = heads; *end; heads = end + 1) {
-        end = heads + strcspn(heads, "|");
-        bt_table_cell(table, "%.*s", (int)(end - heads), heads);
-    }
+    bt_table_interval(table, unit, value, (double)NAN, (double)NAN);
 }
 
-static int width_of(const char *text)
+void bt_table_interval(bt_table *table, bt_unit unit, double value, double low, double high)
 {
-    int width = 0;
-    for (; *text; text++) {
-        width += ((unsigned char)*text & 0xc0) != 0x80;
+    bt_text number, interval;
+    bt_format_interval(unit, value, low, high, &number, &interval);
+    bt_table_cells(table, interval.text[0] ? "%s~%s" : "%s", number.text, interval.text);
+    if (table->count > 0) {
+        table->cells[table->count - 1].value = isnan(value) ? -1.0 : value;
+        table->cells[table->count - 1].number = true;
     }
-    return width;
-}
-
-static void print_cell(bt_str *out, const char *text, int width, bool right, int *pending)
-{
-    int gap = width - width_of(text);
-    *pending += right ? gap : 0;
-    if (text[0]) {
-        bt_str_format(out, "%*s%s", *pending, "", text);
-        *pending = 0;
-    }
-    *pending += right ? 0 : gap;
-    *pending += GAP;
-}
-
-bt_status bt_table_print(bt_table *table, int indent, bt_str *out)
-{
-    int widths[BT_TABLE_COLUMNS] = {0};
-    int columns = (int)strlen(table->align);
-    const char *cell = bt_str_text(&table->cells);
-    BT_TRY(bt_str_status(&table->cells));
-    for (int i = 0; i < table->count; i++, cell += strlen(cell) + 1) {
-        int width = width_of(cell), column = i % columns;
-        widths[column] = width > widths[column] ? width : widths[column];
-    }
-    cell = bt_str_text(&table->cells);
-    int pending = indent;
-    for (int i = 0; i < table->count; i++, cell += strlen(cell) + 1) {
-        int column = i % columns;
-        print_cell(out, cell, widths[column], table->align[column] == 'r', &pending);
-        if (column == columns - 1 || i == table->count - 1) {
-            bt_str_append(out, "\n");
-            pending = indent;
-        }
-    }
-    table->count = 0;
-    bt_str_clear(&table->cells);
-    return bt_str_status(out);
 }
 
 void bt_table_release(bt_table *table)
 {
-    bt_str_release(&table->cells);
-    table->count = 0;
+    bt_str_release(&table->bytes);
+    bt_mem_free(table->cells);
+    *table = (bt_table){0};
 }

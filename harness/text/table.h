@@ -1,31 +1,66 @@
-// harness/text/table.h - aligned columns of text
+// harness/text/table.h - a table: built once, written as text, Markdown or HTML
 //
-// Cells are given row by row; a short last row is filled with empty cells. Widths count code
-// points. A failed allocation sticks and is reported by bt_table_print.
+// First the heads, then cells row by row; a short last row is filled with empty cells. In a format
+// '|' separates cells and '~' a cell from its note; both are plain characters in what %s inserts.
+// A failed allocation sticks, and goes to the status of `out`. What writes a table releases it.
 #ifndef BT_HARNESS_TEXT_TABLE_H
 #define BT_HARNESS_TEXT_TABLE_H
 
-#include "framework/base/str.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-enum { BT_TABLE_COLUMNS = 16 };
+#include "framework/base/str.h"
+#include "harness/text/format.h"
+
+enum { BT_TABLE_COLUMNS = 24 };
+
+// What a cell has beside its text. Only HTML shows the last four.
+typedef enum bt_cell_part {
+    BT_CELL_TEXT,
+    BT_CELL_NOTE,       // an interval, a remark: muted; a column of its own where the head has one
+    BT_CELL_LINK,       // where the text leads to
+    BT_CELL_MARKUP,     // in the place of text and note, not escaped
+    BT_CELL_ATTRIBUTES, // of the cell's element: " title=x"
+    BT_CELL_ROW,        // attributes of the row's element
+    BT_CELL_PARTS
+} bt_cell_part;
+
+typedef struct bt_table_cell {
+    size_t parts[BT_CELL_PARTS]; // where each begins in `bytes`; 0: none
+    double value;                // what a number is sorted by
+    bool number;                 // has a value
+} bt_table_cell;
 
 typedef struct bt_table {
-    const char *align; // borrowed; a letter per column: l or r; at most BT_TABLE_COLUMNS
-    bt_str cells;      // each with its terminator
-    int count;         // of cells
+    bt_text name;   // HTML: of the table, "" for none
+    bt_text row_id; // HTML: a row's id is this and its first cell, which links to it; "": none
+    int64_t shown;  // HTML: at most so many rows, evenly spread, and all as CSV; 0: all
+    bt_str bytes;   // the texts, each with its terminator
+    bt_table_cell *cells; // [count], the heads first
+    int64_t count, capacity;
+    int columns;
+    bool right[BT_TABLE_COLUMNS]; // numbers
+    bool noted[BT_TABLE_COLUMNS]; // the head has a note: in text and HTML the head of a column
 } bt_table;
 
-void bt_table_cell(bt_table *table, const char *format, ...) BT_PRINTF(2, 3);
-// Several cells, up to a NULL.
-void bt_table_row(bt_table *table, const char *const cells[]);
-// The cells of "run|suite|started".
-void bt_table_heads(bt_table *table, const char *heads);
+// "case|>time~95 %|verdict": '>' aligns to the right, for numbers of ours, which Markdown does not
+// escape. Further calls add columns. As text, a row of empty heads is left out. Conversions are
+// those of bt_escape_format.
+void bt_table_heads(bt_table *table, const char *format, ...) BT_PRINTF(2, 3);
+// The next cells.
+void bt_table_cells(bt_table *table, const char *format, ...) BT_PRINTF(2, 3);
+// The next cell: a value in its unit, with its interval as note where low and high are known;
+// "-" where the value is not.
+void bt_table_interval(bt_table *table, bt_unit unit, double value, double low, double high);
+void bt_table_number(bt_table *table, bt_unit unit, double value);
+// Begins a part of the cell added last: what is appended until the next call for this table.
+bt_str *bt_table_part(bt_table *table, bt_cell_part part);
 
-#define BT_TABLE_ROW(table, ...) bt_table_row(table, (const char *const[]){__VA_ARGS__, NULL})
-
-// Appends the rows to `out`, each behind `indent` spaces, columns two spaces apart, no spaces at
-// line ends; then empties the table.
+// Aligned columns, each row behind `indent` spaces, columns two spaces apart, no spaces at line
+// ends. Widths count code points.
 BT_CHECKED bt_status bt_table_print(bt_table *table, int indent, bt_str *out);
+void bt_table_markdown(bt_table *table, bt_str *out);
+void bt_table_html(bt_table *table, bt_str *out);
 void bt_table_release(bt_table *table);
 
 #endif

@@ -85,14 +85,13 @@ static void add_ended(const bt_store_live_round *round, bt_table *table)
     } else if (!isnan(round->time_ns)) {
         measured = bt_format_value(BT_UNIT_NS, round->time_ns);
     }
-    BT_TABLE_ROW(table, round->name, round->system,
-                 bt_textf("round %lld", (long long)round->ordinal + 1).text,
-                 bt_run_status_name(round->status), measured.text);
+    bt_table_cells(table, "%s|%s|round %lld|%s|%s", round->name, round->system,
+                   (long long)round->ordinal + 1, bt_run_status_name(round->status), measured.text);
     bt_text took = {""};
     if (round->ended_ns) {
         took = bt_format_value(BT_UNIT_NS, (double)(round->ended_ns - round->started_ns));
     }
-    bt_table_cell(table, "%s%s", round->ended_ns ? "in " : "", took.text);
+    bt_table_cells(table, "%s%s", round->ended_ns ? "in " : "", took.text);
 }
 
 // Where `columns` code points of a line end; *cut: there are more.
@@ -129,17 +128,16 @@ static void append_cut(const char *text, int columns, int rows, bt_str *out)
 static bt_status append_ended_table(const bt_watch_view *view, int rows, bt_str *out)
 {
     const bt_store_live *live = view->live;
-    bt_table table = {.align = "lllrlr"};
+    bt_table table = {0};
     int64_t shown = 0;
+    bt_table_heads(&table, "|||>||>");
     for (int64_t i = 0; i < live->round_count && shown < rows; i++) {
         if (live->rounds[i].status != BT_RUN_RUNNING) {
             add_ended(&live->rounds[i], &table);
             shown++;
         }
     }
-    bt_status status = bt_table_print(&table, 10, out);
-    bt_table_release(&table);
-    return status;
+    return bt_table_print(&table, 10, out);
 }
 
 bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_str *out)
@@ -195,8 +193,9 @@ bt_status bt_watch_ended(const bt_watch_view *view, int64_t *seen, bt_str *out)
 {
     const bt_store_live *live = view->live;
     size_t start = out->length_bytes;
-    bt_table table = {.align = "lllrlr"};
+    bt_table table = {0};
     int64_t newest = *seen;
+    bt_table_heads(&table, "|||>||>");
     for (int64_t i = live->round_count - 1; i >= 0; i--) {
         const bt_store_live_round *round = &live->rounds[i];
         if (round->id > *seen && round->status != BT_RUN_RUNNING) {
@@ -206,7 +205,6 @@ bt_status bt_watch_ended(const bt_watch_view *view, int64_t *seen, bt_str *out)
     }
     *seen = newest;
     bt_status status = bt_table_print(&table, 0, out);
-    bt_table_release(&table);
     if (status == BT_OK && out->length_bytes > start) {
         bt_text_make_printable(out->text + start);
     }

@@ -8,6 +8,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/compare/compare.h"
+#include "harness/text/escape.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
@@ -236,19 +237,55 @@ static void numbers_have_three_digits_and_a_unit(void **state)
     assert_string_equal(bt_format_date(1795191845000000000).text, "2026-11-20 16:24:05 UTC");
 }
 
-static void tables_align_and_json_is_read_back(void **state)
+static void fill(bt_table *table)
+{
+    *table = (bt_table){.name = {"n<"}, .row_id = {"r-"}, .shown = 2};
+    bt_table_heads(table, "name|>µs~95 %%|");
+    bt_table_cells(table, "%s|%.2s~%s|%s", "x|~", "1000", "[1, 2]", "note*");
+    bt_table_cells(table, "y|2|");
+    bt_html(bt_table_part(table, BT_CELL_MARKUP), "<b>%s</b>", "<");
+    bt_table_cells(table, "z");
+    bt_table_interval(table, BT_UNIT_NS, 1500, 1400, 1600);
+    bt_table_cells(table, "=1+1");
+}
+
+static void a_table_is_written_in_each_form(void **state)
 {
     (void)state;
-    bt_table table = {.align = "lrl"};
+    bt_table table;
     bt_str out = {0};
-    const char *const cells[] = {"name", "µs", "", "x", "1000", "note"};
-    for (int i = 0; i < 6; i++) {
-        bt_table_cell(&table, "%s", cells[i]);
-    }
+    fill(&table);
     ASSERT_OK(bt_table_print(&table, 2, &out));
-    assert_string_equal(bt_str_text(&out), "  name    µs\n  x     1000  note\n");
-    bt_table_release(&table);
+    assert_string_equal(bt_str_text(&out), "  name       µs  95 %\n"
+                                           "  x|~        10  [1, 2]        note*\n"
+                                           "  y           2\n"
+                                           "  z     1.50 us  [1.40, 1.60]  =1+1\n");
     bt_str_clear(&out);
+    fill(&table);
+    bt_table_markdown(&table, &out);
+    assert_string_equal(bt_str_text(&out), "| name | µs |  |\n|---|--:|---|\n"
+                                           "| x\\|\\~ | 10 [1, 2] | note\\* |\n| y | 2 |  |\n"
+                                           "| z | 1.50 us [1.40, 1.60] | =1+1 |\n");
+    bt_str_clear(&out);
+    fill(&table);
+    bt_table_html(&table, &out);
+    assert_string_equal(
+        bt_str_text(&out),
+        "<div class=scroll><table data-name=\"n&lt;\" data-csv=\"csv-n&lt;\" data-rows=\"r-\">"
+        "<thead><tr><th>name<th class=n>µs<th class=n>95 %<th></thead><tbody>\n"
+        "<tr id=\"r-x|~\"><th scope=row><a href=\"#r-x|~\">x|~</a></th><td class=n>10"
+        "<td class=n>[1, 2]<td>note*\n"
+        "<tr id=\"r-z\"><th scope=row><a href=\"#r-z\">z</a></th><td class=n data-v=\"1500\">"
+        "1.50 us<td class=n>[1.40, 1.60]<td>=1+1\n"
+        "</tbody></table></div>\n<script type=\"text/csv\" id=\"csv-n&lt;\">\n"
+        "name,µs,\nx|~,10,note*\ny,2,\nz,1.50 us,'=1+1\n</script>\n");
+    bt_str_release(&out);
+}
+
+static void json_is_read_back(void **state)
+{
+    (void)state;
+    bt_str out = {0};
     bt_json_writer json = {.out = &out};
     bt_json_writer_open(&json, NULL, '{');
     bt_json_writer_text(&json, "a\"b", "</script>\n\x01\xff\xc3\xa4\\");
@@ -314,7 +351,8 @@ int main(void)
         TEST(plans_that_are_no_json_are_compared_whole),
         cmocka_unit_test(curves_by_hand),
         cmocka_unit_test(numbers_have_three_digits_and_a_unit),
-        cmocka_unit_test(tables_align_and_json_is_read_back),
+        cmocka_unit_test(a_table_is_written_in_each_form),
+        cmocka_unit_test(json_is_read_back),
         TEST(failing_allocations_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,7 +176,7 @@ static void launches_are_shown(void **state)
     bt_str_release(&out);
     char *page = report_text(&run, 1, ".html");
     assert_has(page, "How steps were launched, ");
-    assert_has(page, "<th scope=row class=n>0<td>memory<td>kernel by kernel: &lt;not yet&gt;");
+    assert_has(page, "<th scope=row class=n>0</th><td>memory<td>kernel by kernel: &lt;not yet&gt;");
     bt_mem_free(page);
     sample.launches = &(bt_store_launch){0, "off", "kernel by kernel"};
     sample.launch_count = 1;

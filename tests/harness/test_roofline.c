@@ -81,7 +81,7 @@ static const roofline_point *point_of(const roofline *self, const char *name)
 static int roofs_inside(const char *page)
 {
     int count = 0;
-    static const char begin[] = "class=roof d=\"";
+    static const char begin[] = "class=\"roof\" d=\"";
     for (const char *at = strstr(page, begin); at; at = strstr(at + 1, begin)) {
         double x[2], y[2];
         assert_int_equal(sscanf(at + strlen(begin), "M%lf %lfL%lf %lf", &x[0], &y[0], &x[1], &y[1]),

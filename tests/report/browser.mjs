@@ -52,11 +52,6 @@ export class Pages {
     return readFileSync(this.path(kind), "utf8");
   }
 
-  // Without uPlot (no npm packages when it was built) the page keeps its still pictures.
-  get hasPlots() {
-    return this.text("one").includes("var uPlot=");
-  }
-
   // Opens a page; after `work` nothing may have been asked of the network, logged or thrown.
   async visit(kind, options, work, hash = "") {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 900 },

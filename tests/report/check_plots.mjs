@@ -95,10 +95,9 @@ export const checks = {
     });
   },
   "charts share a cursor and a zoom": async (pages) => {
-    if (!pages.hasPlots) return;
     await pages.visit("long", {}, async (tab) => {
-      assert.equal(await tab.locator(".chart canvas").count(), 3);
-      const over = tab.locator(".chart .u-over");
+      assert.equal(await tab.locator(".chart .over").count(), 3);
+      const over = tab.locator(".chart .over");
       const box = await over.nth(0).boundingBox();
       await tab.mouse.move(box.x + box.width / 2, box.y + 50);
       const middle = (await readouts(tab)).map(stepOf);
@@ -118,7 +117,6 @@ export const checks = {
     });
   },
   "the keyboard moves the cursor and zooms": async (pages) => {
-    if (!pages.hasPlots) return;
     await pages.visit("long", {}, async (tab) => {
       const plot = tab.locator("[data-chart=loss] .plot");
       await plot.focus();
@@ -134,11 +132,10 @@ export const checks = {
     });
   },
   "clocks and power stand beside the loss, placed at the steps they belong to": async (pages) => {
-    if (!pages.hasPlots) return;
     await pages.visit("telemetry", {}, async (tab) => {
       const ids = await tab.$$eval(".chart", (all) => all.map((one) => one.dataset.chart));
       assert.deepEqual(ids, ["loss", "speed", "memory", "clock", "power", "load"]);
-      const box = await tab.locator("[data-chart=loss] .u-over").boundingBox();
+      const box = await tab.locator("[data-chart=loss] .over").boundingBox();
       const at = async (share) => {
         await tab.mouse.move(box.x + box.width * share, box.y + 50);
         return (await readouts(tab))[3];
@@ -159,7 +156,6 @@ export const checks = {
     assert.ok(band.y.some((low, i) => low < band.high[i]));
   },
   "of many curves two stand out, and each can be asked for": async (pages) => {
-    if (!pages.hasPlots) return;
     await pages.visit("ten", {}, async (tab) => {
       const legend = tab.locator("[data-chart=loss] .legend li");
       assert.equal(await legend.count(), 10);

@@ -13,6 +13,7 @@
 
   // Per chart: a value under the cursor, and a tick, which needs no more digits than its distance.
   const formats = {
+    hellaswag: { value: (v) => v.toFixed(3), tick: (v) => short(v, 4) },
     loss: { value: (v) => v.toFixed(3), tick: (v) => short(v, 4) },
     speed: { value: (v) => rate(v) + " tok/s",
       tick: (v) => (v >= 1e4 ? short(v / 1e3, 2) + "K" : short(v, 2)) },
@@ -27,6 +28,5 @@
   window.btReport = {
     formats,
     all: (selector, from = document) => [...from.querySelectorAll(selector)],
-    color: (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim(),
   };
 })();

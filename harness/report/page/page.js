@@ -3,16 +3,15 @@
 // to read it.
 (() => {
   "use strict";
-  const { showAll } = window.btReport;
+  const { all, showAll } = window.btReport;
   document.documentElement.classList.add("scripted");
   const reveal = () => {
     const name = decodeURIComponent(location.hash.slice(1));
     if (!name) return;
     let target = document.getElementById(name);
-    const row = /^(?:c(\d+)-step|(round))-\d+$/.exec(name);
-    if (!target && row) {
-      const tableElement = document.querySelector(`table[data-csv="csv-${row[1] ?? "rounds"}"]`);
-      if (tableElement) showAll(tableElement);
+    const tableElement = all("table[data-csv]").find((one) => name.startsWith(one.dataset.rows));
+    if (!target && tableElement) {
+      showAll(tableElement);
       target = document.getElementById(name);
     }
     const folded = target?.closest("tbody.folded");

@@ -52,7 +52,6 @@
   };
 
   const showAll = (tableElement) => {
-    const prefix = tableElement.tBodies[0].rows[0].id.replace(/\d+$/, "");
     const numeric = all("thead th", tableElement).map((head) => head.classList.contains("n"));
     const rows = rawSteps(tableElement).trim().split("\n").slice(1).map((line) => {
       const row = document.createElement("tr");
@@ -62,7 +61,7 @@
         if (numeric[i]) cell.className = "n";
         row.append(cell);
       });
-      row.id = prefix + row.cells[0].textContent;
+      row.id = tableElement.dataset.rows + row.cells[0].textContent;
       return row;
     });
     tableElement.tBodies[0].replaceChildren(...rows);
@@ -92,8 +91,7 @@
       button.textContent = "Copied";
       setTimeout(() => { button.textContent = "Copy as CSV"; }, 1500);
     });
-    const steps = rawSteps(tableElement);
-    if (steps && steps.split("\n").length - 2 > tableElement.tBodies[0].rows.length) {
+    if (rawSteps(tableElement)) {
       addButton(tools, "Show all", (button) => { showAll(tableElement); button.remove(); });
     }
     (tableElement.closest(".scroll") ?? tableElement).after(tools);

@@ -1,0 +1,225 @@
+// harness/text/table_forms.c - a table as text, as Markdown, and as HTML with its CSV
+#include <stdlib.h>
+
+#include "harness/text/escape.h"
+#include "harness/text/table.h"
+
+enum { GAP = 2 };
+
+static const char *part_of(const bt_table *table, int64_t cell, bt_cell_part part)
+{
+    const size_t at = table->cells[cell].parts[part];
+    return at > 0 ? table->bytes.text + at : "";
+}
+
+// A failure while the table was filled; its offsets mean nothing then.
+static bool failed(bt_table *table, bt_str *out)
+{
+    const bt_status status = table->bytes.status;
+    if (out->status == BT_OK) {
+        out->status = status;
+    }
+    if (status != BT_OK) {
+        bt_table_release(table);
+    }
+    return status != BT_OK;
+}
+
+// ---- text --------------------------------------------------------------------------------------
+
+static int width_of(const char *text)
+{
+    int width = 0;
+    for (; *text; text++) {
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return width;
+}
+
+static void print_cell(bt_str *out, const char *text, int width, bool right, int *pending)
+{
+    int gap = width - width_of(text);
+    *pending += right ? gap : 0;
+    if (text[0]) {
+        bt_str_format(out, "%*s%s", *pending, "", text);
+        *pending = 0;
+    }
+    *pending += right ? 0 : gap;
+    *pending += GAP;
+}
+
+static bool has_heads(const bt_table *table)
+{
+    bool any = false;
+    for (int c = 0; c < table->columns; c++) {
+        any = any || part_of(table, c, BT_CELL_TEXT)[0];
+    }
+    return any;
+}
+
+bt_status bt_table_print(bt_table *table, int indent, bt_str *out)
+{
+    int widths[BT_TABLE_COLUMNS][2] = {{0}};
+    if (failed(table, out)) {
+        return out->status;
+    }
+    for (int64_t i = 0; i < table->count; i++) {
+        for (int part = BT_CELL_TEXT; part <= BT_CELL_NOTE; part++) {
+            int width = width_of(part_of(table, i, (bt_cell_part)part));
+            int *widest = &widths[i % table->columns][part];
+            *widest = width > *widest ? width : *widest;
+        }
+    }
+    int pending = indent;
+    for (int64_t i = has_heads(table) ? 0 : table->columns; i < table->count; i++) {
+        const int c = (int)(i % table->columns);
+        print_cell(out, part_of(table, i, BT_CELL_TEXT), widths[c][0], table->right[c], &pending);
+        if (table->noted[c]) {
+            print_cell(out, part_of(table, i, BT_CELL_NOTE), widths[c][1], false, &pending);
+        }
+        if (c == table->columns - 1 || i == table->count - 1) {
+            bt_str_append(out, "\n");
+            pending = indent;
+        }
+    }
+    bt_table_release(table);
+    return bt_str_status(out);
+}
+
+// ---- Markdown ----------------------------------------------------------------------------------
+
+static void markdown_cell(const bt_table *table, int64_t index, bt_str *out)
+{
+    const char *text = part_of(table, index, BT_CELL_TEXT);
+    const char *note = part_of(table, index, BT_CELL_NOTE);
+    const char *gap = *note ? " " : "";
+    if (index < table->columns) { // what a note of a head heads stands in the same cell
+        note = gap = "";
+    }
+    if (table->right[index % table->columns]) {
+        bt_str_format(out, " %s%s%s |", text, gap, note);
+    } else {
+        bt_markdown(out, " %s%s%s |", text, gap, note);
+    }
+}
+
+void bt_table_markdown(bt_table *table, bt_str *out)
+{
+    if (failed(table, out)) {
+        return;
+    }
+    for (int64_t i = 0; i < table->count; i++) {
+        bt_str_append(out, i % table->columns == 0 ? "|" : "");
+        markdown_cell(table, i, out);
+        bt_str_append(out, (i + 1) % table->columns == 0 ? "\n" : "");
+        for (int c = 0; i == table->columns - 1 && c < table->columns; c++) {
+            bt_str_format(out, "%s%s", table->right[c] ? "|--:" : "|---",
+                          c == table->columns - 1 ? "|\n" : "");
+        }
+    }
+    bt_table_release(table);
+}
+
+// ---- HTML --------------------------------------------------------------------------------------
+
+static void html_head(const bt_table *table, bool all, bt_str *out)
+{
+    bt_str_append(out, "<div class=scroll><table");
+    if (table->name.text[0]) {
+        bt_html(out, " data-name=\"%s\"", table->name.text);
+    }
+    if (!all) {
+        bt_html(out, " data-csv=\"csv-%s\" data-rows=\"%s\"", table->name.text, table->row_id.text);
+    }
+    bt_str_append(out, "><thead><tr>");
+    for (int c = 0; c < table->columns; c++) {
+        const char *open = table->right[c] ? "<th class=n" : "<th";
+        bt_str_format(out, "%s%s>", open, part_of(table, c, BT_CELL_ATTRIBUTES));
+        bt_html(out, "%s", part_of(table, c, BT_CELL_TEXT));
+        if (part_of(table, c, BT_CELL_NOTE)[0]) {
+            bt_str_format(out, "%s>", open);
+            bt_html(out, "%s", part_of(table, c, BT_CELL_NOTE));
+        }
+    }
+    bt_str_append(out, "</thead><tbody>\n");
+}
+
+static void html_cell(const bt_table *table, int64_t index, bool linked, bt_str *out)
+{
+    const int c = (int)(index % table->columns);
+    const bt_table_cell *cell = &table->cells[index];
+    const char *number = table->right[c] ? " class=n" : "", *text = part_of(table, index, 0);
+    bt_str_format(out, "%s%s%s", c == 0 ? "<th scope=row" : "<td", number,
+                  part_of(table, index, BT_CELL_ATTRIBUTES));
+    if (cell->number) {
+        bt_str_format(out, " data-v=\"%.9g\"", cell->value);
+    }
+    bt_str_append(out, ">");
+    if (cell->parts[BT_CELL_MARKUP]) {
+        bt_str_append(out, part_of(table, index, BT_CELL_MARKUP));
+    } else if (linked) {
+        bt_html(out, "<a href=\"#%s%s\">%s</a>", table->row_id.text, text, text);
+    } else if (cell->parts[BT_CELL_LINK]) {
+        bt_html(out, "<a href=\"%s\">%s</a>", part_of(table, index, BT_CELL_LINK), text);
+    } else {
+        bt_html(out, "%s", text);
+    }
+    const char *note = part_of(table, index, BT_CELL_NOTE);
+    if (part_of(table, c, BT_CELL_NOTE)[0]) {
+        bt_html(out, table->right[c] ? "<td class=n>%s" : "<td>%s", note);
+    } else if (*note) {
+        bt_html(out, " <span class=muted>%s</span>", note);
+    }
+    bt_str_append(out, c == 0 ? "</th>" : "");
+}
+
+static void html_row(const bt_table *table, int64_t row, bt_str *out)
+{
+    const int64_t first = row * table->columns;
+    const char *attributes = "";
+    for (int64_t i = first; i < first + table->columns; i++) {
+        attributes = *attributes ? attributes : part_of(table, i, BT_CELL_ROW);
+    }
+    bt_str_format(out, "<tr%s", attributes);
+    if (table->row_id.text[0]) {
+        bt_html(out, " id=\"%s%s\"", table->row_id.text, part_of(table, first, BT_CELL_TEXT));
+    }
+    bt_str_append(out, ">");
+    for (int64_t i = first; i < first + table->columns; i++) {
+        html_cell(table, i, i == first && table->row_id.text[0], out);
+    }
+    bt_str_append(out, "\n");
+}
+
+// All rows, for the script of the page: it copies them, and shows them on demand.
+static void append_csv(const bt_table *table, bt_str *out)
+{
+    bt_html(out, "<script type=\"text/csv\" id=\"csv-%s\">\n", table->name.text);
+    for (int64_t i = 0; i < table->count; i++) {
+        const char *text = part_of(table, i, BT_CELL_TEXT);
+        char *end = NULL;
+        (void)strtod(text, &end);
+        (*end ? bt_csv_text : bt_str_append)(out, text); // a number may begin with a sign
+        bt_str_append(out, (i + 1) % table->columns == 0 ? "\n" : ",");
+    }
+    bt_str_append(out, "</script>\n");
+}
+
+void bt_table_html(bt_table *table, bt_str *out)
+{
+    if (failed(table, out)) {
+        return;
+    }
+    const int64_t rows = table->count / table->columns - 1;
+    const bool all = table->shown == 0 || rows <= table->shown;
+    const int64_t shown = all ? rows : table->shown;
+    html_head(table, all, out);
+    for (int64_t i = 0; i < shown; i++) {
+        html_row(table, 1 + (shown > 1 ? i * (rows - 1) / (shown - 1) : 0), out);
+    }
+    bt_str_append(out, "</tbody></table></div>\n");
+    if (!all) {
+        append_csv(table, out);
+    }
+    bt_table_release(table);
+}
