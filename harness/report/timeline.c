@@ -185,31 +185,27 @@ static void write_legend(bt_str *out)
     bt_str_append(out, "</ul>\n");
 }
 
-static void write_table(const report_case *item, bt_str *out)
+static bt_table table_of(const report_case *item)
 {
-    bt_html(out, "<div class=scroll><table data-name=\"timeline-%s\"><thead><tr><th class=n>rank",
-            item->tag);
+    bt_table table = {.name = bt_textf("timeline-%s", item->tag)};
+    bt_table_heads(&table, ">rank");
     for (int c = 0; c < COLUMNS; c++) {
-        bt_str_format(out, "<th class=n>%s", columns[c].title);
+        bt_table_heads(&table, ">%s", columns[c].title);
     }
-    bt_str_append(out, "</thead><tbody>\n");
     for (int64_t i = 0; i < item->round->timeline_count; i++) {
-        const bt_store_timeline *line = &item->round->timelines[i];
-        bt_str_format(out, "<tr><th scope=row class=n>%lld</th>", (long long)line->rank);
+        bt_table_cells(&table, "%lld", (long long)item->round->timelines[i].rank);
         for (int c = 0; c < COLUMNS; c++) {
-            const double value = figure(line, &columns[c]);
-            bt_str_format(out, "<td class=n data-v=\"%.0f\">%s", value,
-                          bt_format_value(BT_UNIT_NS, value).text);
+            bt_table_number(&table, BT_UNIT_NS, figure(&item->round->timelines[i], &columns[c]));
         }
-        bt_str_append(out, "\n");
     }
-    bt_str_append(out, "</tbody></table></div>");
+    return table;
 }
 
 static void write_case(const report_case *item, bool open, bt_str *out)
 {
     const bt_store_round *round = item->round;
     const double end_ns = end_of(round);
+    bt_table table = table_of(item);
     bt_str_format(out, "<details%s><summary>", open ? " open" : "");
     bt_html_tag(out, item);
     bt_html_text(out, item->label);
@@ -228,7 +224,7 @@ static void write_case(const report_case *item, bool open, bt_str *out)
                   "<div class=rank><span></span><div class=\"ends muted\"><span>0</span>"
                   "<span>%s</span></div></div>\n",
                   bt_format_value(BT_UNIT_NS, end_ns).text);
-    write_table(item, out);
+    bt_table_html(&table, out);
     bt_str_append(out, "</figure></details>\n");
 }
 
@@ -269,18 +265,8 @@ void bt_markdown_timelines(const report_set *set, bt_str *out)
         }
         bt_markdown(out, "\n## One step of each rank: %s\n\n", set->cases[at].label);
         write_sum(round, out);
-        bt_str_append(out, ".\n\n| rank |");
-        for (int c = 0; c < COLUMNS; c++) {
-            bt_str_format(out, " %s |", columns[c].title);
-        }
-        bt_str_append(out, "\n|--:|--:|--:|--:|--:|--:|--:|\n");
-        for (int64_t i = 0; i < round->timeline_count; i++) {
-            bt_str_format(out, "| %lld |", (long long)round->timelines[i].rank);
-            for (int c = 0; c < COLUMNS; c++) {
-                const double value = figure(&round->timelines[i], &columns[c]);
-                bt_str_format(out, " %s |", bt_format_value(BT_UNIT_NS, value).text);
-            }
-            bt_str_append(out, "\n");
-        }
+        bt_str_append(out, ".\n\n");
+        bt_table table = table_of(&set->cases[at]);
+        bt_table_markdown(&table, out);
     }
 }
