@@ -37,8 +37,9 @@ typedef struct item_list {
 } item_list;
 
 static bt_status read_list(const content_reader *in, const cJSON *list, const char *place,
-                           bt_fields_of kind, size_t item_bytes, item_list *out)
+                           bt_fields_of kind, item_list *out)
 {
+    const size_t item_bytes = bt_fields_info(kind)->item_bytes;
     if (!cJSON_IsArray(list)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: a list is missing", place);
     }
@@ -55,7 +56,7 @@ static bt_status read_list(const content_reader *in, const cJSON *list, const ch
 #define READ_LIST(in, json, place, kind, list, list_count)                                         \
     do {                                                                                           \
         item_list found_items = {0};                                                               \
-        BT_TRY(read_list(in, json, place, kind, sizeof *(list), &found_items));                    \
+        BT_TRY(read_list(in, json, place, kind, &found_items));                                    \
         (list) = found_items.items;                                                                \
         (list_count) = found_items.count;                                                          \
     } while (0)
@@ -71,11 +72,12 @@ static bt_status read_line(const content_reader *in, const char *place, const ch
 }
 
 // An object a line. A file that is not there is an empty list.
-static bt_status read_series(const content_reader *in, const char *folder, const char *name,
-                             bt_fields_of kind, size_t item_bytes, item_list *out)
+static bt_status read_series(const content_reader *in, const char *folder, const bt_list *list,
+                             item_list *out)
 {
     char path[64], place[96];
-    (void)snprintf(path, sizeof path, "%s/%s.ndjson", folder, name);
+    const size_t item_bytes = bt_fields_info(list->kind)->item_bytes;
+    (void)snprintf(path, sizeof path, "%s/%s.ndjson", folder, list->key);
     const bt_file *file = bt_files_find(in->files, path);
     const char *end = file ? file->bytes + file->size_bytes : NULL;
     int64_t lines = 0;
@@ -90,19 +92,11 @@ static bt_status read_series(const content_reader *in, const char *folder, const
         const char *stop = newline ? newline : end;
         void *item = (char *)out->items + (size_t)out->count++ * item_bytes;
         (void)snprintf(place, sizeof place, "%s, line %lld", path, (long long)out->count);
-        BT_TRY(read_line(in, place, at, (size_t)(stop - at), kind, item));
+        BT_TRY(read_line(in, place, at, (size_t)(stop - at), list->kind, item));
         at = newline ? newline + 1 : end;
     }
     return BT_OK;
 }
-
-#define READ_SERIES(in, folder, name, kind, list, list_count)                                      \
-    do {                                                                                           \
-        item_list found_items = {0};                                                               \
-        BT_TRY(read_series(in, folder, name, kind, sizeof *(list), &found_items));                 \
-        (list) = found_items.items;                                                                \
-        (list_count) = found_items.count;                                                          \
-    } while (0)
 
 // ---- rounds ------------------------------------------------------------------------------------
 
@@ -168,10 +162,15 @@ static bt_status read_round_object(const content_reader *in, const char *folder,
     BT_TRY(bt_fields_read(json, place, BT_FIELDS_ROUND, in->arena, round));
     BT_TRY(bt_fields_read(bt_json_get(json, "shape"), place, BT_FIELDS_SHAPE, in->arena,
                           &round->shape));
-    READ_LIST(in, bt_json_get(json, "kernels"), place, BT_FIELDS_KERNEL, round->kernels,
-              round->kernel_count);
-    READ_LIST(in, bt_json_get(json, "memory"), place, BT_FIELDS_MEMORY, round->memory,
-              round->memory_count);
+    size_t count = 0;
+    const bt_list *lists = bt_round_lists(&count);
+    for (size_t i = 0; i < count; i++) {
+        item_list found = {0};
+        BT_TRY(lists[i].is_file
+                   ? read_series(in, folder, &lists[i], &found)
+                   : read_list(in, bt_json_get(json, lists[i].key), place, lists[i].kind, &found));
+        bt_list_set(&lists[i], round, found.items, found.count);
+    }
     return read_measurements(in, folder, place, bt_json_get(json, "measurements"), round);
 }
 
@@ -185,19 +184,7 @@ static bt_status read_round(const content_reader *in, int64_t index, bt_store_ro
     BT_TRY(parse_file(in, path, &json));
     bt_status status = read_round_object(in, folder, path, json.root, round);
     bt_json_release(&json);
-    BT_TRY(status);
-    READ_SERIES(in, folder, "steps", BT_FIELDS_STEP, round->steps, round->step_count);
-    READ_SERIES(in, folder, "evals", BT_FIELDS_EVAL, round->evals, round->eval_count);
-    READ_SERIES(in, folder, "ranges", BT_FIELDS_RANGE, round->ranges, round->range_count);
-    READ_SERIES(in, folder, "scores", BT_FIELDS_SCORE, round->scores, round->score_count);
-    READ_SERIES(in, folder, "states", BT_FIELDS_STATE, round->states, round->state_count);
-    READ_SERIES(in, folder, "launches", BT_FIELDS_LAUNCH, round->launches, round->launch_count);
-    READ_SERIES(in, folder, "timelines", BT_FIELDS_TIMELINE, round->timelines,
-                round->timeline_count);
-    READ_SERIES(in, folder, "faults", BT_FIELDS_FAULT, round->faults, round->fault_count);
-    READ_SERIES(in, folder, "telemetry", BT_FIELDS_TELEMETRY, round->telemetry,
-                round->telemetry_count);
-    return BT_OK;
+    return status;
 }
 
 // ---- the run -----------------------------------------------------------------------------------
@@ -223,7 +210,7 @@ static bt_status read_schedule(const content_reader *in, const cJSON *json)
     const cJSON *list = bt_json_get(json, "systems");
     item_list found = {0};
     BT_TRY(bt_fields_read(json, place, BT_FIELDS_SCHEDULE, in->arena, schedule));
-    BT_TRY(read_list(in, list, place, BT_FIELDS_SYSTEM, sizeof(bt_store_system), &found));
+    BT_TRY(read_list(in, list, place, BT_FIELDS_SYSTEM, &found));
     bt_store_system *systems = found.items;
     schedule->systems = systems;
     schedule->system_count = found.count;
@@ -300,27 +287,28 @@ static bt_status read_verdicts(const content_reader *in, const cJSON *json)
     return BT_OK;
 }
 
+// Reads a file of JSON.
+static bt_status read_json(const content_reader *in, const char *name,
+                           bt_status (*read)(const content_reader *in, const cJSON *json))
+{
+    bt_json_doc json;
+    BT_TRY(parse_file(in, name, &json));
+    bt_status status = read(in, json.root);
+    bt_json_release(&json);
+    return status;
+}
+
 static bt_status read_all(const content_reader *in)
 {
     bt_store_run *run = in->run;
     const bt_file *plan = NULL;
-    bt_json_doc json;
-    BT_TRY(parse_file(in, "run.json", &json));
-    bt_status status = read_run_object(in, json.root);
-    bt_json_release(&json);
-    BT_TRY(status);
+    BT_TRY(read_json(in, "run.json", read_run_object));
     BT_TRY(find_file(in, "plan.json", &plan));
     BT_TRY(bt_keep(in->arena, plan->bytes, &run->info.suite.plan_json));
     run->info.out_dir = "";
     BT_TRY(read_origins(in));
-    BT_TRY(parse_file(in, "environment.json", &json));
-    status = read_environment(in, json.root);
-    bt_json_release(&json);
-    BT_TRY(status);
-    BT_TRY(parse_file(in, "verdicts.json", &json));
-    status = read_verdicts(in, json.root);
-    bt_json_release(&json);
-    BT_TRY(status);
+    BT_TRY(read_json(in, "environment.json", read_environment));
+    BT_TRY(read_json(in, "verdicts.json", read_verdicts));
     bt_store_round *rounds = NULL;
     BT_TRY(BT_ARENA_ARRAY(in->arena, run->round_count, &rounds));
     run->rounds = rounds;

@@ -8,18 +8,6 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "samples are little-endian");
 
-static void write_list(bt_json_writer *json, const char *key, bt_fields_of kind, const void *items,
-                       int64_t count, size_t item_bytes)
-{
-    bt_json_writer_open(json, key, '[');
-    for (int64_t i = 0; i < count; i++) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_fields_write(json, kind, (const char *)items + (size_t)i * item_bytes);
-        bt_json_writer_close(json, '}');
-    }
-    bt_json_writer_close(json, ']');
-}
-
 static void write_object(bt_json_writer *json, const char *key, bt_fields_of kind, const void *item)
 {
     bt_json_writer_open(json, key, '{');
@@ -58,9 +46,9 @@ static bt_status add_run(const bt_store_run *run, bt_files *files)
     write_object(&json, "suite", BT_FIELDS_SUITE, &run->info.suite);
     write_object(&json, "build", BT_FIELDS_BUILD, &run->info.build);
     write_schedule(&json, &run->schedule);
-    write_list(&json, "gaps", BT_FIELDS_GAP, run->gaps, run->gap_count, sizeof *run->gaps);
+    bt_fields_write_list(&json, "gaps", BT_FIELDS_GAP, run->gaps, run->gap_count);
     bt_json_writer_integer(&json, "rounds", run->round_count);
-    write_list(&json, "files", BT_FIELDS_FILE, run->files, run->file_count, sizeof *run->files);
+    bt_fields_write_list(&json, "files", BT_FIELDS_FILE, run->files, run->file_count);
     bt_json_writer_close(&json, '}');
     return add_text(files, "run.json", &text);
 }
@@ -71,7 +59,7 @@ static bt_status add_environment(const bt_store_env *env, bt_files *files)
     bt_json_writer json = {.out = &text, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
     bt_json_writer_text(&json, "digest", env->digest);
-    write_list(&json, "facts", BT_FIELDS_FACT, env->facts, env->fact_count, sizeof *env->facts);
+    bt_fields_write_list(&json, "facts", BT_FIELDS_FACT, env->facts, env->fact_count);
     bt_json_writer_close(&json, '}');
     return add_text(files, "environment.json", &text);
 }
@@ -80,23 +68,25 @@ static bt_status add_verdicts(const bt_store_run *run, bt_files *files)
 {
     bt_str text = {0};
     bt_json_writer json = {.out = &text, .indent = 1};
-    write_list(&json, NULL, BT_FIELDS_VERDICT, run->verdicts, run->verdict_count,
-               sizeof *run->verdicts);
+    bt_fields_write_list(&json, NULL, BT_FIELDS_VERDICT, run->verdicts, run->verdict_count);
     return add_text(files, "verdicts.json", &text);
 }
 
 // An object a line, in a file of its own; none where there is nothing.
-static bt_status add_series(const char *folder, const char *name, bt_fields_of kind,
-                            const void *items, int64_t count, size_t item_bytes, bt_files *files)
+static bt_status add_series(const char *folder, const bt_list *list, const bt_store_round *round,
+                            bt_files *files)
 {
     bt_str text = {0};
     char path[64];
+    int64_t count = 0;
+    const char *items = bt_list_get(list, round, &count);
     for (int64_t i = 0; i < count; i++) {
         bt_json_writer json = {.out = &text};
-        write_object(&json, NULL, kind, (const char *)items + (size_t)i * item_bytes);
+        write_object(&json, NULL, list->kind,
+                     items + (size_t)i * bt_fields_info(list->kind)->item_bytes);
         bt_str_append(&text, "\n");
     }
-    (void)snprintf(path, sizeof path, "%s/%s.ndjson", folder, name);
+    (void)snprintf(path, sizeof path, "%s/%s.ndjson", folder, list->key);
     return count > 0 ? bt_files_add(files, path, &text) : BT_OK;
 }
 
@@ -142,37 +132,27 @@ static bt_status add_round(const bt_store_round *round, int64_t index, bt_files 
     bt_str text = {0};
     char folder[32], path[48];
     bt_json_writer json = {.out = &text, .indent = 1};
+    size_t list_count = 0;
+    const bt_list *lists = bt_round_lists(&list_count);
     (void)snprintf(folder, sizeof folder, "rounds/%04lld", (long long)index);
     (void)snprintf(path, sizeof path, "%s/round.json", folder);
     bt_json_writer_open(&json, NULL, '{');
     write_object(&json, "case", BT_FIELDS_CASE, &round->what);
     bt_fields_write(&json, BT_FIELDS_ROUND, round);
     write_object(&json, "shape", BT_FIELDS_SHAPE, &round->shape);
-    write_list(&json, "kernels", BT_FIELDS_KERNEL, round->kernels, round->kernel_count,
-               sizeof *round->kernels);
-    write_list(&json, "memory", BT_FIELDS_MEMORY, round->memory, round->memory_count,
-               sizeof *round->memory);
+    for (size_t i = 0; i < list_count; i++) {
+        int64_t count = 0;
+        const void *items = bt_list_get(&lists[i], round, &count);
+        if (!lists[i].is_file) {
+            bt_fields_write_list(&json, lists[i].key, lists[i].kind, items, count);
+        }
+    }
     write_measurements(&json, round);
     bt_json_writer_close(&json, '}');
     BT_TRY(add_text(files, path, &text));
-    BT_TRY(add_series(folder, "steps", BT_FIELDS_STEP, round->steps, round->step_count,
-                      sizeof *round->steps, files));
-    BT_TRY(add_series(folder, "evals", BT_FIELDS_EVAL, round->evals, round->eval_count,
-                      sizeof *round->evals, files));
-    BT_TRY(add_series(folder, "ranges", BT_FIELDS_RANGE, round->ranges, round->range_count,
-                      sizeof *round->ranges, files));
-    BT_TRY(add_series(folder, "scores", BT_FIELDS_SCORE, round->scores, round->score_count,
-                      sizeof *round->scores, files));
-    BT_TRY(add_series(folder, "states", BT_FIELDS_STATE, round->states, round->state_count,
-                      sizeof *round->states, files));
-    BT_TRY(add_series(folder, "launches", BT_FIELDS_LAUNCH, round->launches, round->launch_count,
-                      sizeof *round->launches, files));
-    BT_TRY(add_series(folder, "timelines", BT_FIELDS_TIMELINE, round->timelines,
-                      round->timeline_count, sizeof *round->timelines, files));
-    BT_TRY(add_series(folder, "faults", BT_FIELDS_FAULT, round->faults, round->fault_count,
-                      sizeof *round->faults, files));
-    BT_TRY(add_series(folder, "telemetry", BT_FIELDS_TELEMETRY, round->telemetry,
-                      round->telemetry_count, sizeof *round->telemetry, files));
+    for (size_t i = 0; i < list_count; i++) {
+        BT_TRY(lists[i].is_file ? add_series(folder, &lists[i], round, files) : BT_OK);
+    }
     return add_samples(folder, round, files);
 }
 

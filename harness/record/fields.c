@@ -1,6 +1,8 @@
 // harness/record/fields.c - the table of all members
 #include "harness/record/fields.h"
 
+#include <string.h>
+
 #include "harness/record/keep.h"
 
 #define AS(record, type, member, key, column)                                                      \
@@ -176,6 +178,43 @@ const bt_fields *bt_fields_info(bt_fields_of kind)
 #undef KIND
     };
     return &kinds[kind];
+}
+
+const bt_list *bt_round_lists(size_t *count)
+{
+#define LIST(kind, table, file, member, number)                                                    \
+    {                                                                                              \
+        BT_FIELDS_##kind, table, file, #member, offsetof(bt_store_round, member),                  \
+            offsetof(bt_store_round, number)                                                       \
+    }
+    static const bt_list lists[] = {LIST(STEP, true, true, steps, step_count),
+                                    LIST(EVAL, true, true, evals, eval_count),
+                                    LIST(RANGE, true, true, ranges, range_count),
+                                    LIST(KERNEL, true, false, kernels, kernel_count),
+                                    LIST(SCORE, true, true, scores, score_count),
+                                    LIST(STATE, true, true, states, state_count),
+                                    LIST(LAUNCH, true, true, launches, launch_count),
+                                    LIST(TIMELINE, true, true, timelines, timeline_count),
+                                    LIST(FAULT, true, true, faults, fault_count),
+                                    LIST(MEMORY, true, false, memory, memory_count),
+                                    LIST(TELEMETRY, false, true, telemetry, telemetry_count)};
+#undef LIST
+    *count = sizeof lists / sizeof lists[0];
+    return lists;
+}
+
+const void *bt_list_get(const bt_list *list, const bt_store_round *round, int64_t *count)
+{
+    const void *items = NULL;
+    memcpy(&items, (const char *)round + list->items, sizeof items);
+    memcpy(count, (const char *)round + list->count, sizeof *count);
+    return items;
+}
+
+void bt_list_set(const bt_list *list, bt_store_round *round, const void *items, int64_t count)
+{
+    memcpy((char *)round + list->items, &items, sizeof items);
+    memcpy((char *)round + list->count, &count, sizeof count);
 }
 
 bt_status bt_fields_keep(bt_arena *arena, bt_fields_of kind, void *item)

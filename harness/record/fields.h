@@ -74,6 +74,21 @@ typedef struct bt_fields {
 } bt_fields;
 
 const bt_fields *bt_fields_info(bt_fields_of kind);
+
+// A list of records that a round has.
+typedef struct bt_list {
+    bt_fields_of kind;
+    bool is_table; // in the database: rows of a table
+    bool is_file;  // in a bundle: a file of a line a record; false: an array in the round's file
+    const char *key;
+    size_t items, count; // offsets in bt_store_round, bytes
+} bt_list;
+
+// All of them but the measurements.
+const bt_list *bt_round_lists(size_t *count);
+// The records of a list: *count of them.
+const void *bt_list_get(const bt_list *list, const bt_store_round *round, int64_t *count);
+void bt_list_set(const bt_list *list, bt_store_round *round, const void *items, int64_t count);
 // Copies every text of a record into the arena; NULL becomes "".
 BT_CHECKED bt_status bt_fields_keep(bt_arena *arena, bt_fields_of kind, void *item);
 

@@ -48,49 +48,6 @@ static void json_steps(bt_json_writer *json, const bt_store_round *round)
     json->indent = 1;
 }
 
-static void json_launches(bt_json_writer *json, const bt_store_round *round)
-{
-    bt_json_writer_open(json, "launches", '[');
-    for (int64_t i = 0; i < round->launch_count; i++) {
-        BT_JSON_OBJECT(json, NULL, BT_OF(&round->launches[i], step),
-                       BT_OF(&round->launches[i], way), BT_OF(&round->launches[i], message));
-    }
-    bt_json_writer_close(json, ']');
-}
-
-static void json_timelines(bt_json_writer *json, const bt_store_round *round)
-{
-    bt_json_writer_open(json, "timelines", '[');
-    for (int64_t i = 0; i < round->timeline_count; i++) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_fields_write(json, BT_FIELDS_TIMELINE, &round->timelines[i]);
-        bt_json_writer_close(json, '}');
-    }
-    bt_json_writer_close(json, ']');
-}
-
-static void json_scores(bt_json_writer *json, const bt_store_round *round)
-{
-    bt_json_writer_open(json, "scores", '[');
-    for (int64_t i = 0; i < round->score_count; i++) {
-        BT_JSON_OBJECT(json, NULL, BT_OF(&round->scores[i], step),
-                       BT_OF(&round->scores[i], questions), BT_OF(&round->scores[i], correct),
-                       BT_OF(&round->scores[i], normalised_correct),
-                       BT_OF(&round->scores[i], host_ns));
-    }
-    bt_json_writer_close(json, ']');
-}
-
-static void json_faults(bt_json_writer *json, const bt_store_round *round)
-{
-    bt_json_writer_open(json, "faults", '[');
-    for (int64_t i = 0; i < round->fault_count; i++) {
-        BT_JSON_OBJECT(json, NULL, BT_OF(&round->faults[i], step), BT_OF(&round->faults[i], kind),
-                       BT_OF(&round->faults[i], action), BT_OF(&round->faults[i], message));
-    }
-    bt_json_writer_close(json, ']');
-}
-
 static void json_evals(bt_json_writer *json, const bt_store_round *round)
 {
     bt_json_writer_open(json, "evals", '[');
@@ -121,17 +78,13 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
 {
     BT_TRY(bt_report_json_case(json, round));
     bt_json_writer_integer(json, "ordinal", round->ordinal);
-    bt_json_writer_open(json, "kernels", '[');
-    for (int64_t i = 0; i < round->kernel_count; i++) {
-        BT_JSON_OBJECT(json, NULL, BT_OF(&round->kernels[i], op),
-                       BT_OF(&round->kernels[i], kernel));
-    }
-    bt_json_writer_close(json, ']');
-    json_launches(json, round);
-    json_timelines(json, round);
-    json_faults(json, round);
+    bt_fields_write_list(json, "kernels", BT_FIELDS_KERNEL, round->kernels, round->kernel_count);
+    bt_fields_write_list(json, "launches", BT_FIELDS_LAUNCH, round->launches, round->launch_count);
+    bt_fields_write_list(json, "timelines", BT_FIELDS_TIMELINE, round->timelines,
+                         round->timeline_count);
+    bt_fields_write_list(json, "faults", BT_FIELDS_FAULT, round->faults, round->fault_count);
     json_evals(json, round);
-    json_scores(json, round);
+    bt_fields_write_list(json, "scores", BT_FIELDS_SCORE, round->scores, round->score_count);
     BT_TRY(json_ranges(json, round));
     json_steps(json, round);
     bt_report_json_telemetry(json, round);
@@ -158,13 +111,8 @@ void bt_json_write_setting(bt_json_writer *json, const bt_store_run *run)
     BT_JSON_OBJECT(json, "build", BT_OF(build, version), BT_OF(build, git_commit),
                    BT_OF(build, git_diff), BT_OF(build, compiler), BT_OF(build, flags),
                    BT_OF(build, type), BT_OF(build, cuda));
-    bt_json_writer_open(json, "environment", '[');
-    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
-        BT_JSON_OBJECT(json, NULL, BT_OF(&run->info.env.facts[i], key),
-                       BT_OF(&run->info.env.facts[i], value),
-                       BT_KV("level", bt_fact_level_name(run->info.env.facts[i].level)));
-    }
-    bt_json_writer_close(json, ']');
+    bt_fields_write_list(json, "environment", BT_FIELDS_FACT, run->info.env.facts,
+                         run->info.env.fact_count);
 }
 
 static bt_status json_run(bt_json_writer *json, const bt_store_run *run)

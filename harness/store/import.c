@@ -33,16 +33,13 @@ static bt_status add_round(bt_store *store, int64_t run, const bt_store_round *f
                       from->ended_ns, from->params_digest));
     int64_t round = sqlite3_last_insert_rowid(store->db);
     BT_TRY(bt_row_run(store, SQL_ROUND_DESCRIBE, round, BT_FIELDS_SHAPE, &from->shape));
-    BT_TRY(add_rows(store, round, BT_FIELDS_STEP, from->steps, from->step_count));
-    BT_TRY(add_rows(store, round, BT_FIELDS_EVAL, from->evals, from->eval_count));
-    BT_TRY(add_rows(store, round, BT_FIELDS_RANGE, from->ranges, from->range_count));
-    BT_TRY(add_rows(store, round, BT_FIELDS_KERNEL, from->kernels, from->kernel_count));
-    BT_TRY(add_rows(store, round, BT_FIELDS_SCORE, from->scores, from->score_count));
-    BT_TRY(add_rows(store, round, BT_FIELDS_STATE, from->states, from->state_count));
-    BT_TRY(add_rows(store, round, BT_FIELDS_LAUNCH, from->launches, from->launch_count));
-    BT_TRY(add_rows(store, round, BT_FIELDS_TIMELINE, from->timelines, from->timeline_count));
-    BT_TRY(add_rows(store, round, BT_FIELDS_FAULT, from->faults, from->fault_count));
-    BT_TRY(add_rows(store, round, BT_FIELDS_MEMORY, from->memory, from->memory_count));
+    size_t list_count = 0;
+    const bt_list *lists = bt_round_lists(&list_count);
+    for (size_t i = 0; i < list_count; i++) {
+        int64_t count = 0;
+        const void *items = bt_list_get(&lists[i], from, &count);
+        BT_TRY(add_rows(store, round, lists[i].kind, items, lists[i].is_table ? count : 0));
+    }
     for (int64_t i = 0; i < from->measurement_count; i++) {
         BT_TRY(bt_measurement_write(store, round, &from->measurements[i]));
     }

@@ -46,16 +46,16 @@ static bt_status read_round_rows(bt_reader *in, bt_store_round *round)
 {
     int64_t id = round->id;
     BT_TRY(bt_seal_check(in->store, id));
-    BT_READER_RECORDS(in, BT_FIELDS_STEP, id, round->steps, round->step_count);
-    BT_READER_RECORDS(in, BT_FIELDS_EVAL, id, round->evals, round->eval_count);
-    BT_READER_RECORDS(in, BT_FIELDS_RANGE, id, round->ranges, round->range_count);
-    BT_READER_RECORDS(in, BT_FIELDS_KERNEL, id, round->kernels, round->kernel_count);
-    BT_READER_RECORDS(in, BT_FIELDS_SCORE, id, round->scores, round->score_count);
-    BT_READER_RECORDS(in, BT_FIELDS_STATE, id, round->states, round->state_count);
-    BT_READER_RECORDS(in, BT_FIELDS_LAUNCH, id, round->launches, round->launch_count);
-    BT_READER_RECORDS(in, BT_FIELDS_TIMELINE, id, round->timelines, round->timeline_count);
-    BT_READER_RECORDS(in, BT_FIELDS_FAULT, id, round->faults, round->fault_count);
-    BT_READER_RECORDS(in, BT_FIELDS_MEMORY, id, round->memory, round->memory_count);
+    size_t count = 0;
+    const bt_list *lists = bt_round_lists(&count);
+    for (size_t i = 0; i < count; i++) {
+        const bt_fields_of kind = lists[i].kind;
+        bt_reader_list found = {NULL, kind, bt_fields_info(kind)->item_bytes, NULL, 0};
+        if (lists[i].is_table) {
+            BT_TRY(bt_reader_rows(in, SQL_LIST_OF(kind), &found, "i", id));
+            bt_list_set(&lists[i], round, found.items, found.count);
+        }
+    }
     BT_READER_ROWS(in, SQL_MEASUREMENTS, take_measurement, round->measurements,
                    round->measurement_count, "i", id);
     return bt_store_telemetry_read(in, round);

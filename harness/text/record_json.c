@@ -99,6 +99,19 @@ void bt_fields_write(bt_json_writer *json, bt_fields_of kind, const void *item)
     }
 }
 
+void bt_fields_write_list(bt_json_writer *json, const char *key, bt_fields_of kind,
+                          const void *items, int64_t count)
+{
+    bt_json_writer_open(json, key, '[');
+    for (int64_t i = 0; i < count; i++) {
+        bt_json_writer_open(json, NULL, '{');
+        bt_fields_write(json, kind,
+                        (const char *)items + (size_t)i * bt_fields_info(kind)->item_bytes);
+        bt_json_writer_close(json, '}');
+    }
+    bt_json_writer_close(json, ']');
+}
+
 // ---- reading -----------------------------------------------------------------------------------
 
 static bool read_real(const cJSON *node, double *value)

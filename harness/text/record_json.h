@@ -12,7 +12,10 @@
 
 // Writes the fields of `item` into the open object.
 void bt_fields_write(bt_json_writer *json, bt_fields_of kind, const void *item);
-// Reads them back; texts are copied into the arena.
+// Writes a list of records, each an object.
+void bt_fields_write_list(bt_json_writer *json, const char *key, bt_fields_of kind,
+                          const void *items, int64_t count);
+// Reads a record back; texts are copied into the arena.
 // Errors  INVALID_ARGUMENT "place: key ... is missing, or not what it must be", OUT_OF_MEMORY
 BT_CHECKED bt_status bt_fields_read(const cJSON *object, const char *place, bt_fields_of kind,
                                     bt_arena *arena, void *item);
