@@ -113,6 +113,10 @@ bt_status bt_checkpoint_remove(const bt_checkpoint_store *store, int64_t step)
     BT_TRY(bt_checkpoint_path(store, step, false, path));
     BT_TRY(bt_checkpoint_path(store, step, true, temporary));
     int error = ops->rename(ops->self, path, temporary);
+    if (error == -EEXIST || error == -ENOTEMPTY) { // of a save of this step that was cut short
+        BT_TRY(bt_io_remove_folder(ops, temporary));
+        error = ops->rename(ops->self, path, temporary);
+    }
     return error < 0 ? bt_io_failed(error, "remove", path) : bt_io_remove_folder(ops, temporary);
 }
 

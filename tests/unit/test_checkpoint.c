@@ -205,6 +205,17 @@ static void other_names_are_left_alone(void **state)
     assert_int_equal(test_scratch_count("deep/store"), 8); // 7 names and step 2
 }
 
+// A save of the step again was cut short, so its temporary folder is there.
+static void a_step_with_a_left_over_is_removed(void **state)
+{
+    (void)state;
+    save(4, &plain);
+    ASSERT_OK(bt_dir_make(test_scratch_path("deep/store/.tmp-step-00000004")));
+    (void)test_scratch_write("deep/store/.tmp-step-00000004/state-00001.safetensors", "x", 1);
+    ASSERT_OK(bt_checkpoint_remove(&store, 4));
+    assert_int_equal(test_scratch_count("deep/store"), 0);
+}
+
 static void same_step_again(void **state)
 {
     (void)state;
@@ -430,6 +441,7 @@ int main(void)
         TEST(pieces_and_batches),
         TEST(newest_and_retention),
         TEST(other_names_are_left_alone),
+        TEST(a_step_with_a_left_over_is_removed),
         TEST(same_step_again),
         TEST(what_is_no_file_is_refused),
         TEST(newest_skips_damage),
