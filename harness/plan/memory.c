@@ -99,7 +99,8 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double logits = smaller_of(tokens * vocab / tensor * element_bytes, HEAD_LOGITS_BYTES);
     double head =
         logits + 3 * unit + 4 * vocab / tensor * width * (ranks.parallel && narrow ? 2 : 1);
-    double used = on_rank(used_by_block[how.mode], tensor) * unit;
+    // Besides, of tensor parallel ranks, a sum on its way.
+    double used = (on_rank(used_by_block[how.mode], tensor) + (tensor > 1)) * unit;
     double forward =
         kept * unit + larger_of(head, used) + ring_elements(train, tokens, &mesh) * element_bytes;
     double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
