@@ -398,7 +398,7 @@ static void quotients_hold_their_bound(void **state)
     bt_dag g = {0};
     bt_fused group;
     const char *why = NULL;
-    float x[DIVISORS * EACH], got[DIVISORS * EACH];
+    float x[DIVISORS * EACH], got[DIVISORS * EACH] = {0};
     int given = 0, divisor = 0, made = 0;
     const int node = 0;
     fixture f;
