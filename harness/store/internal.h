@@ -83,7 +83,7 @@ typedef struct bt_cursor {
 // char * (NULL becomes ""), T const char * (NULL stays NULL), r double (NaN becomes NULL), b const
 // void * and int64_t size.
 bt_cursor bt_sql_rows(bt_store *store, int which, const char *format, ...);
-bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list *arguments);
+bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list arguments);
 // Goes to the next row: false at the end, or when something failed.
 bool bt_cursor_next(bt_cursor *rows);
 BT_CHECKED bt_status bt_cursor_end(bt_cursor *rows);

@@ -116,16 +116,14 @@ bt_status bt_row_take(bt_reader *in, sqlite3_stmt *row, int column, bt_fields_of
 
 bt_status bt_reader_rows(bt_reader *in, int listing, bt_reader_list *out, const char *format, ...)
 {
-    int64_t found = 0;
-    va_list arguments, again;
+    va_list arguments;
     va_start(arguments, format);
-    va_copy(again, arguments);
-    bt_cursor counted = bt_sql_rows_of(in->store, SQL_COUNT_OF(listing), format, &again);
-    found = bt_cursor_next(&counted) ? sqlite3_column_int64(counted.row, 0) : 0;
+    bt_cursor counted = bt_sql_rows_of(in->store, SQL_COUNT_OF(listing), format, arguments);
+    const int64_t found = bt_cursor_next(&counted) ? sqlite3_column_int64(counted.row, 0) : 0;
     bt_status status = bt_cursor_end(&counted);
     BT_IF_OK(status, bt_arena_alloc(in->arena, (size_t)found * out->item_bytes, &out->items));
     if (status == BT_OK) {
-        bt_cursor rows = bt_sql_rows_of(in->store, listing, format, &arguments);
+        bt_cursor rows = bt_sql_rows_of(in->store, listing, format, arguments);
         for (; out->count < found && bt_cursor_next(&rows); out->count++) {
             void *item = (char *)out->items + (size_t)out->count * out->item_bytes;
             rows.status = out->take ? out->take(in, rows.row, item)
@@ -133,7 +131,6 @@ bt_status bt_reader_rows(bt_reader *in, int listing, bt_reader_list *out, const 
         }
         status = bt_cursor_end(&rows);
     }
-    va_end(again);
     va_end(arguments);
     return status;
 }

@@ -89,17 +89,20 @@ static bt_status prepare(bt_store *store, int which)
     return status;
 }
 
-bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list *arguments)
+bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list arguments)
 {
     bt_cursor rows = {.store = store};
     int code = SQLITE_OK;
+    va_list own;
+    va_copy(own, arguments);
     if (!store->statements[which]) {
         rows.status = prepare(store, which);
     }
     rows.row = store->statements[which];
     for (int i = 0; rows.status == BT_OK && code == SQLITE_OK && format[i]; i++) {
-        code = bind_one(rows.row, i + 1, format[i], arguments);
+        code = bind_one(rows.row, i + 1, format[i], &own);
     }
+    va_end(own);
     if (code != SQLITE_OK) {
         rows.status = bt_sql_error(store, code, sqlite3_sql(rows.row));
     }
@@ -110,7 +113,7 @@ bt_cursor bt_sql_rows(bt_store *store, int which, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    bt_cursor rows = bt_sql_rows_of(store, which, format, &arguments);
+    bt_cursor rows = bt_sql_rows_of(store, which, format, arguments);
     va_end(arguments);
     return rows;
 }
@@ -134,7 +137,7 @@ bt_status bt_sql_run(bt_store *store, int which, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    bt_cursor rows = bt_sql_rows_of(store, which, format, &arguments);
+    bt_cursor rows = bt_sql_rows_of(store, which, format, arguments);
     va_end(arguments);
     (void)bt_cursor_next(&rows);
     return bt_cursor_end(&rows);
@@ -144,7 +147,7 @@ bt_status bt_sql_integer(bt_store *store, int which, int64_t *value, const char 
 {
     va_list arguments;
     va_start(arguments, format);
-    bt_cursor rows = bt_sql_rows_of(store, which, format, &arguments);
+    bt_cursor rows = bt_sql_rows_of(store, which, format, arguments);
     va_end(arguments);
     if (bt_cursor_next(&rows)) {
         *value = sqlite3_column_int64(rows.row, 0);
