@@ -15,6 +15,7 @@
 //   2. A group of NULL, or of one rank, exchanges nothing.
 #include "framework/ops/collective.h"
 
+// The size of the pointer is wanted. NOLINTNEXTLINE(bugprone-sizeof-expression)
 static const bt_attr_field collective_fields[] = {BT_ATTR(bt_collective_attrs, group, POINTER),
                                                   BT_ATTR(bt_collective_attrs, axis, INT),
                                                   BT_ATTR(bt_collective_attrs, in_place, BOOL)};

@@ -14,9 +14,12 @@
 //      the largest; rank r has tokens, rank q heads, or, in share_tokens, the reverse.
 #include "framework/ops/collective.h"
 
+#include <assert.h>
+
 typedef bt_head_layout layout;
 
 static const bt_attr_field head_exchange_fields[] = {
+    // The size of the pointer is wanted. NOLINTNEXTLINE(bugprone-sizeof-expression)
     BT_ATTR(bt_head_exchange_attrs, group, POINTER),
     BT_ATTR(bt_head_exchange_attrs, layout.parts, INT),
     BT_ATTR(bt_head_exchange_attrs, layout.heads, I64),
@@ -171,7 +174,9 @@ static bt_status exchange_heads(bt_context *context, const bt_head_exchange_attr
                                 const bt_tensor *y)
 {
     const layout *l = &attrs->layout;
+    const int64_t heads = all_heads(l);
     const bt_tensor *by_tokens = to_heads ? x : y;
+    assert(heads > 0); // others are refused when the call is inferred
     exchange e = {.context = context,
                   .group = attrs->group,
                   .heads = l,
@@ -179,7 +184,7 @@ static bt_status exchange_heads(bt_context *context, const bt_head_exchange_attr
                   .rank = rank_of(attrs),
                   .batch = x->shape.size[0],
                   .tokens = tokens,
-                  .dim = by_tokens->shape.size[2] / all_heads(l),
+                  .dim = by_tokens->shape.size[2] / heads,
                   .dtype = x->dtype};
     for (int rank = 0; rank < e.size; ++rank) {
         const int64_t elements = e.batch * tokens * own_heads(l, e.size, rank) * e.dim;

@@ -7,6 +7,7 @@
 
 static const bt_attr_field cross_entropy_fields[] = {
     BT_ATTR(bt_cross_entropy_attrs, ignore, I32), BT_ATTR(bt_cross_entropy_attrs, in_place, BOOL),
+    // The size of the pointer is wanted. NOLINTNEXTLINE(bugprone-sizeof-expression)
     BT_ATTR(bt_cross_entropy_attrs, group, POINTER), BT_ATTR(bt_cross_entropy_attrs, vocab, I64)};
 const bt_op_attrs bt_attrs_cross_entropy =
     BT_OP_ATTRS(bt_cross_entropy_attrs, cross_entropy_fields);

@@ -15,6 +15,7 @@
 #include "framework/ops/ring_job.h"
 
 static const bt_attr_field ring_attention_fields[] = {
+    // The size of the pointer is wanted. NOLINTNEXTLINE(bugprone-sizeof-expression)
     BT_ATTR(bt_ring_attention_attrs, ring, POINTER),
     BT_ATTR(bt_ring_attention_attrs, tokens, I64),
     BT_ATTR(bt_ring_attention_attrs, options.heads, I64),
