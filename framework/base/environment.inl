@@ -50,6 +50,7 @@ BT_ENVIRONMENT(SLURM_PROCID, "SLURM_PROCID", "a number", "which rank this proces
 BT_ENVIRONMENT(SLURM_STEP_NUM_TASKS, "SLURM_STEP_NUM_TASKS", "a number", "how many ranks", "srun")
 BT_ENVIRONMENT(SLURM_LOCALID, "SLURM_LOCALID", "a number", "which rank of its host", "srun")
 BT_ENVIRONMENT(SLURM_JOB_ID, "SLURM_JOB_ID", "a number", "names the start", "srun")
+BT_ENVIRONMENT(SLURM_STEP_ID, "SLURM_STEP_ID", "a number", "names the start in its job", "srun")
 BT_ENVIRONMENT(SLURM_STEP_NODELIST, "SLURM_STEP_NODELIST", "hosts", "the first has rank 0", "srun")
 BT_ENVIRONMENT(OMPI_COMM_WORLD_RANK, "OMPI_COMM_WORLD_RANK", "a number",
                "which rank this process is", "mpirun of Open MPI")

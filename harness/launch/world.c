@@ -8,20 +8,22 @@
 
 enum { FIRST_PORT = 20000, PORTS = 20000 };
 
-// A row for each launcher. job: identifies one start; nodes: a list of hosts, the first of which
-// has rank 0. BT_VARIABLE_COUNT: no such variable.
+// A row for each launcher. job and step: together they identify one start; nodes: a list of hosts,
+// the first of which has rank 0. BT_VARIABLE_COUNT: no such variable.
 static const struct {
     const char *name;
-    bt_variable rank, size, local_rank, job, nodes, local_size;
+    bt_variable rank, size, local_rank, job, step, nodes, local_size;
     int port_step; // torchrun itself listens at MASTER_PORT
 } launchers[] = {
     {"torchrun", BT_VARIABLE_RANK, BT_VARIABLE_WORLD_SIZE, BT_VARIABLE_LOCAL_RANK,
-     BT_VARIABLE_TORCHELASTIC_RUN_ID, BT_VARIABLE_COUNT, BT_VARIABLE_LOCAL_WORLD_SIZE, 1},
+     BT_VARIABLE_TORCHELASTIC_RUN_ID, BT_VARIABLE_COUNT, BT_VARIABLE_COUNT,
+     BT_VARIABLE_LOCAL_WORLD_SIZE, 1},
     {"SLURM", BT_VARIABLE_SLURM_PROCID, BT_VARIABLE_SLURM_STEP_NUM_TASKS, BT_VARIABLE_SLURM_LOCALID,
-     BT_VARIABLE_SLURM_JOB_ID, BT_VARIABLE_SLURM_STEP_NODELIST, BT_VARIABLE_COUNT, 0},
+     BT_VARIABLE_SLURM_JOB_ID, BT_VARIABLE_SLURM_STEP_ID, BT_VARIABLE_SLURM_STEP_NODELIST,
+     BT_VARIABLE_COUNT, 0},
     {"Open MPI", BT_VARIABLE_OMPI_COMM_WORLD_RANK, BT_VARIABLE_OMPI_COMM_WORLD_SIZE,
      BT_VARIABLE_OMPI_COMM_WORLD_LOCAL_RANK, BT_VARIABLE_PMIX_NAMESPACE, BT_VARIABLE_COUNT,
-     BT_VARIABLE_OMPI_COMM_WORLD_LOCAL_SIZE, 0},
+     BT_VARIABLE_COUNT, BT_VARIABLE_OMPI_COMM_WORLD_LOCAL_SIZE, 0},
 };
 
 static const char *value_of(bt_variable variable)
@@ -42,9 +44,9 @@ static bt_status read_number(bt_variable variable, long least, long most, int *o
     return BT_OK;
 }
 
-static uint64_t hash(const char *text)
+// FNV-1a, behind `value`.
+static uint64_t hash(uint64_t value, const char *text)
 {
-    uint64_t value = 0xcbf29ce484222325; // FNV-1a
     for (; *text; ++text) {
         value = (value ^ (unsigned char)*text) * 0x100000001b3;
     }
@@ -98,8 +100,8 @@ static bt_status read_launcher(size_t row, bt_world *out)
     BT_TRY(read_number(launchers[row].rank, 0, out->size - 1, &out->rank));
     BT_TRY(read_number(launchers[row].local_rank, 0, out->size - 1, &out->local_rank));
     BT_TRY(find_host(row, out));
-    const char *job = value_of(launchers[row].job);
-    out->job = hash(job ? job : out->host);
+    const char *job = value_of(launchers[row].job), *step = value_of(launchers[row].step);
+    out->job = hash(hash(0xcbf29ce484222325, job ? job : out->host), step ? step : "");
     out->port = FIRST_PORT + (int)(out->job % PORTS);
     if (bt_environment(BT_VARIABLE_MASTER_PORT)) {
         BT_TRY(read_number(BT_VARIABLE_MASTER_PORT, 1, 65535 - 1, &out->port));

@@ -136,6 +136,30 @@ static void the_first_host_of_a_list_is_found(void **state)
     assert_false(bt_world_first_host("a-host-with-a-name-that-is-too-long-for-this", host, 8));
 }
 
+// Two steps of one job may run at once, each with ranks of its own.
+static void steps_of_a_job_are_told_apart(void **state)
+{
+    (void)state;
+    static const char *const set[][2] = {
+        {"SLURM_PROCID", "1"},  {"SLURM_STEP_NUM_TASKS", "2"},          {"SLURM_LOCALID", "0"},
+        {"SLURM_JOB_ID", "77"}, {"SLURM_STEP_NODELIST", "node[07-08]"}, {"SLURM_STEP_ID", "3"}};
+    bt_world first, again, second;
+    for (size_t i = 0; i < sizeof set / sizeof set[0]; ++i) {
+        assert_int_equal(setenv(set[i][0], set[i][1], 1), 0);
+    }
+    ASSERT_OK(bt_world_read(&first));
+    ASSERT_OK(bt_world_read(&again));
+    assert_int_equal(setenv("SLURM_STEP_ID", "4", 1), 0);
+    ASSERT_OK(bt_world_read(&second));
+    for (size_t i = 0; i < sizeof set / sizeof set[0]; ++i) {
+        assert_int_equal(unsetenv(set[i][0]), 0);
+    }
+    assert_string_equal(first.host, "node07");
+    assert_true(first.rank == 1 && first.size == 2);
+    assert_true(again.job == first.job && again.port == first.port);
+    assert_true(second.job != first.job && second.port != first.port);
+}
+
 static void the_state_in_memory_leaves_nothing(void **state)
 {
     (void)state;
@@ -374,6 +398,7 @@ int main(void)
         cmocka_unit_test(every_kind_of_fault_says_what_is_done),
         cmocka_unit_test(an_interface_must_be_there),
         cmocka_unit_test(the_first_host_of_a_list_is_found),
+        cmocka_unit_test(steps_of_a_job_are_told_apart),
         cmocka_unit_test(the_state_in_memory_leaves_nothing),
         cmocka_unit_test(gpus_must_be_there_and_of_one_model),
         cmocka_unit_test(xids_are_told),
