@@ -54,6 +54,24 @@ BT_CHECKED bt_status bt_compiled_step_run(bt_compiled_step *step, const bt_batch
                                           bt_tensor **loss);
 // The i-th kind, in the order in which they came up; NULL past the last.
 const bt_compiled_kind *bt_compiled_step_kind(const bt_compiled_step *step, int i);
+
+// What a compiled step launches as one: a group, or calls that are in none.
+typedef struct bt_compiled_unit {
+    const char *direction; // "forward", "backward", "forward and backward"
+    const char *kind;      // of the group; "": calls as before
+    char kernel[40];       // "row-3f2a91bc": equal kernels have one name; "": calls as before
+    char ops[160];         // of a group: "square, reduce_sum, mul x2"
+    int calls;             // kernel calls that it stands for
+    int64_t bytes_before, bytes_after; // that the calls of a group moved, that the group moves
+} bt_compiled_unit;
+
+// How many units the compiled step has that adds to gradients, or that has none to add to, in the
+// order in which they run, each in a range of its own inside the range "compiled"; 0: it is not
+// compiled. Of several batch sizes the latest counts.
+int bt_compiled_step_units(const bt_compiled_step *step, bool adds);
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_compiled_step_unit(const bt_compiled_step *step, bool adds, int i,
+                                           bt_compiled_unit *out);
 // One line on the kind, for a log.
 void bt_compiled_kind_print(const bt_compiled_kind *kind, bt_str *out);
 

@@ -1,6 +1,10 @@
 // framework/train/compiled.c - steps that run compiled (compiler/step.h)
 #include "framework/train/trainer.h"
 
+#include <string.h>
+
+#include "framework/base/mem.h"
+
 // What rules it out for the whole run; NULL: nothing.
 static const char *excluded(const bt_trainer *t)
 {
@@ -73,6 +77,78 @@ bt_status bt_trainer_report_compiled(const bt_trainer *t)
     }
     bt_str_release(&note);
     bt_str_release(&what);
+    return status;
+}
+
+// ---- kernels of a step
+// ----------------------------------------------------------------------------
+
+typedef struct kernel_row {
+    bt_compiled_unit unit; // the first of its kernel
+    bt_train_group sum;
+} kernel_row;
+
+static kernel_row *row_of(kernel_row *rows, int *count, const bt_compiled_unit *unit)
+{
+    for (int i = 0; i < *count; ++i) {
+        if (strcmp(rows[i].unit.kernel, unit->kernel) == 0 &&
+            strcmp(rows[i].unit.direction, unit->direction) == 0) {
+            return &rows[i];
+        }
+    }
+    rows[*count] = (kernel_row){.unit = *unit};
+    return &rows[(*count)++];
+}
+
+static bt_status sum_units(const bt_trainer *t, bool adds, const int64_t *times_ns, int units,
+                           kernel_row *rows, int *count)
+{
+    for (int i = 0; i < units; ++i) {
+        bt_compiled_unit unit;
+        BT_TRY(bt_compiled_step_unit(t->compiled, adds, i, &unit));
+        bt_train_group *sum = &row_of(rows, count, &unit)->sum;
+        sum->count += 1;
+        sum->calls += unit.calls;
+        sum->bytes_before += unit.bytes_before;
+        sum->bytes_after += unit.bytes_after;
+        sum->time_ns += times_ns[i];
+    }
+    return BT_OK;
+}
+
+static bt_status tell_rows(const bt_train_observer *o, kernel_row *rows, int count)
+{
+    bt_status status = BT_OK;
+    for (int i = 0; i < count && status == BT_OK; ++i) {
+        bt_train_group *event = &rows[i].sum;
+        event->direction = rows[i].unit.direction;
+        event->kind = rows[i].unit.kind;
+        event->kernel = rows[i].unit.kernel;
+        event->ops = rows[i].unit.ops;
+        status = o->group(o->self, event);
+    }
+    return status;
+}
+
+bt_status bt_trainer_report_groups(const bt_trainer *t)
+{
+    const bool adds = t->accumulation > 1; // so does the last micro-batch
+    const int units = t->compiled ? bt_compiled_step_units(t->compiled, adds) : 0;
+    kernel_row *rows = NULL;
+    int64_t *times_ns = NULL, timed = 0;
+    int count = 0;
+    if (units == 0 || !t->observer->group) {
+        return BT_OK;
+    }
+    bt_status status = BT_MEM_ARRAY(units, &rows);
+    BT_IF_OK(status, BT_MEM_ARRAY(units, &times_ns));
+    BT_IF_OK(status, bt_profile_inside(t->profile, "compiled", times_ns, units, &timed));
+    if (status == BT_OK && timed == units) {
+        status = sum_units(t, adds, times_ns, units, rows, &count);
+        BT_IF_OK(status, tell_rows(t->observer, rows, count));
+    }
+    bt_mem_free(rows);
+    bt_mem_free(times_ns);
     return status;
 }
 

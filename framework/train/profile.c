@@ -296,3 +296,22 @@ bt_status bt_profile_timeline(const bt_profile *profile, int64_t step,
     }
     return status;
 }
+
+bt_status bt_profile_inside(const bt_profile *profile, const char *name, int64_t *times_ns,
+                            int64_t capacity, int64_t *count)
+{
+    bt_device *device = profile->context->device;
+    int64_t outer = -1;
+    *count = 0;
+    for (int64_t i = 0; i < profile->used; ++i) {
+        outer = strcmp(name_of(profile, &profile->intervals[i]), name) == 0 ? i : outer;
+    }
+    for (int64_t i = outer + 1; i < profile->used && outer >= 0; ++i) {
+        const interval *taken = &profile->intervals[i];
+        if (taken->parent == outer && (*count)++ < capacity) {
+            BT_TRY(device->backend->event_elapsed(device, taken->start, taken->stop,
+                                                  &times_ns[*count - 1]));
+        }
+    }
+    return BT_OK;
+}

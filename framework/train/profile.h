@@ -17,7 +17,11 @@ void bt_profile_start(bt_profile *profile);
 BT_CHECKED bt_status bt_profile_stop(bt_profile *profile, int64_t step,
                                      const bt_train_observer *observer);
 
-// Behind bt_profile_stop of a step: tells the observer how it went.
+// Behind bt_profile_stop: device times of the ranges right inside the last range of that name, in
+// the order in which they began. *count: how many there are, also where that is above `capacity`.
+BT_CHECKED bt_status bt_profile_inside(const bt_profile *profile, const char *name,
+                                       int64_t *times_ns, int64_t capacity, int64_t *count);
+// Likewise: tells the observer how it went.
 // Errors  OUT_OF_MEMORY; of the device, and of the observer
 BT_CHECKED bt_status bt_profile_timeline(const bt_profile *profile, int64_t step,
                                          const bt_train_observer *observer);

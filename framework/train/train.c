@@ -385,8 +385,9 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
         backend->event_elapsed(&t->session.device, t->step_start, t->step_stop, &event.device_ns));
     if (event.profiled) {
         BT_TRY(bt_profile_stop(t->profile, step, t->observer));
-        BT_TRY(profiled_behind(plan, step) == 0 ? bt_profile_timeline(t->profile, step, t->observer)
-                                                : BT_OK);
+        const bool last = profiled_behind(plan, step) == 0;
+        BT_TRY(last ? bt_profile_timeline(t->profile, step, t->observer) : BT_OK);
+        BT_TRY(last ? bt_trainer_report_groups(t) : BT_OK);
     }
     read_memory(t, &event);
     BT_TRY(t->observer->step ? t->observer->step(t->observer->self, &event) : BT_OK);

@@ -246,6 +246,15 @@ typedef struct bt_train_range {
     int64_t host_ns;
 } bt_train_range;
 
+// A kernel of a compiled step, with all groups that it runs in one micro-batch; or, where `kind` is
+// "", the kernel calls that are in no group. Told behind the last profiled step.
+typedef struct bt_train_group {
+    const char *direction, *kind, *kernel, *ops; // bt_compiled_unit
+    int64_t count;                               // groups; launches of calls
+    int64_t calls, bytes_before, bytes_after;    // of all of them
+    int64_t time_ns;                             // device, of all of them in that step
+} bt_train_group;
+
 // The last profiled step as it went, where somebody listens.
 typedef struct bt_train_timeline {
     int64_t step;
@@ -365,6 +374,7 @@ typedef struct bt_train_observer {
     bt_status (*state)(void *self, const bt_train_state *event);
     bt_status (*range)(void *self, const bt_train_range *event);
     bt_status (*kernel)(void *self, const bt_train_kernel *event);
+    bt_status (*group)(void *self, const bt_train_group *event);
     bt_status (*timeline)(void *self, const bt_train_timeline *event); // NULL: not wanted
     bool (*should_stop)(void *self);                                   // asked between steps
     bt_status (*note)(void *self,

@@ -135,6 +135,8 @@ BT_CHECKED bt_status bt_trainer_report_kernels(bt_trainer *t);
 BT_CHECKED bt_status bt_trainer_compile(bt_trainer *t);
 // Tells the observer what came of it.
 BT_CHECKED bt_status bt_trainer_report_compiled(const bt_trainer *t);
+// Behind a profiled step: the kernels of compiled steps, with their times in its last micro-batch.
+BT_CHECKED bt_status bt_trainer_report_groups(const bt_trainer *t);
 bool bt_trainer_runs_compiled(const bt_trainer *t);
 // How long code for all kinds of steps took; 0: nothing is compiled.
 int64_t bt_trainer_compile_ns(const bt_trainer *t);

@@ -135,6 +135,7 @@ bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
         return BT_OK;
     case BT_RUN_EVENT_SAMPLES:
     case BT_RUN_EVENT_MEASURED:
+    case BT_RUN_EVENT_GROUP:
     case BT_RUN_EVENT_TIMELINE:
     case BT_RUN_EVENT_MEMORY:
     case BT_RUN_EVENT_RESULT:

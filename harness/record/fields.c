@@ -151,6 +151,13 @@ static const bt_field TIMELINE_fields[] = {
     F(bt_store_timeline, INTEGER, other_ns),    F(bt_store_timeline, INTEGER, communication_ns),
     F(bt_store_timeline, TEXT, work),           F(bt_store_timeline, TEXT, phases)};
 
+static const bt_field GROUP_fields[] = {
+    F(bt_store_group, TEXT, direction),       F(bt_store_group, TEXT, kind),
+    F(bt_store_group, TEXT, kernel),          F(bt_store_group, TEXT, ops),
+    F(bt_store_group, INTEGER, count),        F(bt_store_group, INTEGER, calls),
+    F(bt_store_group, INTEGER, bytes_before), F(bt_store_group, INTEGER, bytes_after),
+    F(bt_store_group, INTEGER, time_ns)};
+
 static const bt_field FAULT_fields[] = {
     F(bt_store_fault, INTEGER, step), F(bt_store_fault, TEXT, kind),
     F(bt_store_fault, TEXT, action), F(bt_store_fault, TEXT, message)};
@@ -195,6 +202,7 @@ const bt_list *bt_round_lists(size_t *count)
                                     LIST(STATE, true, true, states, state_count),
                                     LIST(LAUNCH, true, true, launches, launch_count),
                                     LIST(TIMELINE, true, true, timelines, timeline_count),
+                                    LIST(GROUP, true, true, groups, group_count),
                                     LIST(FAULT, true, true, faults, fault_count),
                                     LIST(MEMORY, true, false, memory, memory_count),
                                     LIST(TELEMETRY, false, true, telemetry, telemetry_count)};

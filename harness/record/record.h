@@ -177,6 +177,13 @@ typedef struct bt_store_timeline {
     const char *work, *phases; // a letter of the lists for each equal part of the step
 } bt_store_timeline;
 
+// A kernel of compiled steps with all groups that it runs in a micro-batch, or the calls that are
+// in none (bt_train_group); by direction and kernel once per round.
+typedef struct bt_store_group {
+    const char *direction, *kind, *kernel, *ops; // kind "": calls as before
+    int64_t count, calls, bytes_before, bytes_after, time_ns;
+} bt_store_group;
+
 // Something that went wrong in training and was noticed (framework/train/train.h has the kinds).
 typedef struct bt_store_fault {
     int64_t step;
@@ -304,6 +311,8 @@ typedef struct bt_store_round {
     int64_t launch_count;
     const bt_store_timeline *timelines; // by rank
     int64_t timeline_count;
+    const bt_store_group *groups; // in the order recorded
+    int64_t group_count;
     const bt_store_fault *faults; // in the order recorded
     int64_t fault_count;
     const bt_store_memory *memory; // in the order recorded

@@ -138,6 +138,7 @@ void bt_markdown_ratios(const report_set *set, bt_str *out);
 void bt_markdown_facts(const bt_store_run *run, bt_fact_level up_to, bt_str *out);
 BT_CHECKED bt_status bt_markdown_cases(const report_set *set, bt_str *out);
 BT_CHECKED bt_status bt_markdown_ranks(const report_set *set, bt_str *out); // ranks.c
+void bt_markdown_groups(const report_set *set, bt_str *out);                // groups.c
 void bt_markdown_timelines(const report_set *set, bt_str *out);             // timeline.c
 BT_CHECKED bt_status bt_markdown_ranges(const report_set *set, bt_str *out);
 
@@ -208,6 +209,7 @@ bt_status bt_page_curves(const report_set *set, bt_str *out);       // curves.c:
 bt_status bt_page_data(const report_set *set, bt_str *out);         // curves.c: JSON for the script
 bt_status bt_page_ranks(const report_set *set, bt_str *out);        // ranks.c: several ranks
 bt_status bt_page_timelines(const report_set *set, bt_str *out);    // timeline.c: a step by ranks
+bt_status bt_page_groups(const report_set *set, bt_str *out);       // groups.c: compiled steps
 bt_status bt_page_ranges(const report_set *set, bt_str *out);       // bars.c
 bt_status bt_page_differs(const report_set *set, bt_str *out);      // facts.c
 bt_status bt_page_facts(const report_set *set, bt_str *out);  // facts.c: environment, plan, kernels

@@ -81,7 +81,7 @@ static const struct {
     {"differs", bt_page_differs},     {"facts", bt_page_facts},
     {"tables", bt_page_tables},       {"data", bt_page_data},
     {"scripts", write_scripts},       {"ranks", bt_page_ranks},
-    {"timelines", bt_page_timelines},
+    {"timelines", bt_page_timelines}, {"groups", bt_page_groups},
 };
 
 static bt_status write_part(const report_set *set, const char *name, size_t length, bt_str *out)

@@ -87,6 +87,15 @@ static const field fields[] = {
     FIELD(LAUNCH, "step", INTEGER, true, launch.step),
     FIELD(LAUNCH, "way", TEXT, true, launch.way),
     FIELD(LAUNCH, "message", TEXT, false, launch.message),
+    FIELD(GROUP, "direction", TEXT, true, group.direction),
+    FIELD(GROUP, "kind", TEXT, true, group.kind),
+    FIELD(GROUP, "kernel", TEXT, true, group.kernel),
+    FIELD(GROUP, "ops", TEXT, true, group.ops),
+    FIELD(GROUP, "count", INTEGER, true, group.count),
+    FIELD(GROUP, "calls", INTEGER, true, group.calls),
+    FIELD(GROUP, "bytes_before", INTEGER, false, group.bytes_before),
+    FIELD(GROUP, "bytes_after", INTEGER, false, group.bytes_after),
+    FIELD(GROUP, "time_ns", INTEGER, false, group.time_ns),
     FIELD(TIMELINE, "step", INTEGER, true, timeline.step),
     FIELD(TIMELINE, "rank", INTEGER, true, timeline.rank),
     FIELD(TIMELINE, "start_ns", INTEGER, true, timeline.start_ns),
@@ -278,7 +287,7 @@ static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
              (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL || type == BT_RUN_EVENT_SAVE ||
               type == BT_RUN_EVENT_SCORE || type == BT_RUN_EVENT_STATE ||
               type == BT_RUN_EVENT_LAUNCH || type == BT_RUN_EVENT_TIMELINE ||
-              type == BT_RUN_EVENT_RECOVERY)) &&
+              type == BT_RUN_EVENT_GROUP || type == BT_RUN_EVENT_RECOVERY)) &&
            !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
                           type == BT_RUN_EVENT_OUTPUTS));
 }

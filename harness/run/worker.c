@@ -151,6 +151,15 @@ static bt_status on_range(void *context, const bt_train_range *range)
     return say(context, &event);
 }
 
+static bt_status on_group(void *context, const bt_train_group *group)
+{
+    bt_run_event event = {.type = BT_RUN_EVENT_GROUP,
+                          .as.group = {group->direction, group->kind, group->kernel, group->ops,
+                                       group->count, group->calls, group->bytes_before,
+                                       group->bytes_after, group->time_ns}};
+    return say(context, &event);
+}
+
 // Of one rank of several; the launcher makes the starts relative (launch/supervisor_timeline.c).
 static bt_status on_timeline(void *context, const bt_train_timeline *timeline)
 {
@@ -349,6 +358,7 @@ static bt_status run_case(worker *self)
                                  .measured = on_measured};
     BT_TRY(understand(self, &work));
     listener.train.fault = on_fault;
+    listener.train.group = on_group;
     listener.train.timeline = self->ranks ? on_timeline : NULL;
     listener.train.ranges = &self->ranges;
     const double limit_s = bt_plan_number(work.item, "train.hang_s");

@@ -254,10 +254,19 @@ static const char *const version_18[] = {
     " PRIMARY KEY(round_id, rank)) STRICT, WITHOUT ROWID",
     NULL};
 
+// Kernels of compiled steps.
+static const char *const version_19[] = {
+    "CREATE TABLE fused_group("
+    " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
+    " direction TEXT NOT NULL, kind TEXT NOT NULL, kernel TEXT NOT NULL, ops TEXT NOT NULL,"
+    " count INTEGER NOT NULL, calls INTEGER NOT NULL, bytes_before INTEGER NOT NULL,"
+    " bytes_after INTEGER NOT NULL, time_ns INTEGER NOT NULL) STRICT",
+    "CREATE INDEX fused_group_of_round ON fused_group(round_id)", NULL};
+
 static const char *const *const migrations[] = {
-    version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
-    version_7,  version_8,  version_9,  version_10, version_11, version_12,
-    version_13, version_14, version_15, version_16, version_17, version_18};
+    version_1,  version_2,  version_3,  version_4,  version_5,  version_6,  version_7,
+    version_8,  version_9,  version_10, version_11, version_12, version_13, version_14,
+    version_15, version_16, version_17, version_18, version_19};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -22,7 +22,8 @@ static const int parts[] = {SQL_SEAL_ROUND,
                             SQL_TELEMETRY};
 // Came later: without rows they add nothing, so that seals of before hold.
 static const int later_parts[] = {SQL_LIST_OF(BT_FIELDS_SCORE), SQL_LIST_OF(BT_FIELDS_STATE),
-                                  SQL_LIST_OF(BT_FIELDS_LAUNCH), SQL_LIST_OF(BT_FIELDS_TIMELINE)};
+                                  SQL_LIST_OF(BT_FIELDS_LAUNCH), SQL_LIST_OF(BT_FIELDS_TIMELINE),
+                                  SQL_LIST_OF(BT_FIELDS_GROUP)};
 
 static void add_value(XXH3_state_t *hash, sqlite3_stmt *row, int column)
 {

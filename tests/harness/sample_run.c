@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "framework/base/rng.h"
 #include "framework/base/timeline.h"
@@ -181,6 +182,9 @@ static bt_status add_round(bt_store *store, const sample_run *sample, int64_t ru
     BT_TRY(bt_store_memory_add(store, round, &memory));
     for (int64_t i = 0; i < sample->launch_count; ++i) {
         BT_TRY(bt_store_launch_add(store, round, &sample->launches[i]));
+    }
+    for (int64_t i = 0; i < sample->group_count && strcmp(name, sample->cases[0]) == 0; ++i) {
+        BT_TRY(bt_store_group_add(store, round, &sample->groups[i]));
     }
     for (int64_t i = 0; i < sample->ranks; ++i) {
         char work[BT_TIMELINE_PARTS + 1], phases[BT_TIMELINE_PARTS + 1];

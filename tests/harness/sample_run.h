@@ -27,6 +27,8 @@ typedef struct sample_run {
     const bt_store_fault *fault;       // of each round; NULL: none
     const bt_store_launch *launches;   // [launch_count], of each round
     int64_t launch_count;
+    const bt_store_group *groups; // [group_count], of the first case's rounds
+    int64_t group_count;
     int64_t ranks;        // of which each round has a timeline (sample_timeline); 0: none has
     bt_run_status status; // RUNNING: left without an end
 } sample_run;

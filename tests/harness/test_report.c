@@ -217,6 +217,47 @@ static void a_step_of_each_rank_is_drawn(void **state)
     bt_mem_free(page);
 }
 
+static const bt_store_group groups[] = {
+    {"backward", "column", "column-0badcafe", "mul, reduce_sum", 3, 6, 3000000, 1000000, 500000},
+    {"forward", "", "", "", 9, 9, 0, 0, 7000000},
+    {"forward", "row", "row-01<i>", "square, reduce_sum, mul x2", 4, 16, 8000000, 2000000,
+     1000000}};
+
+static void kernels_of_compiled_steps_are_drawn(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    sample.cases[1] = "bf16"; // without groups: the eager one
+    sample.axes_json = "{\"train\":{\"steps\":60}}";
+    sample.groups = groups;
+    sample.group_count = 3;
+    int64_t run = record(&sample);
+    char *page = report_text(&run, 1, ".html");
+    assert_has(page, "22 of 31 kernel calls of a micro-batch in 7 groups, which move 2.86 MiB "
+                     "instead of 10.5 MiB; a step ");
+    assert_has(page, ", eager ");
+    const char *row = strstr(page, "<th scope=row>row-01&lt;i&gt;</th><td class=word>forward");
+    const char *calls = strstr(page, "<th scope=row>calls in no group</th>");
+    const char *column = strstr(page, "<th scope=row>column-0badcafe</th><td class=word>backward");
+    assert_true(row && row < calls && calls < column); // forward, groups before calls
+    assert_has(row, "<i class=\"bar d3\" style=\"left:0;width:100.00%\"></i>"
+                    "<i class=\"bar d0\" style=\"left:0;width:25.00%\"></i>");
+    assert_has(row,
+               "<td class=n data-v=\"2e+09\">2.00 GB/s<td class=n>4<td class=n>16<td class=long>"
+               "square, reduce_sum, mul x2");
+    bt_mem_free(page);
+    char *text = report_text(&run, 1, ".md");
+    assert_has(text, "| column-0badcafe | backward | mul, reduce\\_sum | 3 | 6 | 977 KiB | "
+                     "2.86 MiB | 500 us |");
+    bt_mem_free(text);
+    sample.cases[1] = NULL; // no eager case: nothing is compared
+    run = record(&sample);
+    page = report_text(&run, 1, ".html");
+    assert_has(page, "<h2>Compiled steps</h2>");
+    assert_null(strstr(page, ", eager "));
+    bt_mem_free(page);
+}
+
 static cJSON *read_schema(void)
 {
     void *text = NULL;
@@ -237,6 +278,8 @@ static void json_report_satisfies_its_schema(void **state)
     sample.launches = launches;
     sample.launch_count = 2;
     sample.ranks = 2;
+    sample.groups = groups;
+    sample.group_count = 3;
     int64_t runs[2] = {record(&sample), 0};
     sample.status = BT_RUN_RUNNING;
     sample.steps = 0; // nothing measured yet
@@ -516,6 +559,7 @@ int main(void)
         TEST(faults_are_shown),
         TEST(launches_are_shown),
         TEST(a_step_of_each_rank_is_drawn),
+        TEST(kernels_of_compiled_steps_are_drawn),
         TEST(json_report_satisfies_its_schema),
         TEST(markdown_is_a_table_and_stays_text),
         TEST(page_is_whole_and_refers_to_nothing_outside),

@@ -35,6 +35,8 @@ static int64_t record(void)
     ASSERT_OK(bt_store_state_add(store, round, &(bt_store_state){5, "0123", 1000}));
     ASSERT_OK(bt_store_launch_add(store, round, &(bt_store_launch){3, "graph", "at once"}));
     const bt_store_timeline line = {.step = 5, .time_ns = 9, .work = "pc", .phases = "fb"};
+    const bt_store_group group = {"forward", "row", "row-1", "mul", 1, 2, 3, 2, 9};
+    ASSERT_OK(bt_store_group_add(store, round, &group));
     ASSERT_OK(bt_store_timeline_add(store, round, &line));
     ASSERT_OK(bt_store_range_add(store, round, &range));
     ASSERT_OK(bt_store_round_end(store, round, BT_RUN_PASSED, "", "d1"));

@@ -14,6 +14,22 @@ const place = (row, selector) => row.evaluate((one, inner) => {
 const ratioOf = async (row) => Number(await row.locator("td").nth(1).getAttribute("data-v"));
 
 export const checks = {
+  "kernels of a compiled step: bytes moved before bytes of the calls, a row a kernel": async (pages) => {
+    for (const width of [390, 1280]) {
+      await pages.visit("ranks", { viewport: { width, height: 900 } }, async (tab) => {
+        const rows = await tab.locator("#compiled details").first().locator("tbody tr")
+          .evaluateAll((all) => all.map((row) => ({ name: row.cells[0].innerText,
+            bars: [...row.querySelectorAll(".bar")].map((bar) => bar.getBoundingClientRect().width),
+            track: row.querySelector(".track").getBoundingClientRect().width })));
+        assert.deepEqual(rows.map((row) => row.name),
+          ["row-3f2a91bc", "calls in no group", "elementwise-0badcafe"]);
+        assert.deepEqual(rows.map((row) => row.bars.length), [2, 0, 2]);
+        const [before, after] = rows[0].bars;
+        assert.ok(Math.abs(after - before / 3) < 1.5 && before <= rows[0].track + 1, `${before} ${after}`);
+        assert.ok(before > 40, `${before}`);
+      });
+    }
+  },
   "a step of each rank: a row each on one axis, waiting below the line, and figures": async (pages) => {
     for (const width of [390, 1280]) {
       await pages.visit("ranks", { viewport: { width, height: 900 } }, async (tab) => {

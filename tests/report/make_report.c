@@ -62,6 +62,13 @@ static bt_status make_telemetry(bt_store *store, made_runs *out)
     return add_run(store, &sample, out);
 }
 
+static const bt_store_group groups[] = {{"forward", "row", "row-3f2a91bc",
+                                         "square, reduce_sum, shift, sqrt, div, mul x2", 24, 168,
+                                         900000000, 300000000, 1200000},
+                                        {"forward", "", "", "", 85, 85, 0, 0, 40000000},
+                                        {"backward", "elementwise", "elementwise-0badcafe",
+                                         "mul, silu, mul", 12, 36, 500000000, 200000000, 900000}};
+
 static bt_status make_ranks(bt_store *store, made_runs *out)
 {
     sample_run sample = sample_run_default();
@@ -69,6 +76,8 @@ static bt_status make_ranks(bt_store *store, made_runs *out)
     sample.axes_json = "{\"train\":{\"steps\":60,\"tokens_per_step\":512,"
                        "\"mesh\":{\"data\":4,\"sharding\":\"zero1\"}}}";
     sample.ranks = 4;
+    sample.groups = groups; // which ranks do not have, so that one page has both
+    sample.group_count = 3;
     return add_run(store, &sample, out);
 }
 

@@ -363,10 +363,36 @@ static bt_status on_kernel(void *self, const bt_train_kernel *event)
     return BT_OK;
 }
 
+static struct {
+    int rows, groups, others;
+    int64_t calls, grouped_calls, time_ns, saved_bytes;
+    char first_kernel[40];
+} seen;
+
+static bt_status on_group(void *self, const bt_train_group *event)
+{
+    (void)self;
+    const bool group = event->kind[0] != '\0';
+    assert_true(event->time_ns > 0 && event->count > 0 && event->calls >= event->count);
+    assert_true((event->kernel[0] != '\0') == group && (event->ops[0] != '\0') == group);
+    if (group && !seen.groups) {
+        (void)snprintf(seen.first_kernel, sizeof seen.first_kernel, "%s", event->kernel);
+    }
+    seen.rows += 1;
+    seen.groups += group ? (int)event->count : 0;
+    seen.calls += event->calls;
+    seen.grouped_calls += group ? event->calls : 0;
+    seen.others += !group;
+    seen.time_ns += event->time_ns;
+    seen.saved_bytes += event->bytes_before - event->bytes_after;
+    return BT_OK;
+}
+
 static bt_train_result train(bt_train_plan plan, bool compile)
 {
     bt_train_result result;
-    const bt_train_observer observer = {.note = on_note, .kernel = on_kernel};
+    const bt_train_observer observer = {.note = on_note, .kernel = on_kernel, .group = on_group};
+    memset(&seen, 0, sizeof seen);
     noted[0] = recorded[0] = '\0';
     plan.compile = compile;
     ASSERT_OK(bt_train_run(&plan, &observer, &result));
@@ -393,6 +419,30 @@ static void training_keeps_its_bits(void **state)
     assert_string_equal(recorded, "eager: anomaly mode checks every op");
 }
 
+// Each kernel of a profiled step is told once, with what the note says of all.
+static void kernels_of_a_profiled_step_are_told(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_train_plan();
+    plan.model.family = "llama";
+    plan.model.kv_heads = 1;
+    plan.model.hidden = 48;
+    plan.profile_steps = 1;
+    (void)train(plan, true);
+    const char *of = NULL;
+    const long grouped = strtol(strstr(noted, "compile: ") + 9, NULL, 10);
+    assert_non_null(of = strstr(noted, " of "));
+    assert_int_equal(seen.grouped_calls, grouped);
+    assert_in_range(seen.calls, grouped + 1, strtol(of + 4, NULL, 10)); // some were simplified
+    assert_non_null(of = strstr(noted, "run as "));
+    assert_int_equal(seen.groups, strtol(of + 7, NULL, 10));
+    assert_true(grouped > seen.groups && seen.saved_bytes > 0);
+    assert_true(seen.others == 2 && seen.rows - seen.others < seen.groups); // layers share kernels
+    assert_true(strchr(seen.first_kernel, '-') != NULL);
+    (void)train(plan, false);
+    assert_int_equal(seen.rows, 0);
+}
+
 static int set_up(void **state) { return small_corpus_write(state) || test_scratch_setup(state); }
 
 static int tear_down(void **state)
@@ -415,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_failing_disk_changes_nothing),
         cmocka_unit_test(damaged_code_is_made_again),
         cmocka_unit_test(training_keeps_its_bits),
+        cmocka_unit_test(kernels_of_a_profiled_step_are_told),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
