@@ -35,6 +35,8 @@ typedef struct bt_case_measured {
     const char *stop;      // why there are no more samples
     double cpu_time_ns;    // of one call of a command, user and system, mean; 0: not a command
     double launch_time_ns; // host time to give one call to the device; 0: not measured
+    // To capture, group and compile a chain without a cache, and with its code in one; 0: not said.
+    double compile_time_ns, load_time_ns;
     int64_t peak_resident_bytes; // of a command's processes; 0: not a command
 } bt_case_measured;
 

@@ -11,6 +11,7 @@
 #include "framework/compiler/half_turn.h"
 #include "framework/compiler/step.h"
 #include "framework/nn/model.h"
+#include "harness/cases/chain.h"
 #include "harness/cases/kernel.h"
 
 static const char *const words[BT_COMPILE_DUMP_COUNT] = {
@@ -129,12 +130,12 @@ static bt_status capture_step(step *s)
     return status;
 }
 
-static bt_status make_code(const step *s, const bt_target *target, bt_code_cache *cache,
-                           int64_t *with_code)
+static bt_status make_code(const bt_fusion_plan *fusion, const bt_target *target,
+                           bt_code_cache *cache, int64_t *with_code)
 {
     *with_code = 0;
-    for (int i = 0; i < s->fusion.count; ++i) {
-        const bt_status status = bt_compile_ahead(target, s->fusion.groups[i].group, cache);
+    for (int i = 0; i < fusion->count; ++i) {
+        const bt_status status = bt_compile_ahead(target, fusion->groups[i].group, cache);
         if (status != BT_STATUS_UNSUPPORTED) {
             BT_TRY(status);
         }
@@ -144,11 +145,12 @@ static bt_status make_code(const step *s, const bt_target *target, bt_code_cache
     return BT_OK;
 }
 
-static bt_status compile_ahead(const step *s, const bt_target *target, int64_t *with_code)
+static bt_status compile_ahead(const bt_fusion_plan *fusion, const bt_target *target,
+                               int64_t *with_code)
 {
     bt_code_cache cache;
     BT_TRY(bt_code_cache_from_environment(&cache));
-    bt_status status = make_code(s, target, &cache, with_code);
+    bt_status status = make_code(fusion, target, &cache, with_code);
     bt_code_cache_close(&cache);
     return status;
 }
@@ -181,7 +183,18 @@ static bt_status compile_adding(step *s, const bt_target *target, const bt_fuse_
     BT_TRY(make_gradients(s));
     BT_TRY(capture_step(s));
     BT_TRY(bt_dag_form(&s->graph, s->half_turns, options, &s->fusion, &formed));
-    return compile_ahead(s, target, &with_code);
+    return compile_ahead(&s->fusion, target, &with_code);
+}
+
+static void count_groups(const bt_fusion_plan *fusion, bt_case_compiled *out)
+{
+    out->groups = fusion->count;
+    for (int i = 0; i < fusion->count; ++i) {
+        out->fused_calls += fusion->groups[i].node_count;
+        out->bytes_before += fusion->groups[i].bytes_before;
+        out->bytes_after += fusion->groups[i].bytes_after;
+    }
+    out->with_code = -1;
 }
 
 static bt_status compile(step *s, bt_case_compiled *out)
@@ -203,16 +216,48 @@ static bt_status compile(step *s, bt_case_compiled *out)
     BT_TRY(bt_dag_form(&s->graph, s->half_turns, &options, &s->fusion, &formed));
     out->simple_calls = formed.simplified.nodes_after;
     BT_TRY(dump_graph(s, BT_COMPILE_DUMP_SIMPLE));
-    out->groups = s->fusion.count;
-    for (int i = 0; i < s->fusion.count; ++i) {
-        out->fused_calls += s->fusion.groups[i].node_count;
-        out->bytes_before += s->fusion.groups[i].bytes_before;
-        out->bytes_after += s->fusion.groups[i].bytes_after;
-    }
-    out->with_code = -1;
-    BT_TRY(s->target_name ? compile_ahead(s, &target, &out->with_code) : BT_OK);
+    count_groups(&s->fusion, out);
+    BT_TRY(s->target_name ? compile_ahead(&s->fusion, &target, &out->with_code) : BT_OK);
     BT_TRY(dump_groups(s));
     return s->target_name ? compile_adding(s, &target, &options) : BT_OK;
+}
+
+// The groups of a chain, captured on the CPU: memory is not touched.
+static bt_status compile_chain(const bt_kernel_body *body, const bt_target *target, bool makes_code,
+                               bt_case_compiled *out)
+{
+    bt_session session;
+    bt_kernel_args args;
+    bt_chain *chain = NULL;
+    void *at[BT_OPERANDS_MAX] = {NULL};
+    bt_status status = bt_session_open("cpu", 0, 0, &session);
+    for (int i = 0; i < body->count && status == BT_OK; ++i) {
+        const bt_operand *operand = &body->operands[i];
+        status = bt_pool_alloc(session.pool,
+                               (size_t)bt_operand_count(operand, body->rows) *
+                                   bt_dtype_size(operand->dtype),
+                               NULL, operand->name, &at[i]);
+    }
+    if (status == BT_OK) {
+        body->args(body, body->rows, at, false, false, NULL, &args);
+        status = bt_chain_open(&session.context, &args.chain, true, target->kind, &chain);
+    }
+    if (status == BT_OK) {
+        *out = (bt_case_compiled){.calls = bt_chain_calls(chain),
+                                  .simple_calls = bt_chain_simple_calls(chain)};
+        count_groups(bt_chain_groups(chain), out);
+    }
+    if (status == BT_OK && makes_code) {
+        status = compile_ahead(bt_chain_groups(chain), target, &out->with_code);
+    }
+    bt_chain_close(chain);
+    for (int i = 0; i < BT_OPERANDS_MAX; ++i) {
+        if (at[i]) {
+            bt_pool_free(session.pool, at[i]);
+        }
+    }
+    bt_session_close(&session);
+    return status;
 }
 
 // The group of a kernel case: memory is not touched.
@@ -232,6 +277,9 @@ static bt_status compile_kernel(const cJSON *kernel, const char *target_name, bt
     }
     BT_TRY(bt_target_parse(target_name ? target_name : "cpu", &target));
     BT_TRY(bt_kernel_body_make(kernel, &body));
+    if (body.is_chain) {
+        return compile_chain(&body, &target, target_name != NULL, out);
+    }
     body.args(&body, body.rows, at, false, false, &items, &args);
     BT_TRY(bt_kernel_generated_group(body.op, &args, target.kind, &group, field_of));
     *out = (bt_case_compiled){.calls = 1, .simple_calls = 1, .groups = 1, .fused_calls = 1};

@@ -29,7 +29,8 @@ typedef struct bt_case_compiled {
 BT_CHECKED bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps);
 // target NULL: the groups of every kind, and no code. Else those that train.compile would form on
 // such a device ("cpu", "sm_90"), and their code in the user's cache.
-// A kernel case with `compile` on has one call and one group, and code for a target alone.
+// A kernel case with `compile` on has one call and one group, a chain as many as it is captured
+// with; both have code for a target alone, and no dumps.
 // Captures one micro-batch of the case without running a kernel, on the CPU's kernel table, and
 // writes `folder`/CASE.WORD.txt for each dump.
 // Errors  UNSUPPORTED (the CPU has no kernel for a call of the case), OUT_OF_MEMORY, IO

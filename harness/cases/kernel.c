@@ -89,7 +89,9 @@ static bt_status say_start(const kernel_run *run, const bt_case_listener *listen
     if (*warning && listener->train.note) {
         BT_TRY(listener->train.note(listener->train.self, warning));
     }
-    bt_train_kernel kernel = {bt_kernel_op_name(run->body.op), label};
+    const bt_kernel_body *body = &run->body;
+    bt_train_kernel kernel = {
+        body->is_chain ? bt_kernel_case_op_name(body->what) : bt_kernel_op_name(body->op), label};
     return listener->train.kernel(listener->train.self, &kernel);
 }
 
@@ -118,6 +120,10 @@ static bt_status measure(kernel_run *run, const cJSON *kernel, const bt_case_lis
         measured.calls_per_sample = times.calls_per_sample;
         measured.stop = times.stop;
         measured.launch_time_ns = times.launch_ns;
+        if (run->chain) {
+            measured.compile_time_ns = (double)bt_kernel_chain_cold_ns(run->chain);
+            measured.load_time_ns = (double)bt_kernel_chain_warm_ns(run->chain);
+        }
         status = listener->samples(listener->train.self, times.samples, times.count);
     }
     BT_IF_OK(status, listener->measured(listener->train.self, &measured));
@@ -148,6 +154,7 @@ static bt_status with_stream(kernel_run *run, const cJSON *kernel, const bt_case
         }
         bt_mem_free(run->calls);
         bt_kernel_generated_release(run->generated);
+        bt_kernel_chain_release(run->chain);
         bt_gemm_tuner_close(run->tuner);
         bt_pool_destroy(run->pool);
         bt_error_quiet_end();

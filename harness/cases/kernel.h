@@ -11,6 +11,7 @@
 #include "harness/cases/operands.h"
 
 typedef struct bt_kernel_generated bt_kernel_generated;
+typedef struct bt_kernel_chain bt_kernel_chain;
 
 typedef struct kernel_call {
     void *at[BT_OPERANDS_MAX]; // blocks of the pool
@@ -29,6 +30,7 @@ typedef struct kernel_run {
     bt_gemm_tuner *tuner;           // NULL: matrix products run by estimates
     bool generates;                 // generated code serves the call, not the table
     bt_kernel_generated *generated; // owned; NULL: not yet, or not wanted
+    bt_kernel_chain *chain;         // likewise, of a chain
     const bt_kernel *kernel;        // the row that serves the call
     bt_kernel_plan plan;            // by which it does; number 0: the row chooses
     kernel_call *calls;             // [call_count]: one, or copies that rotate
@@ -36,15 +38,18 @@ typedef struct kernel_run {
     double inject_slowdown; // samples take longer by this share; 0: none
 } kernel_run;
 
+// ---- kernel_convert.c --------------------------------------------------------------------------
+
+// Converts f64 values to an operand's type, and back.
+void bt_kernel_narrow(bt_dtype dtype, const double *values, int64_t count, void *out);
+void bt_kernel_widen(bt_dtype dtype, const void *from, int64_t count, double *values);
+
 // ---- kernel_memory.c ---------------------------------------------------------------------------
 
 // `values` [count <= BT_OPERAND_TILE]: the random sequence of operand `index` as f64, rounded to
 // its type.
 BT_CHECKED bt_status bt_kernel_tile(const bt_kernel_body *body, uint64_t seed, int index,
                                     double *values, int64_t count);
-// Converts f64 values to an operand's type, and back.
-void bt_kernel_narrow(bt_dtype dtype, const double *values, int64_t count, void *out);
-void bt_kernel_widen(bt_dtype dtype, const void *from, int64_t count, double *values);
 // Draws the inputs of a call by the run's seed and fills its outputs with NaN.
 BT_CHECKED bt_status bt_kernel_call_fill(kernel_run *run, kernel_call *call);
 // Allocates and fills the operands of a call, finds its kernel and workspace.
@@ -67,6 +72,23 @@ void bt_kernel_generated_release(bt_kernel_generated *generated);
 // struct each operand is.
 BT_CHECKED bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args,
                                                bt_target_kind kind, bt_fused *group, int *field_of);
+
+// ---- kernel_chain.c ----------------------------------------------------------------------------
+
+// The chain of a case on the run's device; run->generates: with groups as generated kernels.
+// Owns    the caller, bt_kernel_chain_release
+// Errors  as bt_chain_open, bt_chain_compile
+BT_CHECKED bt_status bt_kernel_chain_make(const kernel_run *run, const bt_kernel_args *args,
+                                          bt_kernel_chain **out);
+// As bt_kernel_generated_row.
+const bt_kernel *bt_kernel_chain_row(const bt_kernel_chain *chain);
+void bt_kernel_chain_release(bt_kernel_chain *chain);
+// How long it took to capture, group and compile the chain without a cache, and with one that has
+// its code. Units  ns; 0: nothing was compiled
+int64_t bt_kernel_chain_cold_ns(const bt_kernel_chain *chain);
+int64_t bt_kernel_chain_warm_ns(const bt_kernel_chain *chain);
+// The call once, by the kernels of eager execution.
+BT_CHECKED bt_status bt_kernel_chain_reference(bt_device *device, const bt_kernel_args *args);
 
 // ---- kernel_parts.c ----------------------------------------------------------------------------
 

@@ -186,7 +186,8 @@ static bt_status run_reference(checking *self)
     }
     BT_TRY(bt_mem_alloc(1, sizeof(bt_kernel_items), &block));
     body->args(body, body->rows, self->at, true, adds, block, &args);
-    bt_status status = run_on_cpu(self, body->op, &args);
+    bt_status status = body->is_chain ? bt_kernel_chain_reference(&self->cpu, &args)
+                                      : run_on_cpu(self, body->op, &args);
     bt_mem_free(block);
     weigh_means(self);
     return status;

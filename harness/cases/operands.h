@@ -52,7 +52,16 @@ typedef struct bt_operand {
     bool mean; // a whole output that is a mean over the rows, not their sum
 } bt_operand;
 
+// A chain of ops (chain.h) over so many rows; wide: in f64.
+typedef struct bt_chain_args {
+    const struct bt_kernel_body *body;
+    int64_t rows;
+    bool wide;
+    void *at[BT_OPERANDS_MAX];
+} bt_chain_args;
+
 typedef union bt_kernel_args {
+    bt_chain_args chain;
     bt_copy_args copy;
     bt_unary_args unary;
     bt_unary_backward_args unary_backward;
@@ -86,7 +95,8 @@ typedef struct bt_kernel_body {
     bool backward;
     bool peer;       // see bt_kernel_body_for_peer
     bool in_chunks;  // false: the reference is one call over all rows
-    bt_kernel_op op; // the kernel that does it
+    bool is_chain;   // of ops (chain.h): no single kernel does it
+    bt_kernel_op op; // the kernel that does it, unless it is a chain
     bt_dtype main;   // what bt_kernel_find is asked for
     int64_t rows;
     bt_operand operands[BT_OPERANDS_MAX];

@@ -65,4 +65,7 @@ X(PLANNED_MEMORY, "planned_memory_bytes", BYTES, NEITHER,
   "peak of our own allocator by the plan's arithmetic")
 X(COMPILE_TIME, "compile_time_ns", NS, LOWER,
   "from the capture of a step to when its generated code is loaded, for every kind of step that is "
-  "compiled; code that the cache has is not made again")
+  "compiled; code that the cache has is not made again. Of a chain of a kernel case: without a "
+  "cache")
+X(LOAD_TIME, "load_time_ns", NS, LOWER,
+  "the same of a chain whose code the cache has: captured, grouped, and the code loaded")

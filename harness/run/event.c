@@ -76,6 +76,8 @@ static const field fields[] = {
     FIELD(MEASURED, "stop", TEXT, false, measured.stop),
     FIELD(MEASURED, "cpu_time_ns", REAL, false, measured.cpu_time_ns),
     FIELD(MEASURED, "launch_time_ns", REAL, false, measured.launch_time_ns),
+    FIELD(MEASURED, "compile_time_ns", REAL, false, measured.compile_time_ns),
+    FIELD(MEASURED, "load_time_ns", REAL, false, measured.load_time_ns),
     FIELD(SCORE, "step", INTEGER, true, score.step),
     FIELD(SCORE, "questions", INTEGER, true, score.questions),
     FIELD(SCORE, "correct", INTEGER, true, score.correct),

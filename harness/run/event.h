@@ -73,6 +73,7 @@ typedef struct bt_run_event_measured {
     const char *stop;      // why there are no more samples
     double cpu_time_ns;    // of one call, mean; 0: not said
     double launch_time_ns; // of one call: until the device has it; 0: not said
+    double compile_time_ns, load_time_ns; // of a chain: without a cache, and from it; 0: not said
 } bt_run_event_measured;
 
 typedef struct bt_run_event_result {

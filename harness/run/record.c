@@ -141,6 +141,8 @@ static void take_measured(bt_recorder *self, const bt_run_event_measured *measur
     self->error_share = measured->error_share;
     self->cpu_time_ns = measured->cpu_time_ns;
     self->launch_time_ns = measured->launch_time_ns;
+    self->compile_time_ns = measured->compile_time_ns;
+    self->load_time_ns = measured->load_time_ns;
     for (int64_t i = 0; i < self->time_count; ++i) {
         self->total_ns += self->times_ns[i] *
                           (double)(measured->calls_per_sample ? measured->calls_per_sample : 1);
@@ -346,6 +348,12 @@ static bt_status measure_calls(bt_recorder *self)
     }
     if (self->launch_time_ns > 0) {
         BT_TRY(measure(self, BT_METRIC_LAUNCH_TIME, self->launch_time_ns));
+    }
+    if (self->compile_time_ns > 0) {
+        BT_TRY(measure(self, BT_METRIC_COMPILE_TIME, self->compile_time_ns));
+    }
+    if (self->load_time_ns > 0) {
+        BT_TRY(measure(self, BT_METRIC_LOAD_TIME, self->load_time_ns));
     }
     if (!isnan(self->output_error_share)) {
         BT_TRY(measure(self, BT_METRIC_OUTPUT_ERROR_SHARE, self->output_error_share));

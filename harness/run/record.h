@@ -19,6 +19,8 @@ typedef struct bt_recorder {
     double cpu_time_ns;           // of one call of a command, mean; 0: not reported
     double launch_time_ns;        // of one call of a kernel; 0: not said
     int64_t compile_ns;           // of a step; 0: nothing is compiled
+    double compile_time_ns;       // of a chain, without a cache; 0: not reported
+    double load_time_ns;          // of a chain, with its code in the cache; 0: not reported
     double output_error_share;    // of the outputs returned by a peer; NaN: none returned
     double total_ns;              // of all calls that were timed
     double evals_ns;              // of all evaluations

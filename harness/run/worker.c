@@ -229,7 +229,8 @@ static bt_status on_measured(void *context, const bt_case_measured *measured)
     bt_run_event event = {.type = BT_RUN_EVENT_MEASURED,
                           .as.measured = {measured->calls_per_sample, measured->error_share,
                                           measured->stop, measured->cpu_time_ns,
-                                          measured->launch_time_ns}};
+                                          measured->launch_time_ns, measured->compile_time_ns,
+                                          measured->load_time_ns}};
     self->peak_resident_bytes = measured->peak_resident_bytes;
     return say(self, &event);
 }

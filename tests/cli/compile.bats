@@ -113,6 +113,12 @@ PY
     run "$bench" run ./k.json --db a.sqlite -q
     [ "$status" = 0 ]
     [ "$(grep -c 'generated$' <<<"$output")" = 4 ]
+    # A chain says how long its code took, cold and from the cache.
+    sed 's/"gelu", "shape": \[[^]]*\]/"chain_swiglu", "shape": ["512x64"]/; s/, "direction": \[[^]]*\]//' k.json >c.json
+    "$bench" run ./c.json --db c.sqlite -q
+    "$bench" report last --db c.sqlite -o chain.json >/dev/null
+    grep -q '"compile_time_ns"' chain.json
+    grep -q '"load_time_ns"' chain.json
     sed 's/"gelu", "shape": .*\], "comp/"embedding", "shape": ["8x4x5"], "comp/; s/, "direction": \[[^]]*\]//' k.json >e.json
     run "$bench" run ./e.json --db a.sqlite -q
     [ "$status" != 0 ]
@@ -120,7 +126,10 @@ PY
     # Code of every kind for a GPU, ahead.
     run "$bench" compile compiler --profile gpu --target sm_90
     [ "$status" = 0 ]
-    [ "$(grep -c '_generated' <<<"$output")" = "$(grep -cE ' 1 +1 +1 +1 ' <<<"$output")" ]
+    [ "$(grep '_generated' <<<"$output" | grep -vc '^chain')" = "$(grep -cE ' 1 +1 +1 +1 ' <<<"$output")" ]
+    # Of a chain: calls, saved, simplified, groups (1 or 2) and as many with code.
+    [ "$(grep -c '^chain' <<<"$output")" = 11 ]
+    [ "$(grep -cE '^chain\S+ +[0-9]+ +0 +[0-9]+ +([12]) +\1 ' <<<"$output")" = 11 ]
     [ "$(find cache/code -type f | wc -l)" -gt 6 ]
 }
 

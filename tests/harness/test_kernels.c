@@ -167,7 +167,7 @@ static void named_tensors_are_those_of_the_model(void **state)
 
 typedef struct heard {
     int64_t samples, starts, kernels, measured;
-    double error_share;
+    double error_share, load_time_ns;
     bool stop_at_once;
 } heard;
 
@@ -198,6 +198,7 @@ static bt_status on_measured(void *self, const bt_case_measured *event)
 {
     ++((heard *)self)->measured;
     ((heard *)self)->error_share = event->error_share;
+    ((heard *)self)->load_time_ns = event->load_time_ns;
     return BT_OK;
 }
 
@@ -241,6 +242,12 @@ static const char *const small_shapes[BT_KERNEL_CASE_OP_COUNT] = {
     [BT_KERNEL_CASE_layernorm] = "17x65",
     [BT_KERNEL_CASE_residual_layernorm] = "17x65",
     [BT_KERNEL_CASE_softmax] = "5x100",
+    [BT_KERNEL_CASE_chain_rms_norm] = "7x100",
+    [BT_KERNEL_CASE_chain_residual_rms_norm] = "7x100",
+    [BT_KERNEL_CASE_chain_swiglu] = "5x33",
+    [BT_KERNEL_CASE_chain_rope] = "9x3x16",
+    [BT_KERNEL_CASE_chain_softmax] = "5x100",
+    [BT_KERNEL_CASE_chain_cross_entropy] = "6x501",
     [BT_KERNEL_CASE_cross_entropy] = "6x501",
     [BT_KERNEL_CASE_reduce_sum] = "129x7",
     [BT_KERNEL_CASE_reduce_sum_rows] = "7x129",
@@ -279,6 +286,36 @@ static void every_op_runs_and_is_correct(void **state)
             assert_int_equal(got.measured, 1);
             assert_true(got.samples >= 3);
             assert_true(got.error_share <= 1);
+        }
+    }
+}
+
+// Chains call by call, and in groups, against the same reference. On the CPU no calls of
+// a softmax of bf16 form a group.
+static void chains_are_correct_in_groups(void **state)
+{
+    static const char *const dtypes[] = {"f32\",\"compile\":\"on", "bf16",
+                                         "bf16\",\"compile\":\"on", "f64"};
+    (void)state;
+    for (int op = BT_KERNEL_CASE_chain_rms_norm; op <= BT_KERNEL_CASE_chain_cross_entropy; ++op) {
+        for (int i = 0; i < 4; ++i) {
+            const bool grouped = strstr(dtypes[i], "compile") != NULL;
+            heard got = {0};
+            const bt_status status =
+                run_case(bt_kernel_case_op_name((bt_kernel_case_op)op), "forward", dtypes[i], "hot",
+                         op == BT_KERNEL_CASE_chain_rope ? "512x4x64" : "512x256", &got);
+            if (status == BT_STATUS_UNAVAILABLE) {
+                assert_true(grouped);
+                continue; // no MLIR here
+            }
+            if (grouped && i == 2 && op == BT_KERNEL_CASE_chain_softmax) {
+                assert_int_equal(status, BT_STATUS_UNSUPPORTED);
+                assert_non_null(strstr(bt_error_message(), "no calls of the chain"));
+                continue;
+            }
+            ASSERT_OK(status);
+            assert_true(got.error_share <= 1);
+            assert_int_equal(got.load_time_ns > 0, grouped);
         }
     }
 }
@@ -597,6 +634,7 @@ int main(void)
         cmocka_unit_test(impossible_cases_are_refused),
         cmocka_unit_test(named_tensors_are_those_of_the_model),
         cmocka_unit_test(every_op_runs_and_is_correct),
+        cmocka_unit_test(chains_are_correct_in_groups),
         cmocka_unit_test(cache_modes_and_stopping),
         cmocka_unit_test(a_slowdown_is_injected),
         cmocka_unit_test(the_fill_of_a_slowdown_is_found),

@@ -120,6 +120,66 @@ def op_softmax(case):
     return [case.normal(*case.axes)], lambda x: case.torch.softmax(x, -1)
 
 
+def rms_norm(torch, x, weight):
+    wide = x.to(weight.dtype)
+    return (wide / torch.sqrt(wide.square().mean(-1, keepdim=True) + 1e-5) * weight).to(x.dtype)
+
+
+def norm_weight(case):
+    """Between 0.5 and 1.5; f32 beside bf16 activations."""
+    drawn = case.torch.rand(case.axes[1], generator=case.generator, device=case.device) + 0.5
+    return drawn.double() if case.dtype == case.torch.float64 else drawn
+
+
+def op_chain_rms_norm(case):
+    torch = case.torch
+    return ([case.normal(*case.axes), norm_weight(case)],
+            lambda x, weight: rms_norm(torch, x, weight))
+
+
+def op_chain_residual_rms_norm(case):
+    torch = case.torch
+
+    def call(x, residual, weight):
+        total = x + residual
+        return total, rms_norm(torch, total, weight)
+    return [case.normal(*case.axes), case.normal(*case.axes), norm_weight(case)], call
+
+
+def op_chain_swiglu(case):
+    silu = case.torch.nn.functional.silu
+    return ([case.normal(*case.axes), case.normal(*case.axes)],
+            lambda gate, up: silu(gate) * up)
+
+
+def op_chain_rope(case):
+    torch, (rows, heads, size) = case.torch, case.axes
+    tables = [case.normal(rows, 1, size).clamp(-1, 1) for _ in range(2)]
+
+    def call(x, cos_rows, sin_rows):
+        low, high = x.chunk(2, -1)
+        return x * cos_rows + torch.cat((-high, low), -1) * sin_rows
+    return [case.normal(rows, heads, size)] + tables, call
+
+
+def op_chain_softmax(case):
+    torch = case.torch
+
+    def call(x):
+        power = torch.exp(x)
+        return power / power.sum(-1, keepdim=True)
+    return [case.normal(*case.axes)], call
+
+
+def op_chain_cross_entropy(case):
+    torch = case.torch
+    wanted = torch.softmax(case.normal(*case.axes).float(), -1).to(case.dtype)
+
+    def call(logits, p):
+        return torch.log(torch.exp(logits).sum(-1)) - (p * logits).sum(-1)
+    return [case.normal(*case.axes), wanted], call
+
+
 def op_cross_entropy(case):
     loss = case.torch.nn.functional.cross_entropy
     targets = case.below(case.axes[1], case.axes[0], name="targets")
