@@ -58,8 +58,26 @@ static bt_status add_tokens(bt_params *params, const bt_gpt2_config *config, dou
                               deviation, wte);
 }
 
+// Of ranks that sum an embedding the first adds positions.
+static bt_status add_positions(bt_params *params, const bt_gpt2_config *config, double deviation,
+                               bt_tensor **wpe)
+{
+    const bt_group *group = config->tensor;
+    const bt_param_part rows = {.repeats = 1,
+                                .count = group && group->rank > 0 ? 0 : config->context};
+    return bt_params_add_part(params, "wpe.weight", BT_PARAM_COMPUTE,
+                              BT_SHAPE(config->context, config->width), group ? &rows : NULL, 0,
+                              deviation, wpe);
+}
+
+static bt_nn_tensor_ranks ranks_of(const bt_gpt2_config *config)
+{
+    return (bt_nn_tensor_ranks){config->tensor, config->sequence_parallel};
+}
+
 bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 *model)
 {
+    const bt_nn_tensor_ranks ranks = ranks_of(config);
     const double deviation = 0.02;
     *model = (bt_gpt2){.config = *config};
     BT_TRY(check(config));
@@ -68,13 +86,11 @@ bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 
     model->blocks = blocks;
     bt_status status = BT_OK;
     BT_TRY_GOTO(add_tokens(params, config, deviation, &model->wte), fail);
-    BT_TRY_GOTO(bt_params_add(params, "wpe.weight", BT_PARAM_COMPUTE,
-                              BT_SHAPE(config->context, config->width), 0, deviation, &model->wpe),
-                fail);
+    BT_TRY_GOTO(add_positions(params, config, deviation, &model->wpe), fail);
     for (int64_t i = 0; i < config->layers; ++i) {
         char prefix[32];
         (void)snprintf(prefix, sizeof prefix, "h.%lld", (long long)i);
-        BT_TRY_GOTO(bt_nn_block_init(params, prefix, config->width, config->heads, config->tensor,
+        BT_TRY_GOTO(bt_nn_block_init(params, prefix, config->width, config->heads, &ranks,
                                      deviation, deviation / sqrt(2.0 * (double)config->layers),
                                      &model->blocks[i]),
                     fail);
@@ -112,38 +128,51 @@ static void advance(bt_tensor **x, bt_tensor *next)
     *x = next;
 }
 
-static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i, bt_tensor *x,
-                           bt_tensor **y)
+static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i, int64_t tokens,
+                           bt_tensor *x, bt_tensor **y)
 {
+    const bt_nn_block *block = &model->blocks[i];
     const bt_recompute_mode around = context->recompute, mode = model->recompute;
     const bool cheaper =
         mode > BT_RECOMPUTE_NONE && model->recompute_blocks > 0 && i >= model->recompute_blocks;
     context->recompute = cheaper ? (bt_recompute_mode)(mode - 1) : mode;
-    bt_status status = is_shared(model) ? bt_nn_block_forward_with(context, &model->blocks[i],
-                                                                   bt_nn_context_attention,
-                                                                   model->config.sharing, x, y)
-                                        : bt_nn_block_forward(context, &model->blocks[i], x, y);
+    bt_status status = is_shared(model)
+                           ? bt_nn_block_forward_with(context, block, bt_nn_context_attention,
+                                                      model->config.sharing, tokens, x, y)
+                           : bt_nn_block_forward(context, block, tokens, x, y);
     context->recompute = around;
     return status;
+}
+
+// *x + the rows of positions 0 and further, or of those that are given.
+static bt_status place(bt_context *context, const bt_gpt2 *model, bt_tensor *positions,
+                       bt_tensor **x)
+{
+    bt_tensor *rows = NULL, *sum = NULL;
+    BT_TRY(positions ? bt_embedding(context, positions, model->wpe, NULL, &rows, NULL)
+                     : bt_narrow(context, model->wpe, 0, 0, (*x)->shape.size[1], &rows));
+    bt_status status = bt_add(context, *x, rows, &sum);
+    bt_tensor_release(rows);
+    BT_TRY(status);
+    advance(x, sum);
+    return BT_OK;
 }
 
 // Tokens, whose places are those in the sequence, or given.
 static bt_status embed(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                        bt_tensor *positions, bt_tensor **x)
 {
-    bt_group *group = model->config.tensor;
-    const int64_t vocab = model->config.vocab;
-    bt_tensor *token = NULL, *place = NULL;
-    bt_status status = BT_OK;
-    if (!positions) {
-        return bt_embedding_shard(context, group, ids, model->wte, vocab, model->wpe, x);
+    const bt_nn_tensor_ranks ranks = ranks_of(&model->config);
+    bt_tensor *token = NULL;
+    if (!ranks.group && !positions) {
+        return bt_embedding(context, ids, model->wte, model->wpe, x, NULL);
     }
-    BT_TRY_GOTO(bt_embedding_shard(context, group, ids, model->wte, vocab, NULL, &token), done);
-    BT_TRY_GOTO(bt_embedding(context, positions, model->wpe, NULL, &place, NULL), done);
-    BT_TRY_GOTO(bt_add(context, token, place, x), done);
-done:
-    bt_tensor_release(token);
-    bt_tensor_release(place);
+    BT_TRY(bt_embedding_shard(context, ranks.group, ids, model->wte, model->config.vocab, &token));
+    bt_status status = model->wpe ? place(context, model, positions, &token) : BT_OK;
+    if (status == BT_OK && ranks.group) {
+        return bt_nn_leave(context, &ranks, &token, NULL, x);
+    }
+    *x = token;
     return status;
 }
 
@@ -156,18 +185,19 @@ static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
     bt_range_pop(context);
     for (int64_t i = 0; i < model->config.layers && status == BT_OK; ++i) {
         bt_range_push(context, "block");
-        status = run_block(context, model, i, *x, &next);
+        status = run_block(context, model, i, ids->shape.size[1], *x, &next);
         bt_range_pop(context);
         advance(x, next);
     }
     if (status == BT_OK) {
-        status = bt_nn_layernorm_forward(context, &model->ln_f, *x, &next);
+        const bt_nn_tensor_ranks ranks = ranks_of(&model->config);
+        status = bt_nn_layernorm_over(context, &ranks, &model->ln_f, *x, &next);
         advance(x, next);
     }
     return status;
 }
 
-// The last layer's input, [rows, width].
+// The last layer's input, [rows, width]; with sequence_parallel this rank's rows.
 static bt_status features(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                           bt_tensor *positions, bt_tensor **out)
 {
@@ -176,7 +206,8 @@ static bt_status features(bt_context *context, const bt_gpt2 *model, bt_tensor *
     BT_TRY(check_ids(model, ids));
     bt_status status = body(context, model, ids, positions, &x);
     if (status == BT_OK) {
-        status = bt_reshape(context, x, BT_SHAPE(bt_tensor_count(ids), model->config.width), out);
+        const int64_t width = model->config.width;
+        status = bt_reshape(context, x, BT_SHAPE(bt_tensor_count(x) / width, width), out);
     }
     bt_tensor_release(x);
     return status;
@@ -209,7 +240,8 @@ static bt_status shard_loss(bt_context *context, const bt_gpt2 *model, bt_tensor
 {
     bt_group *group = model->config.tensor;
     bt_tensor *logits = NULL;
-    BT_TRY(bt_nn_enter(context, group, x));
+    const bt_nn_tensor_ranks ranks = ranks_of(&model->config);
+    BT_TRY(bt_nn_enter(context, &ranks, x));
     BT_TRY(bt_linear(context, *x, model->wte, NULL, NULL, BT_ACTIVATION_NONE, &logits));
     bt_status status = bt_cross_entropy_shard(context, group, logits, model->config.vocab, targets,
                                               -100, true, loss);

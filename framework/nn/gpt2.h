@@ -17,12 +17,15 @@ typedef struct bt_gpt2_config {
     const bt_nn_context *sharing; // borrowed: ranks that share sequences; NULL: there are none
     struct bt_group *tensor;      // borrowed: ranks that share heads, inner width and vocabulary;
                                   // NULL: one has all
+    bool sequence_parallel; // these ranks also have a part of the rows each between the products,
+                            // of which they divide the number (tensor_parallel.h)
 } bt_gpt2_config;
 
 typedef struct bt_gpt2 {
     bt_gpt2_config config;
-    bt_tensor *wte, *wpe; // borrowed from the list: [vocab of this rank, width], [context, width]
-    bt_nn_block *blocks;  // owned [layers]
+    bt_tensor *wte; // borrowed from the list, as all parameters: [vocab of this rank, width]
+    bt_tensor *wpe; // [context, width]; NULL where another rank of config.tensor adds positions
+    bt_nn_block *blocks; // owned [layers]
     bt_nn_layernorm ln_f;
     // What its blocks keep; BT_RECOMPUTE_NONE at first. Of the blocks the first recompute_blocks
     // (0: all) do so, the others keep what the mode before it keeps.

@@ -168,7 +168,8 @@ static bt_status run_blocks(bt_context *context, const bt_gpt2_cache *cache, bt_
     for (int64_t i = 0; i < model->config.layers && status == BT_OK; ++i) {
         const place at = {cache->qkv[i], cache->used};
         bt_tensor *next = NULL;
-        status = bt_nn_block_forward_with(context, &model->blocks[i], attend, &at, *x, &next);
+        status = bt_nn_block_forward_with(context, &model->blocks[i], attend, &at,
+                                          (*x)->shape.size[1], *x, &next);
         bt_tensor_release(*x);
         *x = next;
     }

@@ -32,23 +32,32 @@ BT_CHECKED bt_status bt_nn_layernorm_init(bt_params *params, const char *prefix,
 BT_CHECKED bt_status bt_nn_layernorm_forward(bt_context *context, const bt_nn_layernorm *layer,
                                              bt_tensor *x, bt_tensor **y);
 
+// Ranks that share a block's matrices (tensor_parallel.h).
+typedef struct bt_nn_tensor_ranks {
+    struct bt_group *group; // borrowed; NULL: one rank has all
+    bool sequence_parallel; // outside of the products each rank has an equal part of the rows
+} bt_nn_tensor_ranks;
+
 // Pre-norm transformer block, GPT-2's: x += proj(attention(ln_1 x)); x += mlp(ln_2 x), where mlp is
 // width -> 4 width, GELU, -> width.
 typedef struct bt_nn_block {
     bt_nn_layernorm ln_1, ln_2;
     bt_nn_linear attn_qkv, attn_proj, mlp_fc, mlp_proj;
-    int64_t heads;           // of this rank
-    struct bt_group *tensor; // borrowed: ranks that share the matrices (tensor_parallel.h), or NULL
+    int64_t heads; // of this rank
+    bt_nn_tensor_ranks ranks;
 } bt_nn_block;
 
-// The projections into the residual stream have their own deviation. With a group each rank has
-// some of the heads and of the inner width. Errors  INVALID_ARGUMENT (width; more ranks than heads)
+// The projections into the residual stream have their own deviation. With ranks (NULL: one has
+// all) each has some of the heads and of the inner width.
+// Errors  INVALID_ARGUMENT (width; more ranks than heads)
 BT_CHECKED bt_status bt_nn_block_init(bt_params *params, const char *prefix, int64_t width,
-                                      int64_t heads, struct bt_group *tensor, double deviation,
-                                      double residual_deviation, bt_nn_block *block);
-// Shapes  x, y [B, T, width]. Causal.
+                                      int64_t heads, const bt_nn_tensor_ranks *ranks,
+                                      double deviation, double residual_deviation,
+                                      bt_nn_block *block);
+// Of sequences of `tokens` tokens; causal. Shapes  x, y [B, T, width]; with sequence_parallel
+// [B T / ranks, width], this rank's rows of the B T
 BT_CHECKED bt_status bt_nn_block_forward(bt_context *context, const bt_nn_block *block,
-                                         bt_tensor *x, bt_tensor **y);
+                                         int64_t tokens, bt_tensor *x, bt_tensor **y);
 // What a block does between its two projections, of this rank's heads. Shapes  qkv [B, T, 3 C], *y
 // [B, T, C], C the width of these heads
 typedef bt_status (*bt_nn_attention)(bt_context *context, const void *self, bt_tensor *qkv,
@@ -56,6 +65,6 @@ typedef bt_status (*bt_nn_attention)(bt_context *context, const void *self, bt_t
 // The same with an attention of the caller's; `self` is its first argument.
 BT_CHECKED bt_status bt_nn_block_forward_with(bt_context *context, const bt_nn_block *block,
                                               bt_nn_attention attention, const void *self,
-                                              bt_tensor *x, bt_tensor **y);
+                                              int64_t tokens, bt_tensor *x, bt_tensor **y);
 
 #endif

@@ -24,7 +24,8 @@ static bt_status open_gpt2(bt_params *params, const bt_model_config *c, keeping 
                                    .vocab = c->vocab,
                                    .context = c->context,
                                    .sharing = c->sharing,
-                                   .tensor = c->tensor};
+                                   .tensor = c->tensor,
+                                   .sequence_parallel = c->sequence_parallel};
     bt_gpt2 *model = self;
     BT_TRY(bt_gpt2_init(params, &config, model));
     model->recompute = keeps.mode;

@@ -28,6 +28,7 @@ typedef struct bt_model_config {
     const struct bt_nn_context *sharing; // borrowed: ranks that share sequences
                                          // (context_parallel.h); NULL: there are none
     struct bt_group *tensor; // borrowed: ranks that share the model (gpt2.h); NULL: one has all
+    bool sequence_parallel;  // which also have a part of the rows each between the products
 } bt_model_config;
 
 typedef struct bt_model {

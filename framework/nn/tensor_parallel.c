@@ -48,13 +48,37 @@ bt_status bt_nn_row_init(bt_params *params, const char *prefix, int64_t in, int6
     return add(params, prefix, "bias", BT_SHAPE(out), group ? &bias : NULL, 0, &layer->bias);
 }
 
-// *y = sum over ranks of partial + residual; releases partial.
-static bt_status sum(bt_context *context, bt_group *group, bt_tensor *partial, bt_tensor *residual,
-                     bt_tensor **y)
+// [B, T, C] as rows; rows as they are.
+static bt_status flatten(bt_context *context, bt_tensor **x)
+{
+    const bt_shape *shape = &(*x)->shape;
+    const int64_t width = shape->size[shape->rank - 1];
+    bt_tensor *view = NULL;
+    if (shape->rank == 2) {
+        return BT_OK;
+    }
+    BT_TRY(bt_reshape(context, *x, BT_SHAPE(bt_tensor_count(*x) / width, width), &view));
+    bt_tensor_release(*x);
+    *x = view;
+    return BT_OK;
+}
+
+static bt_status sum_over(bt_context *context, const bt_nn_tensor_ranks *ranks, bt_tensor **partial,
+                          bt_tensor **y)
+{
+    if (!ranks->sequence_parallel) {
+        return bt_group_all_reduce(context, ranks->group, *partial, true, y);
+    }
+    BT_TRY(flatten(context, partial));
+    return bt_group_reduce_scatter(context, ranks->group, *partial, 0, y);
+}
+
+bt_status bt_nn_leave(bt_context *context, const bt_nn_tensor_ranks *ranks, bt_tensor **partial,
+                      bt_tensor *residual, bt_tensor **y)
 {
     bt_tensor *whole = NULL;
-    bt_status status = bt_group_all_reduce(context, group, partial, true, residual ? &whole : y);
-    bt_tensor_release(partial);
+    bt_status status = sum_over(context, ranks, partial, residual ? &whole : y);
+    BT_TENSOR_RELEASE(*partial);
     if (status == BT_OK && residual) {
         status = bt_add(context, whole, residual, y);
     }
@@ -62,38 +86,57 @@ static bt_status sum(bt_context *context, bt_group *group, bt_tensor *partial, b
     return status;
 }
 
-bt_status bt_nn_row_forward(bt_context *context, bt_group *group, const bt_nn_linear *layer,
-                            bt_tensor *x, bt_tensor *residual, bt_tensor **y)
+bt_status bt_nn_row_forward(bt_context *context, const bt_nn_tensor_ranks *ranks,
+                            const bt_nn_linear *layer, bt_tensor *x, bt_tensor *residual,
+                            bt_tensor **y)
 {
     bt_tensor *partial = NULL;
-    if (!group) {
+    if (!ranks->group) {
         return bt_nn_linear_forward(context, layer, x, residual, BT_ACTIVATION_NONE, y);
     }
     BT_TRY(bt_nn_linear_forward(context, layer, x, NULL, BT_ACTIVATION_NONE, &partial));
-    return sum(context, group, partial, residual, y);
+    return bt_nn_leave(context, ranks, &partial, residual, y);
 }
 
-bt_status bt_nn_feed_forward(bt_context *context, bt_group *group, const bt_nn_linear *column,
-                             const bt_nn_linear *row, bt_tensor *x, bt_tensor *residual,
-                             bt_tensor **y)
+bt_status bt_nn_feed_forward(bt_context *context, const bt_nn_tensor_ranks *ranks,
+                             const bt_nn_linear *column, const bt_nn_linear *row, bt_tensor *x,
+                             bt_tensor *residual, bt_tensor **y)
 {
     bt_tensor *partial = NULL;
-    if (!group) {
+    if (!ranks->group) {
         return bt_feed_forward(context, x, column->weight, column->bias, row->weight, row->bias,
                                residual, y);
     }
     BT_TRY(bt_feed_forward(context, x, column->weight, column->bias, row->weight, row->bias, NULL,
                            &partial));
-    return sum(context, group, partial, residual, y);
+    return bt_nn_leave(context, ranks, &partial, residual, y);
 }
 
-bt_status bt_nn_enter(bt_context *context, bt_group *group, bt_tensor **x)
+bt_status bt_nn_layernorm_over(bt_context *context, const bt_nn_tensor_ranks *ranks,
+                               const bt_nn_layernorm *layer, bt_tensor *x, bt_tensor **y)
+{
+    bt_nn_layernorm own = {.epsilon = layer->epsilon};
+    bt_status status = BT_OK;
+    if (!ranks->group || !ranks->sequence_parallel) {
+        return bt_nn_layernorm_forward(context, layer, x, y);
+    }
+    BT_TRY_GOTO(bt_group_replicate(context, ranks->group, layer->weight, &own.weight), done);
+    BT_TRY_GOTO(bt_group_replicate(context, ranks->group, layer->bias, &own.bias), done);
+    status = bt_nn_layernorm_forward(context, &own, x, y);
+done:
+    bt_tensor_release(own.weight);
+    bt_tensor_release(own.bias);
+    return status;
+}
+
+bt_status bt_nn_enter(bt_context *context, const bt_nn_tensor_ranks *ranks, bt_tensor **x)
 {
     bt_tensor *shared = NULL;
-    if (!group) {
+    if (!ranks->group) {
         return BT_OK;
     }
-    BT_TRY(bt_group_replicate(context, group, *x, &shared));
+    BT_TRY(ranks->sequence_parallel ? bt_group_all_gather(context, ranks->group, *x, 0, &shared)
+                                    : bt_group_replicate(context, ranks->group, *x, &shared));
     bt_tensor_release(*x);
     *x = shared;
     return BT_OK;

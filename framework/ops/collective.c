@@ -205,6 +205,8 @@ bt_status bt_op_all_gather_infer(bt_op_call *call) { return infer(call, true); }
 
 bt_status bt_op_all_gather_forward(bt_context *context, bt_op_call *call)
 {
+    // What was made again from a normalisation's input is not kept gathered, either.
+    call->remake = context->recompute >= BT_RECOMPUTE_GELU_LN;
     return run(context, call->attrs, call->out[0], call->in[0], true);
 }
 

@@ -196,12 +196,12 @@ BT_CHECKED bt_status bt_group_all_gather(bt_context *context, struct bt_group *g
 BT_CHECKED bt_status bt_group_reduce_scatter(bt_context *context, struct bt_group *group,
                                              bt_tensor *x, int axis, bt_tensor **out);
 
-// bt_embedding of a table whose rows are dealt out to the ranks (shard.h): each has its rows in
-// `table`, all have `position`, and all get the result.
-// Shapes  ids [B, T] i32, table [rows of this rank, C], position [P >= T, C] or NULL, y [B, T, C]
+// This rank's term of bt_embedding of a table whose rows are dealt out to the ranks (shard.h): the
+// rows of the ids that it has, and zeros. The sum over the ranks, which the caller makes, has one
+// term that is not zero.
+// Shapes  ids [B, T] i32, table [rows of this rank, C], y [B, T, C]
 BT_CHECKED bt_status bt_embedding_shard(bt_context *context, struct bt_group *group, bt_tensor *ids,
-                                        bt_tensor *table, int64_t vocab, bt_tensor *position,
-                                        bt_tensor **out);
+                                        bt_tensor *table, int64_t vocab, bt_tensor **out);
 // bt_cross_entropy of logits whose columns are dealt out likewise; a target that another rank has
 // is no error here. All ranks get the mean, each the gradient of its columns.
 // Shapes  logits [rows, columns of this rank], targets [rows] i32, y scalar

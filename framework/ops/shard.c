@@ -1,7 +1,7 @@
 // framework/ops/shard.c - embedding and cross-entropy where each rank has a part of the vocabulary
 //
-// Embedding: each rank looks up the ids that it has, and zeros for the others; the sum over ranks
-// has one row that is not zero for each id.
+// Embedding: each rank looks up the ids that it has, and zeros for the others; the sum over ranks,
+// which is the caller's, has one row that is not zero for each id.
 // Cross-entropy: of each row a rank knows the log-sum-exp of its logits and, for one of them, the
 // target's. The log-sum-exps of all ranks are logits again: their cross-entropy with the owner of
 // the target as target is lse - lse_owner, and what the owner adds is lse_owner - logit.
@@ -117,39 +117,14 @@ done:
     return status;
 }
 
-// sum over ranks of own * table[local]
-static bt_status look_up(bt_context *context, struct bt_group *group, bt_tensor *local,
-                         bt_tensor *own, bt_tensor *table, bt_tensor **out)
-{
-    bt_tensor *rows = NULL, *masked = NULL;
-    bt_status status = BT_OK;
-    BT_TRY_GOTO(bt_embedding(context, local, table, NULL, &rows, NULL), done);
-    BT_TRY_GOTO(bt_mul(context, rows, own, &masked), done);
-    status = bt_group_all_reduce(context, group, masked, true, out);
-done:
-    bt_tensor_release(rows);
-    bt_tensor_release(masked);
-    return status;
-}
-
-static bt_status add_position(bt_context *context, bt_tensor *x, bt_tensor *position,
-                              bt_tensor **out)
-{
-    bt_tensor *used = NULL;
-    BT_TRY(bt_narrow(context, position, 0, 0, x->shape.size[1], &used));
-    bt_status status = bt_add(context, x, used, out);
-    bt_tensor_release(used);
-    return status;
-}
-
 bt_status bt_embedding_shard(bt_context *context, struct bt_group *group, bt_tensor *ids,
-                             bt_tensor *table, int64_t vocab, bt_tensor *position, bt_tensor **out)
+                             bt_tensor *table, int64_t vocab, bt_tensor **out)
 {
     bt_tensor *local = NULL, *own = NULL, *rows = NULL;
     bt_status status = BT_OK;
     *out = NULL;
     if (!group || group->size == 1) {
-        return bt_embedding(context, ids, table, position, out, NULL);
+        return bt_embedding(context, ids, table, NULL, out, NULL);
     }
     BT_TRY(bt_tensor_expect(ids, BT_I32, "ids"));
     if (ids->shape.rank != 2) {
@@ -158,8 +133,8 @@ bt_status bt_embedding_shard(bt_context *context, struct bt_group *group, bt_ten
                         bt_shape_text(&ids->shape, text));
     }
     BT_TRY_GOTO(place_ids(context, group, ids, vocab, table->dtype, &local, &own), done);
-    BT_TRY_GOTO(look_up(context, group, local, own, table, position ? &rows : out), done);
-    status = position ? add_position(context, rows, position, out) : BT_OK;
+    BT_TRY_GOTO(bt_embedding(context, local, table, NULL, &rows, NULL), done);
+    status = bt_mul(context, rows, own, out);
 done:
     bt_tensor_release(local);
     bt_tensor_release(own);

@@ -172,6 +172,13 @@ static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *me
                         "train.mesh.tensor is %d, and model.heads %lld: each rank needs a head",
                         mesh->tensor, (long long)plan->model.heads);
     }
+    const int64_t tokens = plan->sequence / mesh->context;
+    if (plan->parallel.sequence_parallel && plan->micro_batch * tokens % mesh->tensor != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.sequence_parallel deals out micro_batch %lld x %lld tokens, "
+                        "which is no multiple of train.mesh.tensor, %d",
+                        (long long)plan->micro_batch, (long long)tokens, mesh->tensor);
+    }
     const struct {
         const char *what;
         bool asked;

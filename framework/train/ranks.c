@@ -133,6 +133,7 @@ static uint64_t fingerprint(const bt_trainer *t)
                              t->mesh.degrees.data,
                              t->mesh.degrees.tensor,
                              bt_ranks_sharing(t),
+                             plan->parallel.sequence_parallel,
                              plan->parallel.rotation,
                              plan->parallel.shared_heads,
                              plan->init != NULL,

@@ -76,10 +76,12 @@ typedef struct bt_train_checkpoints {
 // group: the others fail with its reason. Only rank 0's should_stop is asked. See
 // framework/dist/README.md.
 typedef struct bt_train_parallel {
-    bt_group *group;      // borrowed, this rank's; NULL: one rank. Training runs on its device,
-                          // where it has one
-    bt_mesh_degrees mesh; // of the group's ranks; zeros: all are data parallel, whose number
-                          // divides the step's micro-batches evenly
+    bt_group *group;        // borrowed, this rank's; NULL: one rank. Training runs on its device,
+                            // where it has one
+    bt_mesh_degrees mesh;   // of the group's ranks; zeros: all are data parallel, whose number
+                            // divides the step's micro-batches evenly
+    bool sequence_parallel; // tensor parallel ranks have a part of the rows each between the
+                            // products; they divide the rows of a micro-batch
     bt_rotation rotation; // how keys and values travel between ranks that share sequences (context,
                           // of whom twice as many divide the sequence); of no effect on any bit
     int64_t shared_heads; // of these so many in a row share heads during attention (Ulysses), and

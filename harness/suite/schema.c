@@ -289,6 +289,9 @@ const bt_suite_key bt_suite_keys[] = {
         "tensor", 1, 64, NULL,
         "Tensor-parallel ranks, which share each matrix, at most model.heads; default: 1. The "
         "ranks of a run are the product of data, tensor and context."),
+    {BT_SUITE_MESH, "sequence_parallel", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, false,
+     "Tensor-parallel ranks also share the rows of a micro-batch between the products: "
+     "normalisations and residuals; they must divide their number; default: false."},
     WHOLE_ROW(MESH, "context", 1, 64, NULL,
               "Context-parallel ranks, which share each sequence; default: 1."),
     CHOICE_ROW(MESH, "rotation", "all_gather|point_to_point|all_to_all", NULL, false, false,

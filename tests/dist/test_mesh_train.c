@@ -150,6 +150,40 @@ static void sequences_and_matrices_are_shared_together(void **state)
     }
 }
 
+// Rows of the residual stream that tensor parallel ranks share, in every kind of mesh. In front of
+// the first update the loss is that of tensor parallel alone, to the bit.
+static void rows_are_shared_in_every_mesh(void **state)
+{
+    (void)state;
+    static const struct {
+        bt_mesh_degrees mesh;
+        bt_sharding sharding;
+        bt_precision precision;
+    } rows[] = {{{1, 2, 1}, BT_SHARDING_ZERO1, BT_PRECISION_FP32},
+                {{1, 4, 1}, BT_SHARDING_DDP, BT_PRECISION_FP32},
+                {{2, 2, 1}, BT_SHARDING_ZERO2, BT_PRECISION_FP32},
+                {{2, 2, 1}, BT_SHARDING_ZERO3, BT_PRECISION_FP32},
+                {{1, 2, 2}, BT_SHARDING_ZERO1, BT_PRECISION_FP32},
+                {{2, 2, 2}, BT_SHARDING_ZERO1, BT_PRECISION_FP32},
+                {{1, 2, 1}, BT_SHARDING_ZERO1, BT_PRECISION_BF16}};
+    run one = {.plan = base_plan()};
+    one.plan.parallel.invariant = 0;
+    train_on(&one, 1, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        run whole = {.plan = one.plan}, dealt = {.plan = one.plan};
+        whole.plan.precision = dealt.plan.precision = rows[i].precision;
+        whole.plan.parallel.sharding = dealt.plan.parallel.sharding = rows[i].sharding;
+        dealt.plan.parallel.sequence_parallel = true;
+        train_by(&whole, rows[i].mesh);
+        train_by(&dealt, rows[i].mesh);
+        assert_memory_equal(&dealt.losses[0], &whole.losses[0], sizeof dealt.losses[0]);
+        if (rows[i].precision == BT_PRECISION_FP32) { // bf16 is bounded in dist.tensor_parallel
+            expect_close(&one, &dealt, LOSS_ROUNDINGS * (double)FLT_EPSILON,
+                         NORM_ROUNDINGS * (double)FLT_EPSILON);
+        }
+    }
+}
+
 // The control of the bounds: another seed is far outside of them.
 static void another_model_is_told_apart(void **state)
 {
@@ -165,9 +199,8 @@ static void another_model_is_told_apart(void **state)
 
 // ---- bits ---------------------------------------------------------------------------------------
 
-static void bits_do_not_depend_on_data_parallel_ranks(void **state)
+static void expect_bits_of_any_data_ranks(bool sequence_parallel)
 {
-    (void)state;
     static const struct {
         int data;
         bt_sharding sharding;
@@ -176,17 +209,26 @@ static void bits_do_not_depend_on_data_parallel_ranks(void **state)
     for (int p = 0; p < 2; ++p) {
         run first = {.plan = base_plan()};
         first.plan.precision = precisions[p];
+        first.plan.parallel.sequence_parallel = sequence_parallel;
         train_on(&first, 1, 2);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
             run next = {.plan = base_plan()};
             next.plan.precision = precisions[p];
             next.plan.parallel.sharding = rows[i].sharding;
+            next.plan.parallel.sequence_parallel = sequence_parallel;
             train_on(&next, rows[i].data, 2);
             assert_string_equal(next.digest, first.digest);
             assert_memory_equal(next.losses, first.losses, sizeof first.losses);
             assert_memory_equal(next.norms, first.norms, sizeof first.norms);
         }
     }
+}
+
+static void bits_do_not_depend_on_data_parallel_ranks(void **state)
+{
+    (void)state;
+    expect_bits_of_any_data_ranks(false);
+    expect_bits_of_any_data_ranks(true);
 }
 
 // ---- checkpoints --------------------------------------------------------------------------------
@@ -199,6 +241,7 @@ static void save_on(const char *folder, int data, int tensor, run *r)
     r->plan.steps = SAVED_STEP;
     r->plan.optimizer.decay_steps = STEPS;
     r->plan.parallel.sharding = BT_SHARDING_ZERO1;
+    r->plan.parallel.sequence_parallel = tensor == 2;
     r->plan.checkpoints = (bt_train_checkpoints){.folder = folder, .at_end = true};
     train_on(r, data, tensor);
 }
@@ -219,6 +262,7 @@ static void go_on(const char *folder, int data, int tensor, const run *whole)
     run longer = *whole;
     longer.plan.checkpoints = (bt_train_checkpoints){.folder = folder, .resume = true};
     longer.plan.parallel.sharding = BT_SHARDING_ZERO1;
+    longer.plan.parallel.sequence_parallel = !whole->plan.parallel.sequence_parallel;
     train_on(&longer, data, tensor);
     expect_close(whole, &longer, LOSS_ROUNDINGS * (double)FLT_EPSILON,
                  NORM_ROUNDINGS * (double)FLT_EPSILON);
@@ -267,6 +311,14 @@ static void what_a_mesh_cannot_do_is_named(void **state)
                  bt_train_check(&plan));
     plan.model.heads = 4;
     ASSERT_OK(bt_train_check(&plan));
+    plan.parallel.sequence_parallel = true;
+    ASSERT_OK(bt_train_check(&plan)); // 2 x 16 rows
+    plan.parallel.mesh = (bt_mesh_degrees){.tensor = 3};
+    group.size = 3;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
+                 "train.mesh.sequence_parallel deals out micro_batch 2 x 16 tokens, which is no "
+                 "multiple of train.mesh.tensor, 3",
+                 bt_train_check(&plan));
 }
 
 int main(void)
@@ -274,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mesh_has_the_losses_of_one_rank),
         cmocka_unit_test(sequences_and_matrices_are_shared_together),
+        cmocka_unit_test(rows_are_shared_in_every_mesh),
         cmocka_unit_test(another_model_is_told_apart),
         cmocka_unit_test(bits_do_not_depend_on_data_parallel_ranks),
         cmocka_unit_test(checkpoints_move_between_meshes),

@@ -50,10 +50,11 @@ static bt_status leaf(model *m, bt_shape shape, const double *values, bt_tensor 
 static bt_status run(model *m, const how *with)
 {
     bt_context *context = &m->session.context;
-    bt_tensor *x = NULL, *shared = NULL, *flat = NULL, *logits = NULL;
+    bt_tensor *own = NULL, *token = NULL, *x = NULL, *shared = NULL, *flat = NULL, *logits = NULL;
     bt_status status = BT_OK;
-    BT_TRY_GOTO(bt_embedding_shard(context, m->group, m->ids, m->table, VOCAB, m->position, &x),
-                done);
+    BT_TRY_GOTO(bt_embedding_shard(context, m->group, m->ids, m->table, VOCAB, &own), done);
+    BT_TRY_GOTO(bt_group_all_reduce(context, m->group, own, false, &token), done);
+    BT_TRY_GOTO(bt_add(context, token, m->position, &x), done);
     BT_TRY_GOTO(bt_group_replicate(context, m->group, x, &shared), done);
     BT_TRY_GOTO(bt_reshape(context, shared, BT_SHAPE(ROWS, WIDTH), &flat), done);
     BT_TRY_GOTO(bt_linear(context, flat, m->table, NULL, NULL, BT_ACTIVATION_NONE, &logits), done);
@@ -62,6 +63,8 @@ static bt_status run(model *m, const how *with)
                 done);
     status = bt_backward(context, m->loss, NULL);
 done:
+    bt_tensor_release(own);
+    bt_tensor_release(token);
     bt_tensor_release(x);
     bt_tensor_release(shared);
     bt_tensor_release(flat);

@@ -1,4 +1,5 @@
-// GPT-2 whose matrices ranks share, against one rank's: loss, gradients, initial values.
+// GPT-2 whose matrices ranks share, against one rank's: loss, gradients, initial values. With
+// sequence parallel besides: the same, the bits of the forward, and less memory.
 //
 // Bound in the type's epsilon: a gradient is a chain of a few products a layer, whose sums of at
 // most VOCAB, 4 WIDTH or ROWS terms are taken in another order; what each rounding adds goes
@@ -18,13 +19,16 @@
 
 static const int64_t timeout_ns = 60000000000;
 
-enum { VOCAB = 61, CONTEXT = 8, BATCH = 2, TOKENS = 7, ROWS = BATCH * TOKENS, ROUNDINGS = 256 };
+enum { VOCAB = 61, CONTEXT = 8, LAYERS = 3, BATCH = 2, ROWS_MOST = BATCH * CONTEXT };
+enum { ROUNDINGS = 256 };
 
 typedef struct how {
     int64_t heads, width;
     bt_dtype master, compute;
     bt_recompute_mode recompute;
     unsigned slow_seed;
+    int64_t tokens; // of a sequence; 0: 7
+    bool sequence_parallel;
 } how;
 
 typedef struct gpt {
@@ -32,26 +36,29 @@ typedef struct gpt {
     bt_params params;
     bt_gpt2 model;
     bt_tensor *loss;
+    int64_t tokens;
 } gpt;
 
 static bt_status ids_of(gpt *g, int factor, bt_tensor **out)
 {
-    int32_t ids[ROWS];
-    for (int i = 0; i < ROWS; ++i) {
+    int32_t ids[ROWS_MOST];
+    for (int i = 0; i < BATCH * g->tokens; ++i) {
         ids[i] = (i * factor + 3) % VOCAB;
     }
-    BT_TRY(bt_tensor_create(&g->session.context, BT_I32, BT_SHAPE(BATCH, TOKENS), "ids", out));
+    BT_TRY(bt_tensor_create(&g->session.context, BT_I32, BT_SHAPE(BATCH, g->tokens), "ids", out));
     return bt_tensor_write(&g->session.context, *out, ids);
 }
 
 static bt_status open_gpt(gpt *g, const how *with, bt_group *group)
 {
-    const bt_gpt2_config config = {.layers = 3,
+    const bt_gpt2_config config = {.layers = LAYERS,
                                    .heads = with->heads,
                                    .width = with->width,
                                    .vocab = VOCAB,
                                    .context = CONTEXT,
-                                   .tensor = group};
+                                   .tensor = group,
+                                   .sequence_parallel = with->sequence_parallel};
+    g->tokens = with->tokens ? with->tokens : CONTEXT - 1;
     BT_TRY(bt_session_open("cpu", 0, 0, &g->session));
     bt_params_init(&g->params, &g->session.context, with->master, with->compute, 1337);
     BT_TRY(bt_gpt2_init(&g->params, &config, &g->model));
@@ -221,6 +228,93 @@ static void recomputation_and_delays_change_nothing(void **state)
     }
 }
 
+static void sequence_parallel_agrees_with_one_rank(void **state)
+{
+    (void)state;
+    static const int degrees[] = {1, 2, 4, 8};
+    how with = {.heads = 12, .width = 24, .tokens = CONTEXT, .sequence_parallel = true};
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; ++i) {
+        with.master = with.compute = BT_F64;
+        run_all(with, degrees[i]); // 12 heads on 8 ranks
+        with.master = with.compute = BT_F32;
+        run_all(with, degrees[i]);
+    }
+    with = (how){.heads = 3, .width = 24, .tokens = 6, .sequence_parallel = true};
+    with.master = with.compute = BT_F64;
+    run_all(with, 3); // parts of four rows, of which one is from both sequences
+    with = (how){.heads = 4, .width = 64, .tokens = CONTEXT, .sequence_parallel = true};
+    with.master = BT_F32;
+    with.compute = BT_BF16;
+    run_all(with, 2);
+    with.master = with.compute = BT_F64;
+    with.slow_seed = 7;
+    for (int mode = BT_RECOMPUTE_NONE; mode <= BT_RECOMPUTE_BLOCK; ++mode) {
+        with.recompute = (bt_recompute_mode)mode;
+        run_all(with, 4);
+    }
+}
+
+// Parameters, gradients, and what two passes needed at most besides.
+static bt_status peak_of(gpt *g, uint64_t *peak_bytes)
+{
+    bt_pool_stats stats;
+    BT_TRY(run_gpt(g));
+    bt_pool_stats_read(g->session.pool, &stats);
+    *peak_bytes = stats.peak_allocated_bytes;
+    return BT_OK;
+}
+
+// The loss is that of tensor parallel alone, to the bit: sums have one order. Of each layer the
+// two sums of the residual stream shrink to a part, and with GELU_LN the gathered rows go.
+static bt_status keeps_less(bt_group *group, void *argument, rank_result *result)
+{
+    const how *with = argument;
+    how sequence = *with;
+    gpt whole = {.loss = NULL}, dealt = {.loss = NULL};
+    uint64_t whole_bytes = 0, dealt_bytes = 0;
+    float loss[2] = {0};
+    (void)result;
+    omp_set_num_threads(1);
+    sequence.sequence_parallel = true;
+    bt_status status = open_gpt(&whole, with, group);
+    status = status ? status : open_gpt(&dealt, &sequence, group);
+    status = status ? status : peak_of(&whole, &whole_bytes);
+    status = status ? status : peak_of(&dealt, &dealt_bytes);
+    status = status ? status : bt_tensor_read(&whole.session.context, whole.loss, &loss[0]);
+    status = status ? status : bt_tensor_read(&dealt.session.context, dealt.loss, &loss[1]);
+    const uint64_t stream = (uint64_t)(BATCH * with->tokens * with->width) * sizeof(float);
+    const uint64_t less = 2 * LAYERS * (stream - stream / (uint64_t)group->size);
+    if (status == BT_OK && memcmp(&loss[0], &loss[1], sizeof *loss) != 0) {
+        status = bt_error(BT_STATUS_INTERNAL, "loss %.9g, of tensor parallel alone %.9g",
+                          (double)loss[1], (double)loss[0]);
+    }
+    if (status == BT_OK && !(dealt_bytes + less * 3 / 4 <= whole_bytes)) {
+        status = bt_error(BT_STATUS_INTERNAL,
+                          "%llu bytes, tensor parallel alone %llu; expected about %llu less",
+                          (unsigned long long)dealt_bytes, (unsigned long long)whole_bytes,
+                          (unsigned long long)less);
+    }
+    close_gpt(&whole);
+    close_gpt(&dealt);
+    return status;
+}
+
+static void sequence_parallel_has_the_same_loss_in_less_memory(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    how with = {.heads = 8, .width = 128, .tokens = CONTEXT, .master = BT_F32, .compute = BT_F32};
+    for (int mode = BT_RECOMPUTE_NONE; mode <= BT_RECOMPUTE_BLOCK; ++mode) {
+        with.recompute = (bt_recompute_mode)mode;
+        run_ranks(RANKS_THREADS, 4, timeout_ns, keeps_less, &with, results);
+        for (int rank = 0; rank < 4; ++rank) {
+            if (results[rank].status != BT_OK) {
+                fail_msg("mode %d, rank %d: %s", mode, rank, results[rank].message);
+            }
+        }
+    }
+}
+
 static bt_status opens(bt_group *group, void *argument, rank_result *result)
 {
     gpt part = {.loss = NULL};
@@ -247,6 +341,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_degree_agrees_with_one_rank),
         cmocka_unit_test(recomputation_and_delays_change_nothing),
+        cmocka_unit_test(sequence_parallel_agrees_with_one_rank),
+        cmocka_unit_test(sequence_parallel_has_the_same_loss_in_less_memory),
         cmocka_unit_test(more_ranks_than_heads_are_refused),
     };
     return cmocka_run_group_tests_name("dist.tensor_parallel", tests, NULL, NULL);
