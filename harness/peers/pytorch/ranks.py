@@ -1,4 +1,5 @@
-"""Several ranks: PyTorch's DistributedDataParallel under torchrun, as its users would run it.
+"""Several ranks under torchrun, as its users would run them: here DistributedDataParallel, in
+sharing.py ranks that share layers or sequences.
 
 The peer starts torchrun with one process a rank, which is this file, and passes on what rank 0 says.
 Accumulation micro-steps send nothing (no_sync); rank r takes the same micro-batches of a step as our
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 
 import protocol
 from protocol import Cannot, load_torch, say
@@ -38,10 +40,6 @@ def die_with_parent():
 
 def check(torch, task):
     mesh, size, device = task["case"]["train"]["mesh"], count(task), task["device"]
-    for degree in ("tensor", "context"):
-        if int(mesh.get(degree, 1)) > 1:
-            raise Cannot("unsupported", f"train.mesh.{degree} is {mesh[degree]}: this peer runs "
-                         "DistributedDataParallel, which shares no layer")
     if mesh.get("faults"):
         raise Cannot("unsupported", "train.mesh.faults: torchrun's ranks do not come back")
     if mesh.get("sharding") in ("zero2", "zero3"):
@@ -52,7 +50,7 @@ def check(torch, task):
     if not torch.distributed.is_available():
         raise Cannot("unavailable", f"PyTorch {torch.__version__} was built without distributed")
     if device == "cuda" and torch.cuda.device_count() < size:
-        raise Cannot("unavailable", f"train.mesh.data is {size}, PyTorch finds "
+        raise Cannot("unavailable", f"train.mesh has {size} ranks, PyTorch finds "
                      f"{torch.cuda.device_count()} GPUs")
     has = torch.distributed.is_nccl_available() if device == "cuda" \
         else torch.distributed.is_gloo_available()
@@ -107,7 +105,10 @@ def lines_of(torchrun, folder, events):
 
 def launch(task):
     """Runs the case on its ranks; what rank 0 says goes to standard output."""
-    check(load_torch(task["device"]), task)
+    import sharing  # pylint: disable=import-outside-toplevel,cyclic-import
+    torch = load_torch(task["device"])
+    check(torch, task)
+    sharing.check(torch, task)
     last = None
     with tempfile.TemporaryDirectory() as folder:
         os.mkfifo(os.path.join(folder, EVENTS))
@@ -128,11 +129,14 @@ def launch(task):
 # ---- a rank's side -------------------------------------------------------------------------------
 
 class Ranks:
-    """This rank among the others of its torchrun."""
+    """This rank among the others of its torchrun, each with micro-batches of its own."""
+
+    description = "DistributedDataParallel"
 
     def __init__(self, torch, task, folder):
         self.torch, self.device = torch, task["device"]
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.replicas = self.size  # ranks that share a step's micro-batches
         self.stop_path = os.path.join(folder, STOP)
         self.bucket_mb = task["case"]["train"]["mesh"].get("bucket_mb", 25)
         if self.device == "cuda":
@@ -140,9 +144,30 @@ class Ranks:
         self.backend = "nccl" if self.device == "cuda" else "gloo"
         torch.distributed.init_process_group(self.backend)
 
+    def prepare(self, model):
+        """The model, before its parameters are given to the optimizer."""
+        return model
+
     def wrap(self, model):
         parallel = self.torch.nn.parallel.DistributedDataParallel
         return parallel(model, bucket_cap_mb=self.bucket_mb, gradient_as_bucket_view=True)
+
+    def quiet(self, model):
+        """While a micro-batch is not a step's last one."""
+        return model.no_sync()
+
+    @contextmanager
+    def together(self, ids, targets):
+        """Around forward and backward of a micro-batch; gives the model's arguments."""
+        yield ids, targets
+
+    def clip(self, parameters, bound):
+        """Scales gradients to a norm of at most bound; the norm before."""
+        return self.torch.nn.utils.clip_grad_norm_(parameters, bound)
+
+    def mean(self, loss):
+        """Of ranks that have parts of the same sequences; others evaluate all of them."""
+        return loss
 
     def own(self, batches):
         """Of a step's micro-batches those of this rank."""
@@ -161,6 +186,7 @@ class Ranks:
 
 def main():
     die_with_parent()
+    import sharing  # pylint: disable=import-outside-toplevel,cyclic-import
     import training  # pylint: disable=import-outside-toplevel,cyclic-import
     folder = sys.argv[1]
     with open(os.path.join(folder, TASK), encoding="utf-8") as file:
@@ -168,7 +194,7 @@ def main():
     protocol.SAY["to"] = open(os.path.join(folder, EVENTS), "w", encoding="utf-8")
     try:
         torch = load_torch(task["device"])
-        training.train(torch, task, Ranks(torch, task, folder))
+        training.train(torch, task, sharing.make(torch, task, folder))
         torch.distributed.destroy_process_group()
     except Cannot as reason:
         say("error", status=reason.args[0], message=reason.args[1])

@@ -77,7 +77,7 @@ def attend(torch, q, k, v):
     return torch.softmax(scores.masked_fill(mask, -math.inf), -1) @ v
 
 
-def make_llama(torch, shape, recomputed):
+def make_llama(torch, shape, recomputed, _ranks):
     nn, functional = torch.nn, torch.nn.functional
     again = importlib.import_module("torch.utils.checkpoint").checkpoint
     width, heads = shape["width"], shape["heads"]
@@ -149,10 +149,16 @@ def make_llama(torch, shape, recomputed):
     return Llama()
 
 
-def make_gpt2(torch, shape, recomputed):
+def make_gpt2(torch, shape, recomputed, ranks):
     nn, functional = torch.nn, torch.nn.functional
     again = importlib.import_module("torch.utils.checkpoint").checkpoint
     width, heads = shape["width"], shape["heads"]
+    sharing = ranks if hasattr(ranks, "take_heads") else None  # they have a part of each layer
+
+    def take_heads(qkv):
+        batch, length, _ = qkv.shape
+        return (part.view(batch, length, heads, -1).transpose(1, 2)
+                for part in qkv.split(width, dim=2))
 
     class Block(nn.Module):
         def __init__(self):
@@ -162,10 +168,9 @@ def make_gpt2(torch, shape, recomputed):
             self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
         def forward(self, x):
-            batch, length, _ = x.shape
-            q, k, v = (part.view(batch, length, heads, -1).transpose(1, 2)
-                       for part in self.qkv(self.ln_1(x)).split(width, dim=2))
-            y = attend(torch, q, k, v).transpose(1, 2).reshape(batch, length, width)
+            qkv = self.qkv(self.ln_1(x))
+            q, k, v = sharing.take_heads(qkv) if sharing else take_heads(qkv)
+            y = attend(torch, q, k, v).transpose(1, 2).flatten(2)
             x = x + self.projection(y)
             hidden = functional.gelu(self.up(self.ln_2(x)), approximate="tanh")
             return x + self.down(hidden)
@@ -185,11 +190,15 @@ def make_gpt2(torch, shape, recomputed):
                 elif name.endswith(".bias"):
                     nn.init.zeros_(parameter)
 
-        def forward(self, ids, targets):
-            x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
+        def forward(self, ids, targets, positions=None):
+            if positions is None:
+                positions = torch.arange(ids.shape[1], device=ids.device)
+            x = self.wte(ids) + self.wpe(positions)
             for i, block in enumerate(self.blocks):
                 x = again(block, x, use_reentrant=False) \
                     if i < recomputed and self.training else block(x)
+            if sharing:
+                return sharing.loss(self.ln_f(x), self.wte.weight, targets)
             logits = self.ln_f(x) @ self.wte.weight.t()
             return functional.cross_entropy(logits.flatten(0, 1), targets.reshape(-1))
 
@@ -199,18 +208,19 @@ def make_gpt2(torch, shape, recomputed):
 FAMILIES = {"gpt2": make_gpt2, "llama": make_llama}
 
 
-def make_model(torch, shape, recomputed):
+def make_model(torch, shape, recomputed, ranks):
     family = shape.get("family", "gpt2")
     if family not in FAMILIES:
         raise Cannot("unsupported", f"PyTorch's peer has no models of family {family}")
-    return FAMILIES[family](torch, shape, recomputed)
+    return FAMILIES[family](torch, shape, recomputed, ranks)
 
 
 def make_optimizer(torch, model, values, device):
-    parameters = list(model.parameters())
-    groups = [{"params": [p for p in parameters if p.dim() >= 2],
-               "weight_decay": values["weight_decay"]},
-              {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
+    alike = {}  # a fused update takes tensors of one kind: whole ones, or parts of ranks
+    for parameter in model.parameters():
+        alike.setdefault((parameter.dim() >= 2, type(parameter)), []).append(parameter)
+    groups = [{"params": group, "weight_decay": values["weight_decay"] if is_matrix else 0.0}
+              for (is_matrix, _), group in alike.items()]
     fused = {"fused": True} if device == "cuda" else {}
     return torch.optim.AdamW(groups, lr=values["lr"], eps=values["epsilon"],
                              betas=(values["beta1"], values["beta2"]), **fused)
@@ -243,10 +253,11 @@ class Trainer:
         self.order = Order(torch, len(self.train.starts), plan["order"] != "sequential",
                            plan["seed"])
         self.micro_batches = plan["tokens_per_step"] // (plan["micro_batch"] * plan["sequence"])
-        self.accumulation = self.micro_batches // (ranks.size if ranks else 1)
+        self.accumulation = self.micro_batches // (ranks.replicas if ranks else 1)
         recomputed = plan["recompute_blocks"] or plan["model"]["layers"] \
             if plan["recompute"].startswith("block") else 0  # gelu_ln: PyTorch keeps these
-        raw = make_model(torch, plan["model"], recomputed).to(self.device)
+        raw = make_model(torch, plan["model"], recomputed, ranks).to(self.device)
+        raw = ranks.prepare(raw) if ranks else raw
         self.parameters = list(raw.parameters())
         self.optimizer = make_optimizer(torch, raw, plan["optimizer"], self.device)
         self.raw = raw
@@ -270,6 +281,9 @@ class Trainer:
         return self.torch.autocast(self.device, dtype=self.torch.bfloat16) \
             if self.plan["precision"] == "bf16" else nullcontext()
 
+    def together(self, ids, targets):
+        return self.ranks.together(ids, targets) if self.ranks else nullcontext((ids, targets))
+
     def memory(self):
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         if self.device != "cuda":
@@ -289,14 +303,16 @@ class Trainer:
         batches = self.ranks.own(batches) if self.ranks else batches
         for number, batch in enumerate(batches):
             ids, targets = self.train.batch(self.torch, batch, self.device)
-            quiet = self.ranks and number + 1 < len(batches)
-            with self.parallel.no_sync() if quiet else nullcontext():
+            quiet = self.ranks and self.parallel is not self.raw and number + 1 < len(batches)
+            with self.ranks.quiet(self.parallel) if quiet else nullcontext(), \
+                    self.together(ids, targets) as batch_of_rank:
                 with self.cast():
-                    loss = self.model(ids, targets) / self.accumulation
+                    loss = self.model(*batch_of_rank) / self.accumulation
                 loss.backward()
             total = loss.detach() if total is None else total + loss.detach()
         clip = plan["optimizer"]["clip"]
-        norm = self.torch.nn.utils.clip_grad_norm_(self.parameters, clip if clip > 0 else math.inf)
+        clipped = self.ranks.clip if self.ranks else self.torch.nn.utils.clip_grad_norm_
+        norm = clipped(self.parameters, clip if clip > 0 else math.inf)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.ranks:
@@ -315,7 +331,9 @@ class Trainer:
         with self.torch.no_grad(), self.cast():
             for _ in range(plan["eval_batches"]):
                 ids, targets = self.val.batch(self.torch, order.take(batch), self.device)
-                total += self.model(ids, targets).item()
+                with self.together(ids, targets) as batch_of_rank:
+                    loss = self.model(*batch_of_rank)
+                total += (self.ranks.mean(loss) if self.ranks else loss).item()
         self.model.train()
         loss = total / plan["eval_batches"]
         self.say("eval", step=step, loss=finite(loss), tokens=plan["eval_batches"] * batch * plan["sequence"],
@@ -358,7 +376,7 @@ def train(torch, task, ranks=None):
         say_versions(task)
     trainer.say("kernel", op="model", kernel=f"torch {torch.__version__}")
     if ranks:
-        trainer.say("kernel", op="ranks", kernel=f"DistributedDataParallel, {ranks.size} x {ranks.backend}")
+        trainer.say("kernel", op="ranks", kernel=f"{ranks.description}, {ranks.size} x {ranks.backend}")
     trainer.run()
 
 
