@@ -6,6 +6,7 @@
 
 #include "framework/base/mem.h"
 #include "framework/dist/group.h"
+#include "framework/nn/half_batches.h"
 #include "framework/nn/tensor_parallel.h"
 #include "framework/ops/shard.h"
 
@@ -72,7 +73,7 @@ static bt_status add_positions(bt_params *params, const bt_gpt2_config *config, 
 
 static bt_nn_tensor_ranks ranks_of(const bt_gpt2_config *config)
 {
-    return (bt_nn_tensor_ranks){config->tensor, config->sequence_parallel};
+    return (bt_nn_tensor_ranks){config->tensor, config->sequence_parallel, config->aside};
 }
 
 bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 *model)
@@ -128,14 +129,21 @@ static void advance(bt_tensor **x, bt_tensor *next)
     *x = next;
 }
 
-static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i, int64_t tokens,
-                           bt_tensor *x, bt_tensor **y)
+// Sets what a block keeps for the backward; returns what was set before.
+static bt_recompute_mode keep_of(bt_context *context, const bt_gpt2 *model, int64_t i)
 {
-    const bt_nn_block *block = &model->blocks[i];
     const bt_recompute_mode around = context->recompute, mode = model->recompute;
     const bool cheaper =
         mode > BT_RECOMPUTE_NONE && model->recompute_blocks > 0 && i >= model->recompute_blocks;
     context->recompute = cheaper ? (bt_recompute_mode)(mode - 1) : mode;
+    return around;
+}
+
+static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i, int64_t tokens,
+                           bt_tensor *x, bt_tensor **y)
+{
+    const bt_nn_block *block = &model->blocks[i];
+    const bt_recompute_mode around = keep_of(context, model, i);
     bt_status status = is_shared(model)
                            ? bt_nn_block_forward_with(context, block, bt_nn_context_attention,
                                                       model->config.sharing, tokens, x, y)
@@ -189,12 +197,20 @@ static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
         bt_range_pop(context);
         advance(x, next);
     }
-    if (status == BT_OK) {
-        const bt_nn_tensor_ranks ranks = ranks_of(&model->config);
-        status = bt_nn_layernorm_over(context, &ranks, &model->ln_f, *x, &next);
-        advance(x, next);
-    }
     return status;
+}
+
+// *x of the last block becomes the head's input, [rows, width].
+static bt_status finish(bt_context *context, const bt_gpt2 *model, bt_tensor **x)
+{
+    const bt_nn_tensor_ranks ranks = ranks_of(&model->config);
+    const int64_t width = model->config.width, rows = bt_tensor_count(*x) / width;
+    bt_tensor *next = NULL;
+    BT_TRY(bt_nn_layernorm_over(context, &ranks, &model->ln_f, *x, &next));
+    advance(x, next);
+    BT_TRY(bt_reshape(context, *x, BT_SHAPE(rows, width), &next));
+    advance(x, next);
+    return BT_OK;
 }
 
 // The last layer's input, [rows, width]; with sequence_parallel this rank's rows.
@@ -205,11 +221,11 @@ static bt_status features(bt_context *context, const bt_gpt2 *model, bt_tensor *
     *out = NULL;
     BT_TRY(check_ids(model, ids));
     bt_status status = body(context, model, ids, positions, &x);
-    if (status == BT_OK) {
-        const int64_t width = model->config.width;
-        status = bt_reshape(context, x, BT_SHAPE(bt_tensor_count(x) / width, width), out);
+    status = status ? status : finish(context, model, &x);
+    if (status != BT_OK) {
+        BT_TENSOR_RELEASE(x);
     }
-    bt_tensor_release(x);
+    *out = x;
     return status;
 }
 
@@ -249,12 +265,59 @@ static bt_status shard_loss(bt_context *context, const bt_gpt2 *model, bt_tensor
     return status;
 }
 
+static bt_status run_halves(bt_context *context, const bt_gpt2 *model, int64_t i, bt_tensor **x)
+{
+    bt_tensor *next[BT_NN_HALVES] = {NULL};
+    const bt_recompute_mode around = keep_of(context, model, i);
+    bt_status status = bt_nn_block_forward_halves(context, &model->blocks[i],
+                                                  is_shared(model) ? bt_nn_context_attention : NULL,
+                                                  model->config.sharing, x, next);
+    context->recompute = around;
+    advance(&x[0], next[0]);
+    advance(&x[1], next[1]);
+    return status;
+}
+
+// Mean of the losses of two halves of the sequences, which the blocks work on in turn.
+static bt_status loss_of_halves(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                                bt_tensor *positions, bt_tensor *targets, bt_tensor **loss)
+{
+    bt_tensor *id[BT_NN_HALVES] = {NULL}, *target[BT_NN_HALVES] = {NULL}, *x[BT_NN_HALVES] = {NULL};
+    bt_tensor *part[BT_NN_HALVES] = {NULL};
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(check_ids(model, ids), done);
+    BT_TRY_GOTO(bt_nn_halves(ids, id), done);
+    BT_TRY_GOTO(bt_nn_halves(targets, target), done);
+    for (int half = 0; half < BT_NN_HALVES; ++half) {
+        BT_TRY_GOTO(embed(context, model, id[half], positions, &x[half]), done);
+    }
+    for (int64_t i = 0; i < model->config.layers; ++i) {
+        BT_TRY_GOTO(run_halves(context, model, i, x), done);
+    }
+    for (int half = 0; half < BT_NN_HALVES; ++half) {
+        BT_TRY_GOTO(finish(context, model, &x[half]), done);
+        BT_TRY_GOTO(shard_loss(context, model, &x[half], target[half], &part[half]), done);
+    }
+    status = bt_nn_mean_of_halves(context, part, loss);
+done:
+    for (int half = 0; half < BT_NN_HALVES; ++half) {
+        bt_tensor_release(id[half]);
+        bt_tensor_release(target[half]);
+        bt_tensor_release(x[half]);
+        bt_tensor_release(part[half]);
+    }
+    return status;
+}
+
 // positions NULL: 0 and further.
 static bt_status loss_at(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                          bt_tensor *positions, bt_tensor *targets, bt_tensor **loss)
 {
     bt_tensor *x = NULL;
     *loss = NULL;
+    if (model->config.aside && ids->shape.size[0] % BT_NN_HALVES == 0) {
+        return loss_of_halves(context, model, ids, positions, targets, loss);
+    }
     BT_TRY(features(context, model, ids, positions, &x));
     bt_range_push(context, "head");
     bt_status status = model->config.tensor ? shard_loss(context, model, &x, targets, loss)

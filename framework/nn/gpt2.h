@@ -19,6 +19,8 @@ typedef struct bt_gpt2_config {
                                   // NULL: one has all
     bool sequence_parallel; // these ranks also have a part of the rows each between the products,
                             // of which they divide the number (tensor_parallel.h)
+    struct bt_aside *aside; // borrowed: the loss of an even number of sequences works on two halves
+                            // in turn (half_batches.h); NULL: on all at once
 } bt_gpt2_config;
 
 typedef struct bt_gpt2 {

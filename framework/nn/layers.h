@@ -36,6 +36,8 @@ BT_CHECKED bt_status bt_nn_layernorm_forward(bt_context *context, const bt_nn_la
 typedef struct bt_nn_tensor_ranks {
     struct bt_group *group; // borrowed; NULL: one rank has all
     bool sequence_parallel; // outside of the products each rank has an equal part of the rows
+    struct bt_aside *aside; // borrowed: sums beside the products of half-batches
+                            // (half_batches.h); NULL: in their stream. Not with sequence_parallel
 } bt_nn_tensor_ranks;
 
 // Pre-norm transformer block, GPT-2's: x += proj(attention(ln_1 x)); x += mlp(ln_2 x), where mlp is

@@ -29,6 +29,8 @@ typedef struct bt_model_config {
                                          // (context_parallel.h); NULL: there are none
     struct bt_group *tensor; // borrowed: ranks that share the model (gpt2.h); NULL: one has all
     bool sequence_parallel;  // which also have a part of the rows each between the products
+    struct bt_aside
+        *aside; // borrowed: their sums beside products of half-batches (gpt2.h), or NULL
 } bt_model_config;
 
 typedef struct bt_model {

@@ -9,16 +9,23 @@
 // These gradients are those of a loss that all ranks have, where what an all_reduce gives is used
 // by all ranks alike, and what replicate gives by each in its own way.
 //
+// With an aside (aside.h) the sums of all_reduce's forward and replicate's backward run beside the
+// context's stream; a replicate that awaits has no group, and waits for a slot on one of its ways.
+//
 // Invariants
 //   1. Every rank makes the same calls in the same order, in the backward, too: its order follows
 //      from the tape alone.
 //   2. A group of NULL, or of one rank, exchanges nothing.
 #include "framework/ops/collective.h"
 
-// The size of the pointer is wanted. NOLINTNEXTLINE(bugprone-sizeof-expression)
-static const bt_attr_field collective_fields[] = {BT_ATTR(bt_collective_attrs, group, POINTER),
-                                                  BT_ATTR(bt_collective_attrs, axis, INT),
-                                                  BT_ATTR(bt_collective_attrs, in_place, BOOL)};
+typedef enum await_way { AWAIT_NONE, AWAIT_FORWARD, AWAIT_BACKWARD } await_way;
+
+// The sizes of pointers are wanted. NOLINTBEGIN(bugprone-sizeof-expression)
+static const bt_attr_field collective_fields[] = {
+    BT_ATTR(bt_collective_attrs, group, POINTER), BT_ATTR(bt_collective_attrs, axis, INT),
+    BT_ATTR(bt_collective_attrs, in_place, BOOL), BT_ATTR(bt_collective_attrs, aside, POINTER),
+    BT_ATTR(bt_collective_attrs, slot, INT),      BT_ATTR(bt_collective_attrs, awaits, INT)};
+// NOLINTEND(bugprone-sizeof-expression)
 const bt_op_attrs bt_attrs_collective = BT_OP_ATTRS(bt_collective_attrs, collective_fields);
 
 // Where a rank's computation waits for other ranks.
@@ -29,15 +36,37 @@ static int ranks_of(const bt_collective_attrs *attrs)
     return attrs->group ? attrs->group->size : 1;
 }
 
-static bt_status sum_in_place(bt_context *context, bt_group *group, bt_tensor *x)
+static bt_status sum_on(bt_group *group, bt_tensor *x, bt_stream stream)
 {
+    return bt_all_reduce(group, bt_tensor_data(x), bt_tensor_count(x), x->dtype, BT_REDUCE_SUM,
+                         stream);
+}
+
+static bt_status sum_in_place(bt_context *context, const bt_collective_attrs *attrs, bt_tensor *x)
+{
+    bt_stream aside = NULL;
     bt_tensor_touch(x);
-    if (!group || group->size == 1) {
+    if (ranks_of(attrs) == 1) {
+        return BT_OK;
+    }
+    if (attrs->aside && !context->value_hook.made) { // a hook reads what has been made
+        BT_TRY(bt_aside_begin(attrs->aside, context, &aside));
+        BT_TRY(sum_on(attrs->group, x, aside));
+        return bt_aside_end(attrs->aside, attrs->slot);
+    }
+    bt_range_push(context, COMMUNICATION);
+    const bt_status status = sum_on(attrs->group, x, context->stream);
+    bt_range_pop(context);
+    return status;
+}
+
+static bt_status await(bt_context *context, const bt_collective_attrs *attrs, await_way way)
+{
+    if (attrs->awaits != (int)way) {
         return BT_OK;
     }
     bt_range_push(context, COMMUNICATION);
-    const bt_status status = bt_all_reduce(group, bt_tensor_data(x), bt_tensor_count(x), x->dtype,
-                                           BT_REDUCE_SUM, context->stream);
+    const bt_status status = bt_aside_await(attrs->aside, context, attrs->slot);
     bt_range_pop(context);
     return status;
 }
@@ -67,7 +96,7 @@ bt_status bt_op_all_reduce_forward(bt_context *context, bt_op_call *call)
         BT_TRY(bt_tensor_create(context, x->dtype, x->shape, "sum over ranks", &call->out[0]));
         BT_TRY(bt_tensor_copy(context, x, call->out[0]));
     }
-    return sum_in_place(context, BT_ATTRS(call, collective)->group, call->out[0]);
+    return sum_in_place(context, BT_ATTRS(call, collective), call->out[0]);
 }
 
 bt_status bt_op_all_reduce_backward(bt_context *context, bt_op_backward *call)
@@ -90,24 +119,50 @@ bt_status bt_op_replicate_infer(bt_op_call *call) { return bt_op_all_reduce_infe
 
 bt_status bt_op_replicate_forward(bt_context *context, bt_op_call *call)
 {
-    (void)context;
+    BT_TRY(await(context, BT_ATTRS(call, collective), AWAIT_FORWARD));
     return view_whole(call->in[0], &call->out[0]);
 }
 
 bt_status bt_op_replicate_backward(bt_context *context, bt_op_backward *call)
 {
     bt_tensor *dx = NULL;
+    BT_TRY(await(context, BT_ATTRS(call, collective), AWAIT_BACKWARD));
     BT_TRY(bt_grad_target_reusing(context, call, 0, 0, &dx));
     if (bt_tensor_data(dx) != bt_tensor_data(call->dout[0])) {
         BT_TRY(bt_tensor_copy(context, call->dout[0], dx));
     }
-    return sum_in_place(context, BT_ATTRS(call, collective)->group, dx);
+    return sum_in_place(context, BT_ATTRS(call, collective), dx);
 }
 
 bt_status bt_group_replicate(bt_context *context, struct bt_group *group, bt_tensor *x,
                              bt_tensor **out)
 {
     const bt_collective_attrs attrs = {.group = group};
+    return bt_op_apply(context, BT_OP_REPLICATE, &attrs, &x, 1, out);
+}
+
+// ---- beside products ----------------------------------------------------------------------------
+
+bt_status bt_group_all_reduce_aside(bt_context *context, struct bt_group *group, bt_tensor *x,
+                                    bt_aside *aside, int slot, bt_tensor **out)
+{
+    const bt_collective_attrs attrs = {
+        .group = group, .in_place = true, .aside = aside, .slot = slot};
+    return bt_op_apply(context, BT_OP_ALL_REDUCE, &attrs, &x, 1, out);
+}
+
+bt_status bt_group_replicate_aside(bt_context *context, struct bt_group *group, bt_tensor *x,
+                                   bt_aside *aside, int slot, bt_tensor **out)
+{
+    const bt_collective_attrs attrs = {.group = group, .aside = aside, .slot = slot};
+    return bt_op_apply(context, BT_OP_REPLICATE, &attrs, &x, 1, out);
+}
+
+bt_status bt_group_await(bt_context *context, bt_tensor *x, bt_aside *aside, int slot,
+                         bool in_backward, bt_tensor **out)
+{
+    const bt_collective_attrs attrs = {
+        .aside = aside, .slot = slot, .awaits = in_backward ? AWAIT_BACKWARD : AWAIT_FORWARD};
     return bt_op_apply(context, BT_OP_REPLICATE, &attrs, &x, 1, out);
 }
 

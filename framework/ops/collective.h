@@ -3,12 +3,16 @@
 #define BT_OPS_COLLECTIVE_H
 
 #include "framework/dist/group.h"
+#include "framework/ops/aside.h"
 #include "framework/ops/ops.h"
 
 typedef struct bt_collective_attrs {
-    bt_group *group; // borrowed, outlives the backward; NULL: one rank
-    int axis;        // along which the ranks' parts lie
-    bool in_place;   // the result may take over the operand's memory
+    bt_group *group;        // borrowed, outlives the backward; NULL: one rank
+    int axis;               // along which the ranks' parts lie
+    bool in_place;          // the result may take over the operand's memory
+    struct bt_aside *aside; // borrowed, likewise: the sum goes there (aside.h); NULL: the stream
+    int slot;               // of the aside
+    int awaits;             // of replicate: a way on which it waits for the slot; 0: none
 } bt_collective_attrs;
 
 typedef struct bt_head_exchange_attrs {

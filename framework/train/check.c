@@ -179,6 +179,14 @@ static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *me
                         "which is no multiple of train.mesh.tensor, %d",
                         (long long)plan->micro_batch, (long long)tokens, mesh->tensor);
     }
+    if (plan->parallel.half_batches && mesh->tensor > 1 &&
+        (plan->micro_batch % 2 != 0 || plan->parallel.sequence_parallel)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.half_batches takes an even train.micro_batch, which is %lld, "
+                        "and no train.mesh.sequence_parallel, which is %s",
+                        (long long)plan->micro_batch,
+                        plan->parallel.sequence_parallel ? "true" : "false");
+    }
     const struct {
         const char *what;
         bool asked;

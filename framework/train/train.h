@@ -82,6 +82,8 @@ typedef struct bt_train_parallel {
                             // divides the step's micro-batches evenly
     bool sequence_parallel; // tensor parallel ranks have a part of the rows each between the
                             // products; they divide the rows of a micro-batch
+    bool half_batches; // tensor parallel ranks work on two halves of a micro-batch in turn, the
+                       // sums of one beside the products of the other; not with sequence_parallel
     bt_rotation rotation; // how keys and values travel between ranks that share sequences (context,
                           // of whom twice as many divide the sequence); of no effect on any bit
     int64_t shared_heads; // of these so many in a row share heads during attention (Ulysses), and

@@ -157,6 +157,7 @@ static bt_status open_model(bt_trainer *t)
     bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
     model.tensor = t->mesh.tensor;
     model.sequence_parallel = t->mesh.tensor && plan->parallel.sequence_parallel;
+    model.aside = t->aside;
     BT_TRY(bt_model_open(&t->params, &model, plan->recompute, plan->recompute_blocks, &t->model));
     if (plan->init) {
         BT_TRY(bt_error_context(load_weights(t), "init"));

@@ -89,6 +89,7 @@ typedef struct bt_trainer {
     bt_mesh_state mesh_state;
     bt_data_parallel *parallel; // owned; NULL: one rank, and no virtual shards
     bt_context_ring *ring;      // owned; NULL: each rank has whole sequences, or U is all of them
+    struct bt_aside *aside;     // owned; of half-batches, NULL: there are none
     bt_group *ring_ranks, *head_ranks; // owned; of the ranks that share sequences, NULL likewise
     bt_nn_context sharing;             // of the model
     bt_tensor *positions;              // retained; of this rank's tokens, NULL likewise

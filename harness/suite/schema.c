@@ -292,6 +292,11 @@ const bt_suite_key bt_suite_keys[] = {
     {BT_SUITE_MESH, "sequence_parallel", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, false,
      "Tensor-parallel ranks also share the rows of a micro-batch between the products: "
      "normalisations and residuals; they must divide their number; default: false."},
+    {BT_SUITE_MESH, "half_batches", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, false,
+     "Tensor-parallel ranks work on two halves of a micro-batch in turn, so that the sums of one "
+     "run "
+     "beside the products of the other (AsyncTP); micro_batch must be even; not with "
+     "sequence_parallel; default: false."},
     WHOLE_ROW(MESH, "context", 1, 64, NULL,
               "Context-parallel ranks, which share each sequence; default: 1."),
     CHOICE_ROW(MESH, "rotation", "all_gather|point_to_point|all_to_all", NULL, false, false,

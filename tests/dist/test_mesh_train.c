@@ -184,6 +184,22 @@ static void rows_are_shared_in_every_mesh(void **state)
     }
 }
 
+static void half_batches_have_the_losses_of_one_rank(void **state)
+{
+    (void)state;
+    static const bt_mesh_degrees rows[] = {{1, 2, 1}, {2, 2, 1}, {1, 2, 2}};
+    run one = {.plan = base_plan()};
+    one.plan.parallel.invariant = 0;
+    train_on(&one, 1, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        run mesh = {.plan = one.plan};
+        mesh.plan.parallel.half_batches = true;
+        train_by(&mesh, rows[i]);
+        expect_close(&one, &mesh, LOSS_ROUNDINGS * (double)FLT_EPSILON,
+                     NORM_ROUNDINGS * (double)FLT_EPSILON);
+    }
+}
+
 // The control of the bounds: another seed is far outside of them.
 static void another_model_is_told_apart(void **state)
 {
@@ -313,6 +329,12 @@ static void what_a_mesh_cannot_do_is_named(void **state)
     ASSERT_OK(bt_train_check(&plan));
     plan.parallel.sequence_parallel = true;
     ASSERT_OK(bt_train_check(&plan)); // 2 x 16 rows
+    plan.parallel.half_batches = true;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
+                 "even train.micro_batch, which is 2, and no train.mesh.sequence_parallel, which "
+                 "is true",
+                 bt_train_check(&plan));
+    plan.parallel.half_batches = false;
     plan.parallel.mesh = (bt_mesh_degrees){.tensor = 3};
     group.size = 3;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
@@ -327,6 +349,7 @@ int main(void)
         cmocka_unit_test(every_mesh_has_the_losses_of_one_rank),
         cmocka_unit_test(sequences_and_matrices_are_shared_together),
         cmocka_unit_test(rows_are_shared_in_every_mesh),
+        cmocka_unit_test(half_batches_have_the_losses_of_one_rank),
         cmocka_unit_test(another_model_is_told_apart),
         cmocka_unit_test(bits_do_not_depend_on_data_parallel_ranks),
         cmocka_unit_test(checkpoints_move_between_meshes),

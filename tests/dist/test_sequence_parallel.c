@@ -42,7 +42,7 @@ static double *data_of(bt_tensor *x) { return bt_tensor_data(x); }
 
 static bt_status open_run(run *r)
 {
-    const bt_nn_tensor_ranks ranks = {r->group, true};
+    const bt_nn_tensor_ranks ranks = {.group = r->group, .sequence_parallel = true};
     BT_TRY(bt_session_open("cpu", 0, 0, &r->session));
     bt_params_init(&r->params, &r->session.context, BT_F64, BT_F64, 7);
     BT_TRY(bt_nn_block_init(&r->params, "h", WIDTH, HEADS, &ranks, 0.5, 0.5, &r->block));
@@ -161,7 +161,7 @@ static void gradients_are_those_of_differences(void **state)
 
 static bt_status leaves(bt_group *group, void *argument, rank_result *result)
 {
-    const bt_nn_tensor_ranks ranks = {group, true};
+    const bt_nn_tensor_ranks ranks = {.group = group, .sequence_parallel = true};
     bt_session session;
     bt_tensor *partial = NULL, *y = NULL;
     (void)argument;

@@ -13,6 +13,8 @@
 
 #include "framework/autograd/session.h"
 #include "framework/nn/gpt2.h"
+#include "framework/nn/half_batches.h"
+#include "framework/ops/aside.h"
 #include "tests/dist/ranks.h"
 #include "tests/dist/slow.h"
 #include "tests/support/test.h"
@@ -28,7 +30,7 @@ typedef struct how {
     bt_recompute_mode recompute;
     unsigned slow_seed;
     int64_t tokens; // of a sequence; 0: 7
-    bool sequence_parallel;
+    bool sequence_parallel, half_batches;
 } how;
 
 typedef struct gpt {
@@ -36,6 +38,7 @@ typedef struct gpt {
     bt_params params;
     bt_gpt2 model;
     bt_tensor *loss;
+    bt_aside *aside;
     int64_t tokens;
 } gpt;
 
@@ -51,13 +54,15 @@ static bt_status ids_of(gpt *g, int factor, bt_tensor **out)
 
 static bt_status open_gpt(gpt *g, const how *with, bt_group *group)
 {
+    BT_TRY(with->half_batches ? bt_aside_create(&g->aside) : BT_OK);
     const bt_gpt2_config config = {.layers = LAYERS,
                                    .heads = with->heads,
                                    .width = with->width,
                                    .vocab = VOCAB,
                                    .context = CONTEXT,
                                    .tensor = group,
-                                   .sequence_parallel = with->sequence_parallel};
+                                   .sequence_parallel = with->sequence_parallel,
+                                   .aside = g->aside};
     g->tokens = with->tokens ? with->tokens : CONTEXT - 1;
     BT_TRY(bt_session_open("cpu", 0, 0, &g->session));
     bt_params_init(&g->params, &g->session.context, with->master, with->compute, 1337);
@@ -89,6 +94,7 @@ static void close_gpt(gpt *g)
     bt_params_clear_grads(&g->params);
     bt_gpt2_release(&g->model);
     bt_params_release(&g->params);
+    bt_aside_destroy(g->aside);
     bt_session_close(&g->session);
 }
 
@@ -284,7 +290,7 @@ static bt_status keeps_less(bt_group *group, void *argument, rank_result *result
     status = status ? status : bt_tensor_read(&dealt.session.context, dealt.loss, &loss[1]);
     const uint64_t stream = (uint64_t)(BATCH * with->tokens * with->width) * sizeof(float);
     const uint64_t less = 2 * LAYERS * (stream - stream / (uint64_t)group->size);
-    if (status == BT_OK && memcmp(&loss[0], &loss[1], sizeof *loss) != 0) {
+    if (status == BT_OK && !(loss[0] == loss[1])) {
         status = bt_error(BT_STATUS_INTERNAL, "loss %.9g, of tensor parallel alone %.9g",
                           (double)loss[1], (double)loss[0]);
     }
@@ -310,6 +316,118 @@ static void sequence_parallel_has_the_same_loss_in_less_memory(void **state)
         for (int rank = 0; rank < 4; ++rank) {
             if (results[rank].status != BT_OK) {
                 fail_msg("mode %d, rank %d: %s", mode, rank, results[rank].message);
+            }
+        }
+    }
+}
+
+static void half_batches_agree_with_one_rank(void **state)
+{
+    (void)state;
+    static const int degrees[] = {1, 2, 3, 8};
+    how with = {.heads = 12, .width = 24, .half_batches = true};
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; ++i) {
+        with.master = with.compute = BT_F64;
+        run_all(with, degrees[i]);
+        with.master = with.compute = BT_F32;
+        run_all(with, degrees[i]);
+    }
+    with.master = with.compute = BT_F64;
+    with.slow_seed = 11;
+    for (int mode = BT_RECOMPUTE_NONE; mode <= BT_RECOMPUTE_BLOCK; ++mode) {
+        with.recompute = (bt_recompute_mode)mode;
+        run_all(with, 2);
+    }
+}
+
+// The loss of one half, whose gradient counts half.
+static bt_status run_half(gpt *g, bt_tensor *ids, bt_tensor *targets, double *loss)
+{
+    bt_context *context = &g->session.context;
+    bt_tensor *whole = NULL, *part = NULL;
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(bt_gpt2_loss(context, &g->model, ids, targets, &whole), done);
+    BT_TRY_GOTO(bt_tensor_read(context, whole, loss), done);
+    BT_TRY_GOTO(bt_scale(context, whole, 0.5, &part), done);
+    status = bt_backward(context, part, NULL);
+done:
+    bt_tensor_release(whole);
+    bt_tensor_release(part);
+    return status;
+}
+
+// Without half-batches, the second half in front of the first; with them, both in one call.
+static bt_status run_halves(gpt *g, bool together, double *loss)
+{
+    bt_tensor *ids = NULL, *targets = NULL, *id[BT_NN_HALVES] = {NULL};
+    bt_tensor *target[BT_NN_HALVES] = {NULL};
+    double part[BT_NN_HALVES] = {0};
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(ids_of(g, 11, &ids), done);
+    BT_TRY_GOTO(ids_of(g, 17, &targets), done);
+    if (together) {
+        BT_TRY_GOTO(bt_gpt2_loss(&g->session.context, &g->model, ids, targets, &g->loss), done);
+        BT_TRY_GOTO(bt_tensor_read(&g->session.context, g->loss, loss), done);
+        status = bt_backward(&g->session.context, g->loss, NULL);
+        goto done;
+    }
+    BT_TRY_GOTO(bt_nn_halves(ids, id), done);
+    BT_TRY_GOTO(bt_nn_halves(targets, target), done);
+    for (int half = BT_NN_HALVES - 1; half >= 0; --half) {
+        BT_TRY_GOTO(run_half(g, id[half], target[half], &part[half]), done);
+    }
+    *loss = 0.5 * (part[0] + part[1]);
+done:
+    bt_tensor_release(ids);
+    bt_tensor_release(targets);
+    for (int half = 0; half < BT_NN_HALVES; ++half) {
+        bt_tensor_release(id[half]);
+        bt_tensor_release(target[half]);
+    }
+    return status;
+}
+
+static bt_status same_bits(bt_group *group, void *argument, rank_result *result)
+{
+    how halves = *(const how *)argument;
+    gpt apart = {.loss = NULL}, together = {.loss = NULL};
+    double loss[2] = {0};
+    (void)result;
+    omp_set_num_threads(1);
+    bt_status status = open_gpt(&apart, &halves, group);
+    halves.half_batches = true;
+    status = status ? status : open_gpt(&together, &halves, group);
+    status = status ? status : run_halves(&apart, false, &loss[0]);
+    status = status ? status : run_halves(&together, true, &loss[1]);
+    if (status == BT_OK && !(loss[0] == loss[1])) {
+        status =
+            bt_error(BT_STATUS_INTERNAL, "loss %.17g, of halves apart %.17g", loss[1], loss[0]);
+    }
+    for (int64_t i = 0; i < together.params.count && status == BT_OK; ++i) {
+        const bt_param *one = &together.params.items[i], *other = &apart.params.items[i];
+        if (strcmp(one->name, "wte.weight") == 0) {
+            continue; // the head's parts of both halves come first: a bound is above
+        }
+        if (memcmp(bt_tensor_data(one->value->grad), bt_tensor_data(other->value->grad),
+                   bt_tensor_bytes(one->value->grad)) != 0) {
+            status = bt_error(BT_STATUS_INTERNAL, "the gradient of %s has other bits", one->name);
+        }
+    }
+    close_gpt(&apart);
+    close_gpt(&together);
+    return status;
+}
+
+static void half_batches_have_the_bits_of_halves_apart(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    how with = {.heads = 4, .width = 32, .master = BT_F64, .compute = BT_F64};
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+        run_ranks(RANKS_THREADS, ranks, timeout_ns, same_bits, &with, results);
+        for (int rank = 0; rank < ranks; ++rank) {
+            if (results[rank].status != BT_OK) {
+                fail_msg("rank %d of %d: %s", rank, ranks, results[rank].message);
             }
         }
     }
@@ -343,6 +461,8 @@ int main(void)
         cmocka_unit_test(recomputation_and_delays_change_nothing),
         cmocka_unit_test(sequence_parallel_agrees_with_one_rank),
         cmocka_unit_test(sequence_parallel_has_the_same_loss_in_less_memory),
+        cmocka_unit_test(half_batches_agree_with_one_rank),
+        cmocka_unit_test(half_batches_have_the_bits_of_halves_apart),
         cmocka_unit_test(more_ranks_than_heads_are_refused),
     };
     return cmocka_run_group_tests_name("dist.tensor_parallel", tests, NULL, NULL);
