@@ -105,15 +105,16 @@ bt_plan_ranks bt_plan_ranks_of(const cJSON *train)
     const bool narrow = strcmp(bt_json_text_of(train, "precision"), "bf16") == 0;
     const bt_plan_mesh degrees = bt_plan_mesh_of(train);
     const double whole = (double)bt_plan_parameters(train);
-    // Of tensor parallel ranks the first, which has all positions; but for the few that all have.
+    const double parameters = whole / (double)degrees.tensor; // but for the few that all have
+    // The first tensor parallel rank alone has positions: with it the fullest one is planned.
     const double positions = bt_plan_is_llama(train) ? 0
                                                      : bt_plan_number(train, "model.context") *
                                                            bt_plan_number(train, "model.width");
-    const double parameters = positions + (whole - positions) / (double)degrees.tensor;
+    const double held = parameters + positions * (1 - 1 / (double)degrees.tensor);
     bt_plan_ranks out = {.ranks = degrees.data * degrees.context};
     (void)bt_sharding_parse(bt_json_text_of(mesh, "sharding"), &out.sharding);
     out.parallel = degrees.ranks > 1 || bt_json_number_of(mesh, "invariant") > 0;
-    add_state(train, parameters, narrow, &out);
+    add_state(train, held, narrow, &out);
     out.whole_bytes += degrees.tensor > 1 ? 12 * whole : 0;
     add_traffic(train, parameters, narrow ? 2 : 4, &out);
     return out;

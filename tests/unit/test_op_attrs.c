@@ -104,7 +104,8 @@ static void values_are_printed_as_users_write_them(void **state)
     assert_prints(BT_OP_CAST, 0, "dtype f64");
     assert_prints(BT_OP_RESHAPE, 0, "shape [2, 3, 2]");
     assert_prints(BT_OP_PERMUTE, 0, "axis 2 0 1 0 0 0 0 0");
-    assert_prints(BT_OP_ALL_GATHER, 1, "group none, axis 1, in_place false");
+    assert_prints(BT_OP_ALL_GATHER, 1,
+                  "group none, axis 1, in_place false, aside none, slot 0, awaits 0");
     assert_prints(BT_OP_SOFTMAX, 0, "");
 }
 
