@@ -51,6 +51,7 @@ typedef struct bt_launch {
     int size;
     const char *program; // of a rank; NULL: this program's worker
     bool shrink;         // continue with fewer ranks when one fails repeatedly
+    bool invariant;      // losses have the same bits for each number of ranks
     bool spare;          // keep a standby process for each rank of the next generation
     double hang_s; // time limit without progress outside of steps, or before step times are known
     int64_t steps; // of the plan

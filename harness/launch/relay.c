@@ -4,9 +4,19 @@
 
 #include "framework/base/mem.h"
 
-void bt_relay_restart(bt_relay *relay)
+// The steps forwarded so far are not compared when they are done again.
+static void forget_bits(bt_relay *relay, int64_t next_step)
+{
+    relay->first_step = next_step;
+    relay->bit_count = 0;
+}
+
+void bt_relay_restart(bt_relay *relay, bool same_bits)
 {
     relay->replayed_to = relay->next_step;
+    if (!same_bits) {
+        forget_bits(relay, relay->next_step);
+    }
     bt_str_clear(&relay->ranges);
 }
 
@@ -67,8 +77,7 @@ static bt_status take_step(bt_relay *relay, const bt_run_event *event)
     memcpy(&bits, &step->loss, sizeof bits);
     if (step->step >= relay->next_step) {
         if (step->step > relay->next_step) { // a gap: what came before it is not compared again
-            relay->first_step = step->step;
-            relay->bit_count = 0;
+            forget_bits(relay, step->step);
         }
         BT_TRY(keep_bits(relay, bits));
         BT_TRY(tell_ranges(relay));

@@ -17,8 +17,9 @@ typedef struct bt_relay {
     bt_str ranges;       // of a profiled step that is not forwarded yet: JSON lines
 } bt_relay;
 
-// Starts a new generation: events that it repeats are not forwarded again.
-void bt_relay_restart(bt_relay *relay);
+// Starts a new generation: events that it repeats are not forwarded again. same_bits: it must
+// repeat the losses of forwarded steps; false: its sums have another order.
+void bt_relay_restart(bt_relay *relay, bool same_bits);
 // Errors  CORRUPT_DATA (a step that was done again has another loss), those of `tell`
 BT_CHECKED bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event);
 void bt_relay_release(bt_relay *relay);

@@ -99,7 +99,9 @@ static bt_status start_ranks(bt_supervisor *supervisor)
 bt_status bt_supervisor_begin(bt_supervisor *supervisor)
 {
     ++supervisor->generation;
-    bt_relay_restart(&supervisor->relay);
+    bt_relay_restart(&supervisor->relay, supervisor->launch->invariant ||
+                                             supervisor->last_size == supervisor->next_size);
+    supervisor->last_size = supervisor->next_size;
     supervisor->window_ns = 0;
     supervisor->fault_due_ns = 0;
     supervisor->noticed_ns = 0;

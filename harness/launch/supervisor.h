@@ -11,6 +11,7 @@
 typedef struct bt_supervisor {
     const bt_launch *launch; // borrowed
     int size, next_size;     // ranks now, and of the next generation
+    int last_size;           // of the last generation that began; 0: none did
     int64_t generation;
     bt_rank ranks[BT_LAUNCH_RANKS_MAX];    // [size]
     bool quarantined[BT_LAUNCH_RANKS_MAX]; // by slot

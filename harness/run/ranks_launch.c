@@ -202,6 +202,7 @@ static bt_status launch(launching *self, const char *program)
         .size = size,
         .program = program,
         .shrink = cJSON_IsTrue(bt_json_get(mesh, "shrink")),
+        .invariant = bt_json_number_of(mesh, "invariant") > 0,
         .spare = cJSON_IsTrue(bt_json_get(mesh, "spare")),
         .hang_s = self->hang_s,
         .steps = (int64_t)bt_json_number_of(train, "steps"),

@@ -70,14 +70,15 @@ PY
 
 @test "ranks that share a model stand beside one, and end with its loss" {
     measure tensor --set train.profile_steps=1
-    [ "$(column case | xargs)" = "tensor1 tensor2 data2_tensor2" ]
-    [ "$(column ranks | xargs)" = "1 2 4" ]
+    [ "$(column case | xargs)" = "tensor1 tensor2 tensor2_sequence tensor2_halves data2_tensor2" ]
+    [ "$(column ranks | xargs)" = "1 2 2 2 4" ]
     python3 - <<'PY'
 import json
 cases = json.load(open("run.json"))["cases"]
 losses = [case["metrics"]["loss_last"] for case in cases]
 assert max(losses) - min(losses) < 1e-4 * losses[0], losses
-assert cases[1]["params_digest"] == cases[2]["params_digest"], cases
+digests = {case["name"]: case["params_digest"] for case in cases}
+assert digests["tensor2"] == digests["data2_tensor2"], digests
 PY
     # A timeline of each rank; what rank 0 waits is what its ranges say of the same step.
     "$bench" report last --db r.db -o r.json
@@ -85,7 +86,7 @@ PY
     python3 - <<'PY'
 import json
 cases = json.load(open("r.json"))["runs"][0]["cases"]
-assert [len(case["timelines"]) for case in cases] == [0, 2, 4], cases
+assert [len(case["timelines"]) for case in cases] == [0, 2, 2, 2, 4], cases
 for case in cases[1:]:
     lines = case["timelines"]
     assert [line["rank"] for line in lines] == list(range(len(lines)))

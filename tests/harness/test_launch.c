@@ -689,14 +689,14 @@ static void events_are_told_once(void **state)
                                 .as.range = {.step = 1, .path = "step", .count = 1}};
     const bt_run_event eval = {.type = BT_RUN_EVENT_EVAL, .as.eval = {.step = 0}};
     const bt_run_event first = step_event(0, 3), second = step_event(1, 2),
-                       other = step_event(0, 4);
+                       other = step_event(0, 4), third = step_event(2, 2), wrong = step_event(2, 1);
     ASSERT_OK(bt_relay_take(&relay, &start));
     ASSERT_OK(bt_relay_take(&relay, &eval));
     ASSERT_OK(bt_relay_take(&relay, &first));
     ASSERT_OK(bt_relay_take(&relay, &kernel));
     ASSERT_OK(bt_relay_take(&relay, &range)); // of a step that is lost
     assert_int_equal(told, 4);
-    bt_relay_restart(&relay);
+    bt_relay_restart(&relay, true);
     ASSERT_OK(bt_relay_take(&relay, &start));
     ASSERT_OK(bt_relay_take(&relay, &eval));
     ASSERT_OK(bt_relay_take(&relay, &first));
@@ -705,9 +705,15 @@ static void events_are_told_once(void **state)
     ASSERT_OK(bt_relay_take(&relay, &range));
     ASSERT_OK(bt_relay_take(&relay, &second));
     assert_int_equal(told, 6);
-    bt_relay_restart(&relay);
+    bt_relay_restart(&relay, true);
     assert_int_equal(bt_relay_take(&relay, &other), BT_STATUS_CORRUPT_DATA);
     assert_non_null(strstr(bt_error_message(), "step 0 was done again"));
+    bt_relay_restart(&relay, false); // fewer ranks, other sums
+    ASSERT_OK(bt_relay_take(&relay, &other));
+    assert_int_equal(told, 6);
+    ASSERT_OK(bt_relay_take(&relay, &third));
+    bt_relay_restart(&relay, true); // as many as before
+    assert_int_equal(bt_relay_take(&relay, &wrong), BT_STATUS_CORRUPT_DATA);
     bt_relay_release(&relay);
 }
 
@@ -723,7 +729,7 @@ static void steps_before_the_first_are_passed_over(void **state)
         const bt_run_event event = step_event(step, 3);
         ASSERT_OK(bt_relay_take(&relay, step == 1000000 ? &start : &event));
     }
-    bt_relay_restart(&relay);
+    bt_relay_restart(&relay, true);
     for (int64_t step = 1000; step < 1000003; step += 333000) {
         const bt_run_event event = step_event(step, 7);
         ASSERT_OK(bt_relay_take(&relay, &event));
