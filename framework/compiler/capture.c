@@ -31,7 +31,7 @@ static bt_status grow(void **items, int count, int *capacity, size_t item_bytes)
     return BT_OK;
 }
 
-// A storage's entry; NULL where it has none yet, or another took its memory.
+// The entry of a storage; NULL where it has none yet or another storage took its memory.
 static bt_dag_storage *find(const bt_dag_capture *c, const bt_storage *storage)
 {
     bt_dag_storage *s = storage_at(c, storage->data);
@@ -73,7 +73,7 @@ static bt_status add_value(bt_dag_capture *c, bt_dag_storage *s, bt_dtype dtype,
     return BT_OK;
 }
 
-// *memory becomes a copy of its own, or NULL.
+// Replaces *memory by a copy that the capture owns; NULL stays NULL.
 static bt_status keep_copy(bt_dag_capture *c, const bt_dag_storage *s, void **memory)
 {
     bt_context *context = c->context;
@@ -86,7 +86,7 @@ static bt_status keep_copy(bt_dag_capture *c, const bt_dag_storage *s, void **me
 static bt_status add_input(bt_dag_capture *c, bt_dag_storage *s, bt_dtype dtype, const char *name)
 {
     int value = -1;
-    s->value = -1; // what the host writes follows from nothing
+    s->value = -1; // memory that the host writes depends on no node
     BT_TRY(add_value(c, s, dtype, name, &value));
     s->value = value;
     c->inputs[value].memory = s->data;
@@ -103,8 +103,8 @@ static void note(bt_dag_capture *c, bt_status status)
     }
 }
 
-// A gradient that is added to, from before the capture. It is not retained: the tape adds in place
-// to what nobody else sees.
+// A gradient from before the capture, to which the backward adds. It is not retained: the tape adds
+// in place only while it holds the sole reference.
 static bt_status see_gradient(bt_dag_capture *c, const bt_tensor *x)
 {
     bt_dag_storage *s = NULL;
@@ -115,7 +115,7 @@ static bt_status see_gradient(bt_dag_capture *c, const bt_tensor *x)
     return add_input(c, s, x->dtype, x->name);
 }
 
-// A tensor that an op reads, likewise.
+// A tensor that an op reads; not retained either.
 static bt_status see(bt_dag_capture *c, bt_tensor *x)
 {
     if (!x || find(c, x->storage)) {
@@ -176,7 +176,7 @@ static void enter(bt_dag_capture *c, bt_dag_phase phase, const char *origin)
 static void on_forward(void *self, const bt_op_call *call)
 {
     bt_dag_capture *c = self;
-    // What a backward makes again runs forward in it.
+    // Recomputed values belong to the forward phase.
     enter(c, c->context->weight_grads ? BT_DAG_BACKWARD : BT_DAG_FORWARD, call->op->name);
     for (int i = 0; i < call->in_count && !c->status; ++i) {
         note(c, see(c, call->in[i]));
@@ -223,7 +223,7 @@ static bt_status place(bt_dag_capture *c, const bt_kernel_operand *x, bt_dag_sto
     return BT_OK;
 }
 
-// A gradient's home, for example, is seen here first.
+// For example, the home of a gradient is first seen here.
 static bt_status read_value(bt_dag_storage *s, const bt_kernel_operand *x, bt_dag_operand *out)
 {
     const bool covers = !x->reads && x->count * (int64_t)bt_dtype_size(x->dtype) == s->size_bytes;

@@ -11,7 +11,7 @@
 #include "framework/base/str.h"
 #include "framework/checkpoint/hash.h"
 
-// What an entry begins with; the code follows. A changed layout has another magic.
+// Header of an entry; the code follows. Change the magic with the layout.
 typedef struct entry_head {
     char magic[8];
     uint64_t size_bytes; // of the code
@@ -59,7 +59,7 @@ void bt_code_cache_close(bt_code_cache *cache) { BT_MEM_FREE(cache->folder); }
 
 // ---- reading ------------------------------------------------------------------------------------
 
-// The code of an entry whose file was read, in place of the file's bytes; false: damaged.
+// Checks the bytes of an entry and returns its code in their place; false: damaged.
 static bool unwrap(const char *key, bt_code *code)
 {
     entry_head head;
@@ -76,7 +76,7 @@ static bool unwrap(const char *key, bt_code *code)
     }
     code->size_bytes -= sizeof head;
     bt_xxh3_hex(contents, code->size_bytes, hash);
-    memmove(code->bytes, contents, code->size_bytes + 1); // with the zero behind
+    memmove(code->bytes, contents, code->size_bytes + 1); // with the terminating zero
     return strncmp(head.hash, hash, sizeof head.hash) == 0;
 }
 
@@ -123,8 +123,8 @@ static int64_t file_bytes(const bt_file_ops *ops, const char *path)
     return size < 0 ? 0 : size;
 }
 
-// Removes entries until the folder holds at most the limit; never `kept`. What cannot be looked at
-// or removed (another process may have) does not matter.
+// Removes entries until the folder holds at most the limit; never removes `kept`. Entries that
+// cannot be read or removed are skipped: another process may have removed them.
 static void evict(bt_code_cache *cache, const char *kept)
 {
     bt_io_names names = {0};
@@ -150,7 +150,7 @@ static void evict(bt_code_cache *cache, const char *kept)
     bt_io_names_release(&names);
 }
 
-// The entry's file under a name that nobody else writes.
+// Writes the entry under a temporary name that is unique to this process.
 static bt_status write_entry(const bt_code_cache *cache, const char *path, const char *key,
                              const void *bytes, size_t size_bytes)
 {

@@ -5,12 +5,11 @@
 // where two processes make the same entry, the later rename wins, with the same contents.
 //
 // Invariants
-//   1. What find() returns was hashed as it was read: a damaged entry is removed and not found.
-//   2. After add() the folder holds at most limit_bytes, or nothing but the new entry. Keys are
-//      hashes, so removing entries in the order of their names removes any of them alike.
-//   3. The cache is never needed: a failure to write is an error of add() that a caller may record
-//      and ignore.
-// Several threads may call find and add of one cache.
+//   1. find() verifies the hash of an entry: a damaged one is removed and reported as missing.
+//   2. After add() the folder holds at most limit_bytes, or only the new entry. Entries are removed
+//      in the order of their names; keys are hashes, so this order is arbitrary.
+//   3. The cache is optional: a caller may record and ignore an error of add().
+// find and add are thread-safe.
 #ifndef BT_COMPILER_CODE_CACHE_H
 #define BT_COMPILER_CODE_CACHE_H
 
@@ -31,21 +30,21 @@ void bt_code_release(bt_code *code);
 
 typedef struct bt_code_cache {
     const bt_file_ops *ops;             // borrowed
-    char *folder;                       // owned; NULL: nothing is kept
+    char *folder;                       // owned; NULL: nothing is cached
     int64_t limit_bytes;                // of all files in the folder
-    atomic_llong hits, misses, damaged; // finds; damaged ones are misses too
-    atomic_llong unwritten;             // adds that failed
+    atomic_llong hits, misses, damaged; // calls of find; damaged entries are misses too
+    atomic_llong unwritten;             // calls of add that failed
     atomic_uint writes;                 // makes temporary names distinct
 } bt_code_cache;
 
-// folder NULL: a cache that finds nothing. The folder is made when something is added.
+// folder NULL: a cache that stores nothing. The first add creates the folder.
 BT_CHECKED bt_status bt_code_cache_open(const bt_file_ops *ops, const char *folder,
                                         int64_t limit_bytes, bt_code_cache *out);
-// The same with the system's files in BT_CACHE_DIR/code, XDG_CACHE_HOME/blutrain/code or
-// ~/.cache/blutrain/code; without any of these, a cache that finds nothing.
+// The same in the folder BT_CACHE_DIR/code, XDG_CACHE_HOME/blutrain/code or
+// ~/.cache/blutrain/code; if none of these is set, a cache that stores nothing.
 BT_CHECKED bt_status bt_code_cache_from_environment(bt_code_cache *out);
 void bt_code_cache_close(bt_code_cache *cache);
-// *found false: no such entry, or none that can be used.
+// *found false: no such entry, or a damaged one.
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_code_cache_find(bt_code_cache *cache, const char *key, bt_code *code,
                                         bool *found);

@@ -1,25 +1,26 @@
 // framework/compiler/emit.h - writes a fused group as MLIR
 //
-// What the emitters do not know is UNSUPPORTED: the group then runs eagerly.
+// Instructions that the emitters do not implement are UNSUPPORTED; such a group runs eagerly.
 //
 // CPU. The text has two functions of the same signature
 //   kernel, kernel_past(ptr operands[], i64 rows, i64 begin, i64 end, ptr scratch)
-// which do tasks [begin, end) of those that bt_emit_tasks counts; threads share tasks, so the bits
-// do not depend on their number. kernel_past writes past the cache (kernels/cpu/stream.h); it may
-// be called where bt_emitted.past says so and every written operand begins on 64 bytes.
-// Bits: those of the group's description (group.h), and so the eager kernels' where the description
-// is theirs. A reduction of order {0} is made in 32 lanes, 16 elements of a lane in its type, then
-// in f64; a column sum ascends in f64.
+// which execute tasks [begin, end) of bt_emit_tasks. A task's result does not depend on the thread
+// that runs it, so the bits do not depend on the number of threads. kernel_past uses non-temporal
+// stores (kernels/cpu/stream.h); it may be called if bt_emitted.past is set and every written
+// operand is 64-byte aligned. Bits: as the group specifies (group.h), hence those of the eager
+// kernels where the group specifies their order. A reduction of order {0} uses 32 lanes, sums 16
+// elements of a lane in its type, then adds in f64; a column sum is accumulated in f64, rows
+// ascending.
 //
 // CUDA. The text has one kernel: kernel(ptr operand 0, ptr operand 1, ..., i64 rows), to be
 // launched with bt_emitted_cuda's shape. Row groups keep a row in registers: it is read once. Sums
-// of order {0} are made in `sum` by the tree of kernels/cuda/rows.cuh: a thread's elements
-// ascending, lanes by butterfly, warps ascending; the same bits at every launch. Functions:
-// emit_math_cuda.c. Column groups have a second kernel, finish, launched behind the first; both
-// take one more argument, memory of bt_emit_parts_bytes for the sums of BT_CUDA_CHUNK rows each.
-// Not yet: inner strides but 0 and 1, orders with lanes.
+// of order {0} are accumulated in `sum` by the tree of kernels/cuda/rows.cuh: elements of a thread
+// ascending, lanes by butterfly, warps ascending; deterministic. Functions: emit_math_cuda.c.
+// Column groups have a second kernel, finish, launched after the first; both take one more
+// argument, a buffer of bt_emit_parts_bytes for the partial sums of BT_CUDA_CHUNK rows each. Not
+// supported: inner strides other than 0 and 1, orders with lanes.
 //
-// Operands do not overlap, or are the same memory with the same strides.
+// Operands do not overlap, unless they are the same memory with the same strides.
 #ifndef BT_COMPILER_EMIT_H
 #define BT_COMPILER_EMIT_H
 
@@ -36,7 +37,7 @@ typedef struct bt_emitted {
 // Owns    the caller, bt_emitted_release, also after a failure
 BT_CHECKED bt_status bt_emit_cpu(const bt_fused *group, bt_emitted *out);
 void bt_emitted_release(bt_emitted *emitted);
-// How many tasks a call has; `rows` is the size of axis 0.
+// The number of tasks of a call; `rows` is the size of axis 0.
 int64_t bt_emit_tasks(const bt_fused *group, const bt_emitted *emitted, int64_t rows);
 
 enum {
@@ -44,26 +45,27 @@ enum {
     BT_CUDA_CHUNK = 128       // rows of a block of a column group
 };
 
-// How a kernel is launched.
+// Launch configuration of a kernel.
 typedef struct bt_emitted_cuda {
     bt_str text;            // owned
     int threads;            // of a block
     int64_t block_rows;     // ROW: rows of a block
     int64_t block_elements; // ELEMENTWISE: elements of a block, all axes together
     int64_t tile_columns;   // COLUMN: columns of a block
-    int alignment_bytes;    // that every operand's memory must have
+    int alignment_bytes;    // required of every operand's memory
 } bt_emitted_cuda;
 
 // Errors  UNSUPPORTED, naming the instruction; OUT_OF_MEMORY
 // Owns    the caller: text (bt_str_release), also after a failure
 BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out);
-// Why there would be no code, as far as kinds, rows and strides say it; NULL: there may be.
+// The reason why no code can be generated, as far as kinds, rows and strides show; NULL: none
+// known.
 const char *bt_emit_cuda_refuses(const bt_fused *group);
 // Blocks of a call; `rows` is the size of axis 0.
 int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows);
-// Of the second kernel; 0: there is none. Its blocks have as many threads as the first's.
+// Blocks of the second kernel; 0: there is none. Its blocks have as many threads as the first's.
 int64_t bt_emit_finish_blocks(const bt_fused *group);
-// Memory between the two kernels; 0: none.
+// Bytes of the buffer between the two kernels; 0: none.
 int64_t bt_emit_parts_bytes(const bt_fused *group, int64_t rows);
 
 #endif

@@ -11,11 +11,9 @@ enum {
     ELEMENT_LANES = 16,
     ROW_LANES = 32,
     COLUMN_LANES = 64,
-    KEEP_ABOVE = 6,  // cost from which a value is kept for later phases, not made again
+    KEEP_ABOVE = 6,  // cost from which a value is stored for later phases instead of recomputed
     COST_MOST = 1000 // so that sums do not overflow
 };
-
-// ---- what is made when --------------------------------------------------------------------------
 
 static int own_cost(const bt_fused_instruction *x)
 {
@@ -49,8 +47,9 @@ static void set_phases(bt_emitter *e)
     }
 }
 
-// Which vectors are kept: those that a later phase needs and that cost more than reading them back,
-// and loads of memory that the group overwrites. needs[i]: bit p: phase p needs i.
+// Selects the vectors to store in scratch: those that a later phase needs and that cost more than
+// reading them back, and loads of memory that the group overwrites. needs[i]: bit p: phase p needs
+// i.
 static void set_kept(bt_emitter *e, int64_t cols)
 {
     const bt_fused *g = e->group;
@@ -120,7 +119,7 @@ static void load_pointers(bt_emitter *e)
 }
 
 // Sets axis_index and offset for a row, the row-major number over all axes but the last; row NONE:
-// all zero. Scalars of the row before are forgotten.
+// all zero. Clears the scalars of the previous row.
 static void enter_row(bt_emitter *e, int row)
 {
     const bt_fused *g = e->group;
@@ -205,7 +204,7 @@ static void row_task(bt_emitter *e, int task)
     }
 }
 
-// One walk over the rows, which adds to every column sum and makes the stores of single elements.
+// One pass over the rows, which adds to every column sum and executes the single-element stores.
 static void walk_rows(bt_emitter *e, int *sums, const int *at, int count)
 {
     const bt_fused *g = e->group;
@@ -252,7 +251,7 @@ static void walk_rows(bt_emitter *e, int *sums, const int *at, int count)
     region_end(e, "}");
 }
 
-// The columns from e->column on, in e->mask.
+// The columns from e->column on, under e->mask.
 static void column_block(bt_emitter *e)
 {
     const bt_fused *g = e->group;
@@ -323,7 +322,7 @@ static void function(bt_emitter *e, const char *name, int64_t task_elements)
     bt_str_append(&e->ir.out, "}\n");
 }
 
-// Can every element be stored past the cache, in whole lines?
+// Can every element be written by non-temporal stores of whole cache lines?
 static bool may_go_past(const bt_fused *g)
 {
     for (int i = 0; i < g->code_count; ++i) {
@@ -334,7 +333,7 @@ static bool may_go_past(const bt_fused *g)
         const bt_fused_operand *o = &g->operands[x->operand];
         const int64_t inner = o->stride[g->rank - 1], size = (int64_t)bt_dtype_size(o->dtype);
         if (inner == 0) {
-            continue; // one a row: a plain store
+            continue; // one per row: a plain store
         }
         if (inner != 1 || x->op == BT_FUSED_STORE_ADD || o->is_read) {
             return false;
@@ -402,7 +401,7 @@ bt_status bt_emit_cpu(const bt_fused *group, bt_emitted *out)
         set_kept(e, cols);
     }
     bt_status status = check_kind(e);
-    // A row's own store must be made once, so one task has all of the row.
+    // Per-row stores must be executed once, so one task has the whole row.
     out->task_elements = group->kind == BT_FUSED_COLUMN ? COLUMN_LANES
                          : stores_one_a_row(group)      ? cols
                                                         : TASK_ELEMENTS;

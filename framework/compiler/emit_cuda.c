@@ -1,14 +1,13 @@
 // framework/compiler/emit_cuda.c - writes groups as MLIR for CUDA: elementwise and rows here,
 // columns in emit_cuda_column.c
 //
-// A pack is `lanes` neighbouring elements, 16 bytes of the narrowest operand: what one access
-// moves. Elementwise: a pack a thread. Rows: T threads hold a row, thread t the packs t, t + T, t +
-// 2T ..., in straight code; a row of 32 threads shares its block with others. Reductions: a
-// thread's elements ascending, the lanes of a warp by butterfly, warps ascending through shared
-// memory.
+// A pack is `lanes` adjacent elements, 16 bytes of the narrowest operand: one vectorized access.
+// Elementwise: one pack per thread. Rows: T threads hold a row, thread t the packs t, t + T, t + 2T
+// ..., fully unrolled; a block has several rows if a row takes 32 threads. Reductions: a thread's
+// elements ascending, the lanes of a warp by butterfly, warps ascending through shared memory.
 //
-// A vector is written once a pack, where it is first asked for, outside of every region: only loads
-// and stores past a row's end are in one.
+// A vector is emitted once per pack, at its first use, outside of every region: only guarded loads
+// and stores are inside one.
 #include "framework/compiler/emit_cuda.h"
 
 #include <string.h>
@@ -27,7 +26,7 @@ int bt_cuda_constant(bt_cuda_emitter *e, int64_t value)
     return bt_ir_int(&e->ir, bt_cuda_i64(), value);
 }
 
-// Quotients of 32 bits: a division of 64 bits by a constant costs some 20 instructions.
+// 32-bit quotients: a 64-bit division by a constant takes about 20 instructions.
 int bt_cuda_divide(bt_cuda_emitter *e, const char *op, int a, int b)
 {
     const int narrow = bt_ir_convert(&e->ir, "arith.trunci", bt_cuda_i64(), i32(), a);
@@ -67,7 +66,7 @@ void bt_cuda_enter_row(bt_cuda_emitter *e, int row)
     }
 }
 
-// The block's or thread's number as i64.
+// The block's or thread's index as i64.
 int bt_cuda_number(bt_cuda_emitter *e, const char *what)
 {
     const int v = bt_ir_begin(&e->ir);
@@ -109,7 +108,7 @@ static void stores_of_pack(bt_cuda_emitter *e, int pack)
     }
 }
 
-// A pack a thread; `all` elements of the last axis. Rank 1 may end within a pack.
+// One pack per thread; `all` elements of the last axis. With rank 1 the last pack may be partial.
 static void elementwise(bt_cuda_emitter *e)
 {
     const bt_fused *g = e->group;
@@ -143,7 +142,7 @@ static void elementwise(bt_cuda_emitter *e)
     --e->ir.depth;
     bt_ir_line(&e->ir, "} else {");
     ++e->ir.depth;
-    e->lanes = 1; // what is left, one element at a time
+    e->lanes = 1; // the rest, one element at a time
     const int one = bt_cuda_constant(e, 1), at = e->ir.next++;
     bt_ir_line(&e->ir, "scf.for %%v%d = %%v%d to %%v%d step %%v%d : i64 {", at, from, count, one);
     ++e->ir.depth;
@@ -185,8 +184,8 @@ static void row(bt_cuda_emitter *e)
                                            bt_cuda_constant(e, cols))
                            : BT_CUDA_NONE;
     }
-    // Loads first, so that all are under way before the first reduction waits; what is overwritten
-    // is read before.
+    // Emits all loads first, so that they are in flight before the first reduction waits; memory
+    // that is overwritten is read before.
     for (int i = 0; i < g->code_count; ++i) {
         for (int k = 0; k < e->packs && g->code[i].op == BT_FUSED_LOAD; ++k) {
             (void)bt_cuda_use(e, i, bt_cuda_is_scalar(e, i) ? BT_CUDA_NONE : k);
@@ -270,8 +269,8 @@ static void module(bt_cuda_emitter *e)
 
 // ---- shapes -------------------------------------------------------------------------------------
 
-// Elements of a pack: 16 bytes of the narrowest operand that is walked, fewer where rows or strides
-// are no multiple of that.
+// Elements of a pack: 16 bytes of the narrowest operand with a nonzero inner stride, fewer if rows
+// or strides are not a multiple of that.
 static int choose_lanes(const bt_fused *g)
 {
     int lanes = 1;
@@ -295,7 +294,7 @@ static int choose_lanes(const bt_fused *g)
     return lanes;
 }
 
-// The threads of a row: those of kernels/cuda/rows.cuh where a row has 32 at least.
+// Threads per row: as in kernels/cuda/rows.cuh if a row has at least 32.
 static void choose_row_threads(bt_cuda_emitter *e)
 {
     static const struct {

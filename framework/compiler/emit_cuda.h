@@ -13,8 +13,8 @@ enum {
     BT_CUDA_SHARED_MOST = 48 << 10 // bytes of a block
 };
 
-// A group that is being written. A vector is written once a pack, where it is first asked for,
-// outside of every region but the kernel's own: only loads and stores past a row's end are in one.
+// State of the emitter for one group. A vector is emitted once per pack, at its first use, outside
+// of every region but the kernel's own: only guarded loads and stores are inside one.
 typedef struct bt_cuda_emitter {
     bt_ir ir;
     const bt_fused *group; // borrowed
@@ -23,10 +23,10 @@ typedef struct bt_cuda_emitter {
     int rows;                           // value: the argument
     int parts;                          // value: COLUMN: the last argument
     int offset[BT_FUSED_OPERANDS_MOST]; // values: the row's first element
-    int axis_index[BT_MAX_RANK];        // values: places on the outer axes
+    int axis_index[BT_MAX_RANK];        // values: indices on the outer axes
     int row;                            // value: the row's number
     int column[BT_CUDA_PACKS_MOST];     // values: the pack's first column
-    int inside[BT_CUDA_PACKS_MOST];     // values: is it in the row? NONE: always
+    int inside[BT_CUDA_PACKS_MOST];     // values: is it inside the row? NONE: always
     int thread;                         // value: of the row, i32
     int scalar[BT_FUSED_CODE_MOST];     // values, NONE: not yet
     int vector[BT_FUSED_CODE_MOST][BT_CUDA_PACKS_MOST];
@@ -47,7 +47,7 @@ static inline bt_ir_type bt_cuda_i64(void) { return bt_ir_make(BT_IR_I64, 0); }
 
 // ---- emit_cuda.c --------------------------------------------------------------------------------
 int bt_cuda_constant(bt_cuda_emitter *e, int64_t value);
-// The block's or thread's number as i64: "block_id", "thread_id".
+// The block's or thread's index as i64: "block_id", "thread_id".
 int bt_cuda_number(bt_cuda_emitter *e, const char *what);
 // "arith.divui" or "arith.remui" of i64 values below 2^32.
 int bt_cuda_divide(bt_cuda_emitter *e, const char *op, int a, int b);
@@ -62,9 +62,10 @@ void bt_cuda_column_kernel(bt_cuda_emitter *e);
 void bt_cuda_column_finish(bt_cuda_emitter *e);
 void bt_cuda_column_arrays(bt_cuda_emitter *e);
 int bt_cuda_column_threads(void); // of a block of both
-// Which instructions they are, at most BT_CUDA_COLUMN_SUMS (NULL: not wanted); how many.
+// Numbers of the column sums among the instructions, at most BT_CUDA_COLUMN_SUMS (instructions
+// NULL: not wanted); returns the count.
 int bt_cuda_column_sums(const bt_fused *group, int *sums);
-// Why there is no code; NULL: there is.
+// The reason why no code can be generated; NULL: none.
 const char *bt_cuda_column_refuses(const bt_cuda_emitter *e);
 
 // ---- emit_cuda_value.c --------------------------------------------------------------------------
@@ -74,9 +75,9 @@ bt_ir_type bt_cuda_type(const bt_cuda_emitter *e, bt_dtype dtype, int lanes);
 int bt_cuda_use(bt_cuda_emitter *e, int i, int pack);
 void bt_cuda_forget(bt_cuda_emitter *e);
 void bt_cuda_store(bt_cuda_emitter *e, int i, int pack);
-// Writes a reduction of the row, whose result is a scalar from then on.
+// Emits a row reduction; its result is a scalar afterwards.
 void bt_cuda_reduce(bt_cuda_emitter *e, int i);
-// What a reduction adds up in.
+// The accumulator type of a reduction.
 bt_dtype bt_cuda_sum_dtype(const bt_cuda_emitter *e, int i);
 
 #endif

@@ -1,13 +1,14 @@
 // framework/compiler/emit_cuda_column.c - writes column groups as MLIR for CUDA
 //
-// Two kernels. The first: a block of WARPS warps has a tile of columns, a pack a thread, and a
-// chunk of BT_CUDA_CHUNK rows, warp w the rows w, w + WARPS ...; its sums go through shared memory,
-// warps ascending, to `parts` [chunk, sum, column]. The second, `finish`: a block has 32 columns,
-// warp w adds the parts of chunks w, w + WARPS ... ascending, then warps ascending, and does what
-// the program does with the sums. So the order depends on shapes alone, not on the device.
+// Two kernels. The first: a block of WARPS warps has a tile of columns, one pack per thread, and a
+// chunk of BT_CUDA_CHUNK rows; warp w has the rows w, w + WARPS ... The block's sums are added
+// through shared memory, warps ascending, and written to `parts` [chunk, sum, column]. The second,
+// `finish`: a block has 32 columns; warp w adds the parts of chunks w, w + WARPS ... ascending, the
+// block adds the warps ascending, and executes the instructions that use the sums. So the order
+// depends on shapes alone, not on the device.
 //
-// Rows past the last one are the last one, columns likewise, so that no load is in a region: all
-// of a turn's are under way at once. What they add is replaced by 0, what they store is left out.
+// Indices past the last row or column are clamped to it, so that no load is inside a region and all
+// loads of an iteration are in flight together. Clamped elements add 0 and are not stored.
 #include <stdio.h>
 
 #include "framework/compiler/emit_cuda.h"
@@ -15,7 +16,7 @@
 
 enum {
     WARPS = 16,
-    TURN_ROWS = 4, // rows of a warp whose loads are under way together
+    TURN_ROWS = 4, // rows of a warp whose loads are in flight together
     TURNS = BT_CUDA_CHUNK / (WARPS * TURN_ROWS)
 };
 
@@ -127,7 +128,7 @@ typedef struct place {
     int lane, warp, thread; // values, i64
     int chunk, tile;        // values
     int rows;               // value: all outer axes together
-    int inside;             // value: the pack is one of the columns
+    int inside;             // value: the pack is inside the columns
 } place;
 
 static place find_place(bt_cuda_emitter *e)
@@ -154,7 +155,7 @@ static place find_place(bt_cuda_emitter *e)
     return p;
 }
 
-// One row: its stores, and what it adds to the totals.
+// One row: its stores, and its contributions to the totals.
 static void add_row(bt_cuda_emitter *e, const place *p, int row, const int *sums, int count,
                     int *totals)
 {
@@ -187,7 +188,8 @@ static void add_row(bt_cuda_emitter *e, const place *p, int row, const int *sums
     }
 }
 
-// "%v<first>:count = scf.for ... iter_args(...)" over the turns; totals are replaced by results.
+// "%v<first>:count = scf.for ... iter_args(...)" over the iterations; totals are replaced by
+// results.
 static void add_rows(bt_cuda_emitter *e, const place *p, const int *sums, int count, int *totals)
 {
     const int results = e->ir.next++, turn = e->ir.next++;
@@ -219,7 +221,7 @@ static void add_rows(bt_cuda_emitter *e, const place *p, const int *sums, int co
     }
     bt_ir_line(&e->ir, "scf.yield %s : %s", bt_str_text(&yields), bt_str_text(&types));
     bt_cuda_region_end(e);
-    for (int k = 0; k < count; ++k) { // a result of several has a name with its number
+    for (int k = 0; k < count; ++k) { // the name of one of several results has its number
         const bt_ir_name name =
             bt_ir_type_name(bt_cuda_type(e, e->group->code[sums[k]].order.sum, e->lanes));
         totals[k] = bt_ir_begin(&e->ir);
@@ -343,7 +345,7 @@ void bt_cuda_column_finish(bt_cuda_emitter *e)
     bt_cuda_region_end(e);
 }
 
-// ---- what is written ----------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 void bt_cuda_column_arrays(bt_cuda_emitter *e)
 {

@@ -54,7 +54,7 @@ static int alignment_of(const bt_cuda_emitter *e, int operand, int lanes)
     return bytes < 16 ? bytes : 16;
 }
 
-// Of a pack that may lie past the row's end: zeros there.
+// Load of a pack that may lie past the row's end: zeros there.
 static int load(bt_cuda_emitter *e, int operand, int lanes, int pack)
 {
     const bt_dtype dtype = e->group->operands[operand].dtype;
@@ -112,7 +112,7 @@ static int place(bt_cuda_emitter *e, const bt_fused_instruction *x, int pack)
                      bt_ir_lane_numbers(&e->ir, type));
 }
 
-// The row-major numbers of a pack's elements; a scalar is the only one of its row.
+// The row-major indices of a pack's elements; a scalar has one per row.
 static int element_numbers(bt_cuda_emitter *e, int pack)
 {
     const bt_ir_type type = bt_ir_make(BT_IR_I64, e->lanes);
@@ -213,7 +213,7 @@ static int in_row(bt_cuda_emitter *e, int pack, bt_ir_type type, int a, double n
     return v;
 }
 
-// A thread's share: its elements, ascending.
+// A thread's partial result: its elements, ascending.
 static int thread_share(bt_cuda_emitter *e, int i, bt_dtype sum)
 {
     const bt_fused_instruction *x = &e->group->code[i];
@@ -262,7 +262,8 @@ static int shared_address(bt_cuda_emitter *e, int i, const char *type, int index
     return v;
 }
 
-// Through shared memory, a slot a warp and an array a reduction, so one barrier is enough.
+// Through shared memory, one slot per warp and one array per reduction, so that one barrier is
+// enough.
 static int over_block(bt_cuda_emitter *e, int i, bool max, bt_ir_type type, int value)
 {
     const bt_ir_name name = bt_ir_type_name(type);
@@ -285,7 +286,7 @@ static int over_block(bt_cuda_emitter *e, int i, bool max, bt_ir_type type, int 
     return total;
 }
 
-// What a reduction adds up in.
+// The accumulator type of a reduction.
 bt_dtype bt_cuda_sum_dtype(const bt_cuda_emitter *e, int i)
 {
     const bt_fused_instruction *x = &e->group->code[i];

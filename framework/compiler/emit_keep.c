@@ -1,7 +1,8 @@
 // framework/compiler/emit_keep.c - which elements dropout keeps, as MLIR
 //
 // Philox4x32-10 as in framework/base/rng.c: element i takes word i % 4 of block i / 4. Every lane
-// computes its own block, three of whose words others use: simple, and hidden by memory on a GPU.
+// computes its own block and uses one of the four words: simple, and on a GPU hidden behind memory
+// traffic.
 #include "framework/compiler/emit_math.h"
 
 enum { ROUNDS = 10 };
@@ -11,7 +12,7 @@ enum { ROUNDS = 10 };
 
 static const uint32_t low_half = 0xFFFFFFFFU;
 
-// The numbers are 32 bits wide and kept in 64, so that a product needs no high half.
+// The words have 32 bits and are held in 64, so that a product needs no high half.
 static void one_round(bt_ir *ir, bt_ir_type wide, int *c, uint32_t key0, uint32_t key1)
 {
     const int mask = INT(low_half), half = INT(32);

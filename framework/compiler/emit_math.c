@@ -1,7 +1,7 @@
 // framework/compiler/emit_math.c - the functions of UNARY as MLIR for the CPU
 //
-// Operation by operation what kernels/cpu/math.h does, so that the bits are the same; its comments
-// say why. f32 has polynomials, f64 calls libm.
+// The same operations in the same order as kernels/cpu/math.h, hence the same bits; see its
+// comments. f32 uses polynomials, f64 calls libm.
 #include "framework/compiler/emit_math.h"
 
 #define K(value)      bt_ir_float(ir, t, (value))
@@ -29,7 +29,7 @@ static int minus_abs(bt_ir *ir, bt_ir_type t, int x)
     return negate(ir, t, bt_ir_call(ir, "fabs", t, 1, x, -1, -1));
 }
 
-// a > b ? a : b and its like: predicate "cmpf ogt", "cmpf olt".
+// a > b ? a : b and the like: predicate "cmpf ogt", "cmpf olt".
 static int limit(bt_ir *ir, bt_ir_type t, const char *predicate, int a, int b)
 {
     return bt_ir_select(ir, t, bt_ir_compare(ir, predicate, t, a, b), a, b);

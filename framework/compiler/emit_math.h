@@ -9,20 +9,20 @@
 #include "framework/compiler/ir.h"
 
 // f(x) and f'(x) of f32 or f64, with the bits of the CPU's kernels (kernels/cpu/math.h). Functions
-// that are one operation or two are emit_arithmetic.c's, for every device.
+// of one or two operations are in emit_arithmetic.c, for every device.
 int bt_emit_unary_cpu(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 int bt_emit_slope_cpu(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 // exp(x) for x <= 1: the same bits with fewer steps.
 int bt_emit_exp_falling_cpu(bt_ir *ir, bt_ir_type type, int x);
 
-// The same of f32 for CUDA: what kernels/cuda/unary.cu and softmax.cu do, operation by operation.
-// f64 has SQRT only; others make ir->out UNSUPPORTED.
+// The same in f32 for CUDA: the operations of kernels/cuda/unary.cu and softmax.cu.
+// f64 supports SQRT only; other functions make ir->out UNSUPPORTED.
 int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 // exp(x) for x <= 0, by ex2.approx: relative error below 2^-21 where x > -10.
 int bt_emit_exp_falling_cuda(bt_ir *ir, bt_ir_type type, int x);
 
-// What an instruction uses; returns how many.
+// The operands of an instruction; returns their count.
 static inline int bt_emit_uses(const bt_fused_instruction *x, int uses[3])
 {
     const int count = bt_fused_op_uses(x->op);
@@ -37,11 +37,11 @@ typedef struct bt_emit_functions {
     int (*exp_falling)(bt_ir *ir, bt_ir_type type, int x);
 } bt_emit_functions;
 
-// The result of an instruction of a group, as a vector or a scalar (lanes 0); in: what it uses.
-// -1: not an instruction of values (LOAD, INDEX, reductions, stores).
+// The result of an instruction of a group, as a vector or a scalar (lanes 0); in: its operands. -1:
+// not an arithmetic instruction (LOAD, INDEX, reductions, stores).
 int bt_emit_arithmetic(bt_ir *ir, const bt_fused *group, int i, int lanes, const int *in,
                        const bt_emit_functions *functions);
-// KEEP: 1 where the element of this number is kept, else 0, of x's type.
+// KEEP: 1 if dropout keeps the element of this number, else 0, in x's type.
 int bt_emit_keep(bt_ir *ir, const bt_fused_instruction *x, int lanes, int number);
 
 #endif

@@ -1,8 +1,9 @@
 // framework/compiler/emit_math_cuda.c - the functions of UNARY as MLIR for CUDA
 //
-// What kernels/cuda/unary.cu and gelu.cuh compute. Exponentials in GELU, SILU, SIGMOID and softmax
-// are ex2.approx and their quotients rcp.approx, both of which flush subnormal numbers; EXP, LOG
-// and TANH are libdevice's. nvcc may contract a product and a sum where nothing is contracted here,
+// The formulas of kernels/cuda/unary.cu and gelu.cuh. Exponentials in GELU, SILU, SIGMOID and
+// softmax are ex2.approx and their quotients rcp.approx, both of which flush subnormal numbers;
+// EXP, LOG and TANH are from libdevice. nvcc may contract a product and a sum, this emitter does
+// not,
 // so results may differ from those kernels by an ulp.
 #include "framework/compiler/emit_math.h"
 
@@ -18,7 +19,8 @@
 static const double gelu_a = 0.7978845608028654, log2_of_e = 1.4426950408889634;
 static const double gelu_b = 0.7978845608028654 * 0.044715;
 
-// format has %d for the operand's number and ends in the types; of a vector, lane by lane.
+// `format` has %d for the operand's number and ends in the types; a vector is processed lane by
+// lane.
 static int each_lane(bt_ir *ir, bt_ir_type t, const char *before, const char *after, int x)
 {
     if (!t.lanes) {
@@ -65,7 +67,7 @@ static int sigmoid(bt_ir *ir, bt_ir_type t, int x)
     return intrinsic(ir, t, "rcp.approx.ftz.f", ADD(K(1), e));
 }
 
-// Rounded to nearest, as nvcc's. (The pass to NVVM makes libdevice's of MLIR's own.)
+// Rounded to nearest, as by nvcc. (The pass to NVVM maps MLIR's own functions to libdevice.)
 static int root(bt_ir *ir, bt_ir_type t, int x)
 {
     return t.kind == BT_IR_F32 ? intrinsic(ir, t, "sqrt.rn.f", x)

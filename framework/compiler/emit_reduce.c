@@ -1,19 +1,19 @@
-// framework/compiler/emit_reduce.c - the CPU's emitter: reductions in the order that they ask for
+// framework/compiler/emit_reduce.c - the CPU's emitter: reductions in their specified order
 //
-// Reductions of one phase and one order share a walk over the row; the first walk of a phase makes
-// its stores as well. The row's length is known, so the text has a loop per whole block and
-// straight code for what is left.
+// Reductions of one phase and one order share a pass over the row; the first pass of a phase also
+// executes its stores. The row's length is known, so the text has a loop over whole blocks and
+// unrolled code for the remainder.
 #include <math.h>
 
 #include "framework/compiler/emit_cpu.h"
 
 enum { REDUCTIONS_MOST = 16, USUAL_BLOCK = 16 };
 
-// What shares a walk.
+// Reductions that share a pass.
 typedef struct walk {
     int count, at[REDUCTIONS_MOST]; // instructions
     int64_t block;                  // vectors of a part; 0: no parts
-    bool tail, stores;              // stores: this walk makes the phase's stores
+    bool tail, stores;              // stores: this pass executes the phase's stores
 } walk;
 
 static bt_fused_order order_of(const bt_emitter *e, int i)
@@ -46,7 +46,7 @@ static int initial(bt_emitter *e, int i, bt_ir_type type)
                        e->group->code[i].op == BT_FUSED_ROW_MAX ? (double)-INFINITY : 0);
 }
 
-// An argument of reduction i, as `type`; lanes outside of the mask are `neutral`.
+// An argument of reduction i, as `type`; masked lanes are `neutral`.
 static int term(bt_emitter *e, int i, int use, bt_dtype to, bt_ir_type type, double neutral)
 {
     const bt_dtype from = e->group->code[i].dtype;
@@ -74,7 +74,7 @@ static int add_term(bt_emitter *e, int i, bool to_part, int sum)
     return bt_ir_two(&e->ir, "arith.addf", type, sum, a);
 }
 
-// The reductions' next values at a place of the row.
+// The reductions' next accumulators at one place of the row.
 static void step(bt_emitter *e, const walk *w, bool to_part, const int *in, int *out)
 {
     bt_emit_forget(e);
@@ -169,7 +169,7 @@ static void add_parts(bt_emitter *e, const walk *w, const int *parts, int *sums)
     }
 }
 
-// Blocks that are whole; returns the column behind.
+// Whole blocks; returns the first column after them.
 static int64_t whole_blocks(bt_emitter *e, const walk *w, int64_t cols, int *sums)
 {
     const int64_t size = w->block * e->lanes, end = cols / size * size;
@@ -255,7 +255,7 @@ static bool is_row_reduction(bt_fused_op op)
     return bt_fused_op_reduces(op) && op != BT_FUSED_COLUMN_SUM;
 }
 
-// Adds to the walk what can share it with instruction `first`.
+// Adds to the pass the reductions that can share it with instruction `first`.
 static void gather(bt_emitter *e, int first, int phase, bool *done, walk *w)
 {
     const bt_fused_order order = order_of(e, first);

@@ -42,7 +42,7 @@ static int64_t inner_stride(const bt_emitter *e, int operand)
     return e->group->operands[operand].stride[e->group->rank - 1];
 }
 
-// The address of this place's first element; lanes 0 or stride 0: of the row's only one.
+// Address of the first element at this place; lanes 0 or stride 0: the row's single element.
 static int address(bt_emitter *e, int operand, bool row_only)
 {
     const bt_fused_operand *o = &e->group->operands[operand];
@@ -159,7 +159,7 @@ static int place(bt_emitter *e, const bt_fused_instruction *x, int lanes)
                      bt_ir_lane_numbers(&e->ir, type));
 }
 
-// The row-major numbers of this place's elements; a scalar is the only one of its row.
+// The row-major indices of this place's elements; a scalar has one per row.
 static int element_numbers(bt_emitter *e, int lanes)
 {
     const bt_ir_type type = bt_ir_make(BT_IR_I64, e->lanes);
@@ -194,7 +194,7 @@ static int arithmetic(bt_emitter *e, int i, int lanes, const int *in)
     return made;
 }
 
-// The address of a kept vector in scratch.
+// The address of a stored vector in scratch.
 static int kept_address(bt_emitter *e, int i)
 {
     const int64_t size = (int64_t)bt_dtype_size(e->group->code[i].dtype);
@@ -281,7 +281,7 @@ void bt_emit_row_values(bt_emitter *e, int phase)
     }
 }
 
-// All values first: a store may overwrite what another store's value is loaded from.
+// All values first: a store may overwrite memory that another store's value is loaded from.
 void bt_emit_stores(bt_emitter *e, int phase)
 {
     for (int pass = 0; pass < 2; ++pass) {

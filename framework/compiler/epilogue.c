@@ -1,4 +1,4 @@
-// framework/compiler/epilogue.c - sums behind products as epilogues of the products
+// framework/compiler/epilogue.c - additions after products become epilogues of the products
 #include "framework/compiler/epilogue.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static bool is_dense(const bt_binary_args *sum, const int64_t *stride)
     return true;
 }
 
-// One value a column of n.
+// One value per column of n.
 static bool is_bias(const bt_binary_args *sum, const int64_t *stride, int64_t n)
 {
     const int last = sum->rank - 1;
@@ -44,7 +44,7 @@ static bool is_bias(const bt_binary_args *sum, const int64_t *stride, int64_t n)
     return last >= 0 && sum->shape[last] == n && stride[last] == 1;
 }
 
-// The product's own values may still get an addend.
+// Can the product still take an addend?
 static bool is_plain(const bt_dag *graph, const bt_dag_node *node, const int *uses)
 {
     const bt_gemm_args *args = node->args;
@@ -56,7 +56,7 @@ static bool is_plain(const bt_dag *graph, const bt_dag_node *node, const int *us
            bt_dag_value_count(&graph->values[d->result]) == args->m * args->n;
 }
 
-// The product with the sum in it, in place of the sum.
+// Replaces the addition by the product with that addend.
 static bool join(const bt_dag *graph, const bt_dag_node *product, const bt_dag_node *sum, int side,
                  bt_gemm_args *args, bt_dag_node *out)
 {
@@ -100,7 +100,7 @@ static bool join(const bt_dag *graph, const bt_dag_node *product, const bt_dag_n
     return true;
 }
 
-// Node `at`, a sum, becomes the product that makes one of its operands; that one is *gone.
+// Node `at`, an addition, is merged with the product of one of its operands; *gone: that product.
 static bt_status absorb(bt_dag *graph, int at, const int *uses, int *gone)
 {
     bt_dag_node *sum = &graph->nodes[at];
@@ -156,7 +156,7 @@ bt_status bt_dag_absorb_sums(bt_dag *graph, int *absorbed)
         if (gone >= 0) {
             remove_node(graph, gone);
             *absorbed += 1;
-            i -= 2; // the joined product may take another sum's place once more
+            i -= 2; // the merged product may absorb another addition
             i = i < -1 ? -1 : i;
         }
     }

@@ -1,4 +1,4 @@
-// framework/compiler/form.c - the passes in their order
+// framework/compiler/form.c - runs the passes in order
 #include "framework/compiler/form.h"
 
 #include "framework/compiler/epilogue.h"

@@ -1,4 +1,4 @@
-// framework/compiler/form.h - a captured graph made ready to run: every pass before code is made
+// framework/compiler/form.h - a captured graph prepared to run: every pass before code generation
 #ifndef BT_COMPILER_FORM_H
 #define BT_COMPILER_FORM_H
 
@@ -7,13 +7,13 @@
 
 typedef struct bt_formed {
     bt_dag_simplified simplified;
-    int half_turns; // products that became views (half_turn.h)
-    int absorbed;   // sums that became epilogues (epilogue.h)
-    int copied;     // calls that are made twice (rematerialize.h)
+    int half_turns; // products replaced by views (half_turn.h)
+    int absorbed;   // additions absorbed as epilogues (epilogue.h)
+    int copied;     // recomputed calls (rematerialize.h)
 } bt_formed;
 
-// Simplifies the graph; where options->any_order, expands half turns and takes sums into products;
-// where options->rematerialize, copies cheap calls; then forms groups.
+// Simplifies the graph; if options->any_order, replaces half turns and absorbs additions into
+// products; if options->rematerialize, duplicates cheap calls; then forms groups.
 // half_turns  [graph->value_count] of bt_dag_find_half_turns; NULL: none
 // Owns        the caller: plan, until bt_fusion_plan_release, also after a failure
 // Errors      OUT_OF_MEMORY: the graph can only be released

@@ -1,9 +1,9 @@
-// framework/compiler/fuse.c - joining calls into groups, as long as that costs less
+// framework/compiler/fuse.c - joins calls into groups while that reduces the cost
 //
-// A unit is a group or a call that is in none. Along each edge of the graph, in order, the two
-// units are tried as one: they must form a group (bt_fused_of_nodes), no path may lead from one to
-// the other through a third, and what the group costs must be less than what its parts do. Then
-// elementwise units that read one value are tried likewise.
+// A unit is a group or an ungrouped call. For each edge of the graph, in order, the two units are
+// merged if they form a group (bt_fused_of_nodes), no path leads from one to the other through a
+// third, and the group costs less than its parts. Elementwise units that read the same value are
+// then tried in the same way.
 #include "framework/compiler/fuse.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ typedef struct fuser {
     bt_fuse_options options;
     bt_fusion_plan *plan;
     int *unit;       // owned [node_count]: number of the node's unit, that of its first node
-    int *joined;     // owned [node_count]: nodes of the unit that is tried
+    int *joined;     // owned [node_count]: nodes of the unit being tried
     bool *reached;   // owned [node_count]: units
     bt_fused *trial; // owned
 } fuser;
@@ -29,7 +29,7 @@ static int64_t node_bytes(const bt_dag *graph, const bt_dag_node *node)
     int64_t bytes = 0;
     bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST];
     (void)graph;
-    for (int i = 0; i < node->operand_count; ++i) { // args are ours to point somewhere meanwhile
+    for (int i = 0; i < node->operand_count; ++i) { // scratch copies; args may be redirected
         *bt_kernel_operand_slot(node->op, node->args, node->operands[i].field) = &somewhere;
     }
     (void)bt_kernel_operands_of(node->op, node->args, fields);
@@ -104,7 +104,7 @@ int64_t bt_fuse_launch_bytes(const bt_fuse_options *options)
     return options->launch_bytes ? options->launch_bytes : LAUNCH_BYTES;
 }
 
-// What a unit moves as it is.
+// Bytes that a unit moves.
 static int64_t unit_bytes(fuser *f, int unit)
 {
     const char *why = NULL;
@@ -124,7 +124,8 @@ static bool costs_less(fuser *f, int a, int b, int count, bool siblings, int64_t
                     : after < *before + (count - 1) * launch;
 }
 
-// Of the forward and the backward, where values are made again to keep less between the two.
+// Bytes moved by the forward and the backward if values are recomputed instead of stored between
+// them.
 static bool mixes_phases(const fuser *f, int count)
 {
     bool forward = false, backward = false;
@@ -136,7 +137,7 @@ static bool mixes_phases(const fuser *f, int count)
     return f->options.rematerialize && forward && backward;
 }
 
-// Siblings read one value and neither reads the other.
+// Siblings read the same value and neither reads the other.
 static void try_join(fuser *f, int producer, int consumer, bool siblings)
 {
     const int a = f->unit[producer], b = f->unit[consumer];
@@ -185,7 +186,7 @@ static int producer_of(const fuser *f, const bt_dag_operand *x)
     return x->value >= 0 ? f->graph->values[x->value].producer : -1;
 }
 
-// A sum of columns with the calls that work for it alone, before these join others.
+// Groups a column sum with the calls that only it needs, before these join other groups.
 static bool join_column(fuser *f, int sum, const int *uses)
 {
     for (int i = 0; i <= sum; ++i) {
@@ -253,7 +254,7 @@ static bool reads(const bt_dag_node *node, int value)
     return false;
 }
 
-// Each elementwise call with the one before that reads the same large value.
+// Merges each elementwise call with the previous one that reads the same large value.
 static void join_siblings(fuser *f)
 {
     const bt_dag *g = f->graph;

@@ -28,7 +28,7 @@ static int64_t product(int rank, const int64_t *shape)
     return count;
 }
 
-// How a value that the group makes lies: as its domain does.
+// The layout of a value that the group computes: that of its domain.
 static void own_strides(const bt_fused *g, bt_fuse_domain domain, int64_t *stride)
 {
     int64_t step = 1;
@@ -60,7 +60,7 @@ static int find_made(const bt_fuse_build *b, int value)
     return -1;
 }
 
-// An operand that is read there already, or a new one.
+// The operand if the group already reads it, else a new one.
 static int find_load(bt_fuse_build *b, int value, int64_t offset_bytes, bt_dtype dtype,
                      const int64_t *stride)
 {
@@ -123,7 +123,7 @@ static bool in_group(const bt_fuse_build *b, int node)
     return false;
 }
 
-// Does anybody else read the value?
+// Do calls outside of the group read the value?
 static bool leaves_group(const bt_fuse_build *b, int value)
 {
     if (b->graph->values[value].is_output) {
@@ -156,7 +156,7 @@ void bt_fuse_define(bt_fuse_build *b, const bt_dag_node *node, int field, bt_fus
     }
     const int rounded = bt_fused_cast(&b->builder, instruction, value->dtype);
     if (b->made_count == BT_FUSED_CODE_MOST || rounded < 0) {
-        return; // the builder says why
+        return; // the builder reports why
     }
     b->made[b->made_count].value = y->result;
     b->made[b->made_count].instruction = rounded;
@@ -187,7 +187,7 @@ static bt_fused_kind kind_of(const bt_fuse_build *b, int *products)
     return kind;
 }
 
-// The largest space of its calls; rows of the reductions' length where there are reductions.
+// The largest index space of its calls; with reductions, rows of the reductions' length.
 static void find_space(bt_fuse_build *b)
 {
     bt_fused *g = b->group;

@@ -5,7 +5,7 @@
 #include "framework/compiler/graph.h"
 #include "framework/compiler/group.h"
 
-// What of the group's index space a call's index space is.
+// Relation of a call's index space to the group's.
 typedef enum bt_fuse_domain { BT_FUSE_FULL, BT_FUSE_ROWS } bt_fuse_domain;
 
 typedef struct bt_fuse_build {
@@ -18,29 +18,29 @@ typedef struct bt_fuse_build {
     struct {
         int value, instruction;
         bt_fuse_domain domain;
-    } made[BT_FUSED_CODE_MOST]; // values that the group makes
+    } made[BT_FUSED_CODE_MOST]; // values that the group computes
     int made_count;
     bool row_reduction, column_reduction;
-    const char *why; // the first reason why it is no group
+    const char *why; // the first reason why the nodes form no group
 } bt_fuse_build;
 
 // ---- fuse_space.c -------------------------------------------------------------------------------
-// A call's own index space, and what it reduces. Returns why it cannot be fused, NULL: it can.
+// A call's index space and its reduction. Returns why it cannot be fused, NULL: it can.
 const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *rank,
                              int64_t *shape);
-// Splits the axes of space so that it refines shape, of the same number of elements. False: some
-// axis of one is no product of axes of the other.
+// Splits the axes of space so that it refines shape, which has the same number of elements. False
+// if some axis of one is not a product of axes of the other.
 bool bt_fuse_refine(int *rank, int64_t *space, int shape_rank, const int64_t *shape);
-// The strides that walk along `shape` by `stride` as seen from axes 0 .. rank - 1 of space, which
-// refines it.
+// The strides over axes 0 .. rank - 1 of space, which refines `shape`, that match `stride` over
+// `shape`.
 void bt_fuse_strides(int rank, const int64_t *space, int shape_rank, const int64_t *shape,
                      const int64_t *stride, int64_t *out);
 
 // ---- fuse_build.c -------------------------------------------------------------------------------
-// Element of a call's operand, in the type that is computed in. NULL strides: as it lies.
+// Element of a call's operand, in the type of the computation. NULL strides: contiguous.
 int bt_fuse_load(bt_fuse_build *b, const bt_dag_node *node, int field, bt_fuse_domain domain,
                  int shape_rank, const int64_t *shape, const int64_t *stride);
-// What the call makes there. `instruction` is of the type computed in.
+// Sets the call's result there. `instruction` has the type of the computation.
 void bt_fuse_define(bt_fuse_build *b, const bt_dag_node *node, int field, bt_fuse_domain domain,
                     int instruction);
 const bt_dag_operand *bt_fuse_operand(const bt_dag_node *node, int field);

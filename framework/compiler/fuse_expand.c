@@ -1,8 +1,8 @@
 // framework/compiler/fuse_expand.c - calls as instructions, with the arithmetic of the CPU's
 // kernels
 //
-// Types and orders are those of kernels/cpu/*.inl: sums in double by 32 lanes, some of them over
-// parts in the type; so a group's bits are the calls'.
+// Types and orders are those of kernels/cpu/*.inl: sums in double over 32 lanes, some with partial
+// sums in the type; so a group has the bits of its calls.
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum { NORM_X, NORM_RESIDUAL, NORM_SUM, NORM_GAMMA, NORM_BETA, NORM_Y, NORM_MEAN
 enum { GEMM_A, GEMM_B, GEMM_C, GEMM_D };
 enum { ATTENTION_Q, ATTENTION_O, ATTENTION_K, ATTENTION_V, ATTENTION_LSE };
 
-// Terms that the kernels add up in the type itself.
+// Number of terms that the kernels add in the type itself.
 enum { VARIANCE_TERMS = 8, EXP_TERMS = 16 };
 
 static int load(bt_fuse_build *b, const bt_dag_node *node, int field)
@@ -44,7 +44,7 @@ static int unary(bt_fuse_build *b, bt_unary function, double alpha, int a)
 
 static bt_dtype wide(bt_dtype dtype) { return dtype == BT_F64 ? BT_F64 : BT_F32; }
 
-// Which of the group's axes a call of so many elements has.
+// The group's axes that correspond to a call of so many elements.
 static bool domain_of(bt_fuse_build *b, int64_t count, bt_fuse_domain *domain)
 {
     int64_t rows = 1;
@@ -115,7 +115,7 @@ static int at_most(bt_fuse_build *b, int a, int limit)
 }
 
 // A power of two by which y is multiplied so that neither the product nor its inverse leaves the
-// normal numbers: 1 for most y.
+// normal range: 1 for most y.
 static int scale_of_divisor(bt_fuse_build *b, int y)
 {
     const bt_dtype dtype = b->why ? BT_F32 : b->group->code[y].dtype;
@@ -130,8 +130,8 @@ static int scale_of_divisor(bt_fuse_build *b, int y)
     return b->why ? -1 : bt_fused_ternary(&b->builder, BT_FUSED_SELECT, is_small, large, falling);
 }
 
-// One division a row in place of one an element, where a bound is enough: 1.5 ulp of a normal
-// result. (x (1 / (y s))) s: 1 / y itself may be infinite, or subnormal.
+// One division per row instead of one per element, where an error bound is enough: 1.5 ulp of a
+// normal result. (x (1 / (y s))) s: 1 / y itself may be infinite or subnormal.
 static int quotient(bt_fuse_build *b, int x, int y)
 {
     const bt_fused *g = b->group;
@@ -159,7 +159,8 @@ static void two(bt_fuse_build *b, const bt_dag_node *node)
     if (!domain_of(b, count, &domain)) {
         return;
     }
-    if (domain == BT_FUSE_ROWS) { // its axes are not the group's: values that lie as rows do only
+    if (domain == BT_FUSE_ROWS) { // its axes are not the group's: only values with the layout of
+                                  // rows
         int64_t step = 1;
         for (int i = args->rank - 1; i >= 0; step *= args->shape[i--]) {
             if (args->shape[i] > 1 && (args->a_stride[i] != step || args->b_stride[i] != step)) {
@@ -237,7 +238,7 @@ static int reduce(bt_fuse_build *b, bt_fused_op op, int a, int with, bt_fused_or
     return b->why ? -1 : bt_fused_reduce(&b->builder, op, a, with, order);
 }
 
-// What sums are made in.
+// The accumulator type of sums.
 static bt_dtype sum_type(const bt_fuse_build *b, bt_dtype dtype)
 {
     return b->any_order ? wide(dtype) : BT_F64;
@@ -269,7 +270,7 @@ static void sum(bt_fuse_build *b, const bt_dag_node *node)
     if (!is_real(b, args->dtype)) {
         return;
     }
-    if (!row) { // its result is no domain of the group
+    if (!row) { // its result has no domain of the group
         bt_fuse_refuse(b, args->accumulate ? "it adds to column sums" : NULL);
     }
     const int x = load(b, node, FIRST);
@@ -307,7 +308,7 @@ static bool stays_alone(bt_fuse_build *b)
     return b->rows_alone;
 }
 
-// The order where it is wanted.
+// The specified order, unless any order is allowed.
 static bt_fused_order order_of(const bt_fuse_build *b, bt_dtype dtype, bt_fused_order order)
 {
     const bt_fused_order any = {.sum = wide(dtype)};
@@ -356,7 +357,7 @@ static void softmax_backward(bt_fuse_build *b, const bt_dag_node *node)
                    binary(b, BT_FUSED_MUL, y, binary(b, BT_FUSED_SUB, dy, dot)));
 }
 
-// A parameter of a row: [cols], read anew for each.
+// A parameter of length [cols], loaded for each row.
 static int load_column(bt_fuse_build *b, const bt_dag_node *node, int field, int64_t cols)
 {
     return bt_fuse_load(b, node, field, BT_FUSE_FULL, 1, &cols, (int64_t[]){1});
@@ -389,7 +390,7 @@ static void layernorm(bt_fuse_build *b, const bt_dag_node *node)
     const int off = binary(b, BT_FUSED_SUB, mean, cast(b, center, type));
     const int spread = binary(b, BT_FUSED_DIV, squares, cols);
     const int variance = binary(b, BT_FUSED_SUB, spread, binary(b, BT_FUSED_MUL, off, off));
-    const int positive = unary(b, BT_UNARY_RELU, 0, variance); // passes NaN on
+    const int positive = unary(b, BT_UNARY_RELU, 0, variance); // propagates NaN
     const int root = unary(b, BT_UNARY_SQRT, 0,
                            binary(b, BT_FUSED_ADD, positive, constant(b, type, args->epsilon)));
     const int one = constant(b, type, 1);

@@ -112,7 +112,7 @@ const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *
     return "it is no call of a model";
 }
 
-// Makes axis i two axes, the inner one of size `inner`.
+// Splits axis i in two, the inner one of size `inner`.
 static bool split(int *rank, int64_t *space, int i, int64_t inner)
 {
     if (*rank == BT_MAX_RANK || space[i] % inner != 0) {
@@ -128,7 +128,7 @@ static bool split(int *rank, int64_t *space, int i, int64_t inner)
 bool bt_fuse_refine(int *rank, int64_t *space, int shape_rank, const int64_t *shape)
 {
     int at = *rank - 1;
-    int64_t rest = 0; // of the shape's axis that is walked, in elements still to be matched
+    int64_t rest = 0; // remaining elements of the current axis of the shape
     for (int i = shape_rank - 1; i >= 0; --i) {
         rest = shape[i];
         while (rest > 1) {

@@ -31,7 +31,7 @@ bt_status bt_dag_copy(const bt_dag *graph, bt_dag *to)
     return status;
 }
 
-// Room for one more in items of item_bytes.
+// Grows items by one element of item_bytes.
 static bt_status grow(void **items, int count, int *capacity, size_t item_bytes)
 {
     if (count < *capacity) {
@@ -130,7 +130,7 @@ static bt_status check_names(bt_kernel_op op, const bt_kernel_operand *fields, i
     return BT_OK;
 }
 
-// The value that the field writes: new, or the next version of what it is given.
+// The value that the field writes: a new one, or the next version of its base.
 static bt_status make_result(bt_dag *graph, const bt_kernel_operand *field,
                              const bt_dag_binding *binding, bt_dag_operand *operand)
 {
@@ -191,7 +191,7 @@ bt_status bt_dag_call(bt_dag *graph, bt_kernel_op op, const void *args,
     memcpy(node.args, args, bytes);
     const int field_count = bt_kernel_operands_of(op, node.args, fields);
     bt_status status = check_names(op, fields, field_count, bindings, count);
-    for (int i = 0; i < field_count; ++i) { // which operands there are decides what is read
+    for (int i = 0; i < field_count; ++i) { // what is read depends on which operands are present
         const bool bound = binding_of(bindings, count, fields[i].name, &place) != NULL;
         *bt_kernel_operand_slot(op, node.args, i) = bound ? &somewhere : NULL;
     }
@@ -295,7 +295,7 @@ bt_status bt_dag_sum(bt_dag *graph, int x, int64_t outer, int64_t reduce, int64_
     return status;
 }
 
-// ---- looking at it ------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 void bt_dag_uses(const bt_dag *graph, int *uses)
 {
@@ -361,7 +361,7 @@ static bt_status check_operand(const bt_dag *graph, int at, const bt_dag_operand
     return BT_OK;
 }
 
-// Numbers that index tables or arrays.
+// Checks the numbers that index tables or arrays.
 static bt_status check_attributes(const bt_dag_node *node, int at)
 {
     const bt_kernel_attribute *attribute = NULL;

@@ -175,7 +175,7 @@ typedef struct reader {
     char word[WORD_BYTES];
 } reader;
 
-// The next word of the line, without the quotes of a quoted one; false at its end or if too long.
+// The next word of the line, without its quotes; false at the end of the line or if too long.
 static bool next(reader *r)
 {
     size_t length = 0;

@@ -76,7 +76,7 @@ int bt_fused_operand_add(bt_fused_builder *b, bt_dtype dtype, const int64_t *str
     return g->operand_count++;
 }
 
-// An operand differs along the last axis, along any other?
+// Does an operand differ along the last axis, along any other?
 static bt_fused_extent operand_extent(const bt_fused *g, const bt_fused_operand *operand)
 {
     bool rows = false;
@@ -90,7 +90,7 @@ static bt_fused_extent operand_extent(const bt_fused *g, const bt_fused_operand 
                            : BT_FUSED_SCALAR;
 }
 
-// Of what differs at every index.
+// Extent of a value that differs at every index.
 static bt_fused_extent whole(const bt_fused *g)
 {
     bt_fused_operand contiguous = {.dtype = BT_F32};
@@ -197,7 +197,7 @@ static bt_status check_types(const bt_fused *g, const bt_fused_instruction *x, i
     return BT_OK;
 }
 
-// A store writes each element of its operand once: what it stores varies no further.
+// A store writes each element of its operand once, so the stored value must not vary further.
 static bt_status check_store(const bt_fused *g, const bt_fused_instruction *x, int at)
 {
     const bt_fused_extent to = operand_extent(g, &g->operands[x->operand]);
@@ -334,7 +334,7 @@ int bt_fused_reduce(bt_fused_builder *b, bt_fused_op op, int first, int second,
     return bt_fused_append(b, &x);
 }
 
-// ---- looking at it ------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 bt_status bt_fused_check(const bt_fused *group)
 {

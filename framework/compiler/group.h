@@ -20,13 +20,13 @@
 //   what
 //      was there before the kernel.
 //   2. An instruction's arithmetic is IEEE in `dtype`, each operation rounded once; nothing is
-//      contracted or reordered but what FMA and an order say. So the bits are known beforehand.
+//      contracted or reordered except as FMA and an order specify. So the bits are defined.
 //   3. Functions (GELU ... SHIFT) have the bits of the UNARY kernel of the group's device, SLOPE
 //      those of UNARY_BACKWARD with dy = 1, or the bound that the emitter states.
 //   4. dtype is F32 or F64 for arithmetic (bf16 operands are cast at LOAD and STORE), I32 or I64
 //      for ids. A LOAD's dtype is its operand's; STORE rounds to its operand's, to nearest even.
-//   5. The index space has no empty axis; rank is at least 1. Axes that all operands walk as one
-//      are one axis (bt_fused_collapse).
+//   5. The index space has no empty axis; rank is at least 1. Axes that can be merged for all
+//      operands are merged (bt_fused_collapse).
 #ifndef BT_COMPILER_GROUP_H
 #define BT_COMPILER_GROUP_H
 
@@ -54,7 +54,7 @@ typedef enum bt_fused_kind {
 #define BT_FUSED_OP_LIST(X)                                                                        \
     X(LOAD, "load", 0)     /* element of `operand` */                                              \
     X(CONST, "const", 0)   /* value */                                                             \
-    X(RESULT, "result", 0) /* of a PRODUCT or ATTENTION group: what the call made here */          \
+    X(RESULT, "result", 0) /* of a PRODUCT or ATTENTION group: the call's result here */           \
     X(CAST, "cast", 1)     /* a as dtype, to nearest even */                                       \
     X(UNARY, "unary", 1)   /* function(a), alpha in value */                                       \
     X(SLOPE, "slope", 1)   /* function'(a), likewise */                                            \
@@ -66,7 +66,7 @@ typedef enum bt_fused_kind {
     X(FMA, "fma", 3)               /* a b + c, rounded once */                                     \
     X(EQUAL, "equal", 2)           /* a == b ? 1 : 0; dtype is the result's */                     \
     X(SELECT, "select", 3)         /* a != 0 ? b : c */                                            \
-    X(INDEX, "index", 0)           /* I64: place along `axis` */                                   \
+    X(INDEX, "index", 0)           /* I64: index along `axis` */                                   \
     X(KEEP, "keep", 0)             /* dropout: 1 where kept, else 0; `dropout` */                  \
     X(ROW_SUM, "row_sum", 1)       /* sum of a along the last axis */                              \
     X(ROW_DOT, "row_dot", 2)       /* sum of a b, each term added with one rounding (fma) */       \
@@ -85,22 +85,22 @@ typedef enum bt_fused_op {
 // Order of a reduction. Element i belongs to lane i % lanes. A lane adds its elements ascending: in
 // `part` for `block` of them, then the part is added to the lane's sum in `sum` and starts again at
 // 0; block 0 adds each element to the lane's sum at once. The lanes' sums are added by halves:
-// lane j += lane j + lanes / 2, then lanes / 4, ... 1. lanes 0: any order; the emitter chooses it,
-// fixed for a shape, and its error bound is that of a sum in `sum`.
-// Each element is rounded to `part`, or to `sum` where it is added to that, and the result to the
-// instruction's dtype. Column sums: element i is row i; lanes 1 is ascending.
+// lane j += lane j + lanes / 2, then lanes / 4, ... 1. lanes 0: the emitter chooses the order,
+// which is fixed for a shape; the error bound is that of a sum in `sum`. Each element is rounded to
+// `part`, or to `sum` where it is added to that, and the result to the instruction's dtype. Column
+// sums: element i is row i; lanes 1 is ascending.
 typedef struct bt_fused_order {
     int lanes;     // 0 or a power of two
     int64_t block; // elements of a lane
-    bool tail;     // elements behind the last whole round of lanes go to the lane's sum at once
+    bool tail;     // elements after the last whole round of lanes go to the lane's sum directly
     bt_dtype part, sum;
 } bt_fused_order;
 
-// Where an instruction's result differs from index to index.
+// Along which axes an instruction's result varies.
 typedef enum bt_fused_extent {
     BT_FUSED_SCALAR,     // one value
-    BT_FUSED_PER_ROW,    // one a row: it depends on the axes but the last
-    BT_FUSED_PER_COLUMN, // one a column: it depends on the last axis only
+    BT_FUSED_PER_ROW,    // one per row: it depends on all axes but the last
+    BT_FUSED_PER_COLUMN, // one per column: it depends on the last axis only
     BT_FUSED_FULL
 } bt_fused_extent;
 
@@ -122,12 +122,12 @@ typedef struct bt_fused_instruction {
 
 typedef struct bt_fused_operand {
     bt_dtype dtype;
-    int64_t stride[BT_MAX_RANK]; // elements an axis of the group; 0: broadcast. Of a reduction's
-                                 // result the reduced axes have 0
-    int64_t count;               // elements from the first to the last that the group touches
+    int64_t stride[BT_MAX_RANK]; // elements per axis of the group; 0: broadcast. The reduced axes
+                                 // of a reduction's result have 0
+    int64_t count;               // elements from the first to the last that the group accesses
     bool is_read, is_written;
-    int value; // of the graph that it was made from (the written one if both), -1 by hand
-    int64_t offset_bytes; // where the operand begins in it
+    int value; // value of the graph it stands for (the written one if both), -1 if built by hand
+    int64_t offset_bytes; // where the operand begins in that value
 } bt_fused_operand;
 
 typedef struct bt_fused {
@@ -135,12 +135,12 @@ typedef struct bt_fused {
     int rank;
     int64_t shape[BT_MAX_RANK];
     bool dynamic_rows; // axis 0 may have another size at each call (batch); others are fixed
-    int number;        // in the plan that it is of (fuse.h); 0 by hand
+    int number;        // number in its plan (fuse.h); 0 if built by hand
     int operand_count;
     bt_fused_operand operands[BT_FUSED_OPERANDS_MOST];
     int code_count;
     bt_fused_instruction code[BT_FUSED_CODE_MOST];
-    // PRODUCT: the call whose result the program changes. Shape is [m, n] or [batch, m, n]. Its a,
+    // PRODUCT: the call whose result the program modifies. Shape is [m, n] or [batch, m, n]. Its a,
     // b are operands call_operand[0], [1]. ATTENTION: q, k, v.
     bt_gemm_args product;
     bt_attention_shape attention;
@@ -177,24 +177,24 @@ int bt_fused_append(bt_fused_builder *b, const bt_fused_instruction *made);
 // The order of the CPU's row sums: 32 lanes, `block` elements of a lane in the row's type.
 bt_fused_order bt_fused_lanes(bt_dtype part, int64_t block, bt_dtype sum);
 
-// ---- looking at it ------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 const char *bt_fused_op_text(bt_fused_op op);
 const char *bt_fused_kind_text(bt_fused_kind kind);
 const char *bt_fused_extent_text(bt_fused_extent extent);
 int bt_fused_op_uses(bt_fused_op op); // how many of a, b, c
 bool bt_fused_op_reduces(bt_fused_op op);
-// Where the instruction's result differs, by what it uses.
+// The extent of the instruction's result, derived from its operands.
 bt_fused_extent bt_fused_extent_of(const bt_fused *group, const bt_fused_instruction *x);
 // Errors  INVALID_ARGUMENT naming the instruction: invariants 1, 4, 5, operand numbers, extents
 BT_CHECKED bt_status bt_fused_check(const bt_fused *group);
-// Merges neighbouring axes that every operand walks as one. Axes that INDEX names, and the last one
-// of a group with reductions, stay.
+// Merges adjacent axes whose strides are contiguous for every operand. Axes used by INDEX, and the
+// last axis of a group with reductions, are kept.
 void bt_fused_collapse(bt_fused *group);
-// Bytes that the kernel reads and writes when each operand is moved once.
+// Bytes that the kernel reads and writes if each operand is moved once.
 int64_t bt_fused_bytes(const bt_fused *group);
-// As text, one instruction a line; the same text for the same group, hence a content to hash. Of
-// dynamic rows the number is left out: a kernel serves any.
+// As text, one instruction per line; equal groups have equal text, which can be hashed. Dynamic
+// rows are omitted: a kernel serves any number.
 void bt_fused_print(const bt_fused *group, bt_str *out);
 
 #endif

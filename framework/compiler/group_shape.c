@@ -1,7 +1,7 @@
-// framework/compiler/group_shape.c - axes of a group that are one, and the bytes that it moves
+// framework/compiler/group_shape.c - merging the axes of a group, and the bytes that it moves
 #include "framework/compiler/group.h"
 
-// May axis i become one with the axis behind it?
+// Can axis i be merged with the next axis?
 static bool merges(const bt_fused *g, int i, bool reduces)
 {
     if ((reduces && i + 2 == g->rank) || g->kind >= BT_FUSED_PRODUCT) {
@@ -53,7 +53,7 @@ void bt_fused_collapse(bt_fused *group)
     }
 }
 
-// Elements of an operand that differ.
+// The number of distinct elements of an operand.
 static int64_t distinct(const bt_fused *g, const bt_fused_operand *operand)
 {
     int64_t count = 1;
@@ -63,7 +63,7 @@ static int64_t distinct(const bt_fused *g, const bt_fused_operand *operand)
     return count;
 }
 
-// The product's or attention's own operands are walked by no stride of the group.
+// No stride of the group describes the operands of the product or attention itself.
 static bool is_of_call(const bt_fused *g, int operand)
 {
     return operand == g->call_operand[0] || operand == g->call_operand[1] ||

@@ -2,8 +2,8 @@
 //
 // M [dim, dim] has one entry of 1 or -1 a row: row i in column i + h modulo dim, h = dim / 2, and
 // the entries of each half of the rows are equal. With x seen as [rows, 2, h], x M^T is x with the
-// middle axis walked backwards times the entry of each half; x M likewise with the entries of the
-// other half.
+// middle axis reversed, times the entry of each half; x M likewise with the entries of the other
+// half.
 #include "framework/compiler/half_turn.h"
 
 #include <math.h>
@@ -106,7 +106,7 @@ static const bt_dag_operand *operand(const bt_dag_node *node, int field)
     return NULL;
 }
 
-// A plain product of dense rows by one of the matrices, maybe plus dense rows.
+// A plain product of dense rows by one of the matrices, optionally plus dense rows.
 static bool is_half_turn(const work *w, const bt_dag_node *node)
 {
     const bt_gemm_args *args = node->args;
@@ -134,8 +134,8 @@ static bt_status append(bt_dag *graph, const bt_dag_node *like, const bt_binary_
     return bt_dag_node_append(graph, &node);
 }
 
-// The elementwise call that makes x, read by the product alone, is made to walk the halves
-// backwards itself: then the product reads x as it lies, and both fit one group.
+// If an elementwise call makes x and only the product reads it, that call reads the halves in
+// reverse order itself. Then the product reads x contiguously and both fit one group.
 static bool turn_producer(work *w, int value, int64_t dim)
 {
     const int at = w->uses[value] == 1 ? w->graph->values[value].producer : -1;

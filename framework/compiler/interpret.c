@@ -1,8 +1,7 @@
 // framework/compiler/interpret.c - a fused group run instruction by instruction, on the CPU
 //
-// The oracle of generated kernels: plain loops over the whole index space, every value held as a
-// double that is exactly representable in its type. Functions and products are those of the CPU's
-// kernels. Slow, and simple enough to be believed.
+// The reference for generated kernels: plain loops over the whole index space; every value is a
+// double that its type can represent exactly. Functions and products use the CPU kernels.
 #include <math.h>
 #include <string.h>
 
@@ -65,8 +64,8 @@ static double rounded(bt_dtype dtype, double value)
                               : value;
 }
 
-// Sums, differences, products and quotients of two floats are exact enough in double: rounding
-// twice is rounding once.
+// For sums, differences, products and quotients of two floats, rounding to double first does not
+// change the result.
 static double arithmetic(const bt_fused_instruction *x, double a, double b, double c)
 {
     switch (x->op) {
@@ -122,7 +121,7 @@ static bt_status launch(const state *s, bt_kernel_op op, bt_dtype dtype, const v
     return bt_context_launch(s->context, op, dtype, args);
 }
 
-// By the CPU's kernels, in the instruction's type.
+// By the CPU kernels, in the instruction's type.
 static bt_status functions(const state *s, const bt_fused_instruction *x, double *y)
 {
     void *in = NULL, *out = NULL, *ones = NULL;

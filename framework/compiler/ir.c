@@ -1,4 +1,4 @@
-// framework/compiler/ir.c - writes MLIR text, an operation a call
+// framework/compiler/ir.c - writes MLIR text, one operation per call
 #include "framework/compiler/ir.h"
 
 #include <stdarg.h>
@@ -78,7 +78,7 @@ void bt_ir_rest(bt_ir *ir, const char *format, ...)
     va_end(arguments);
 }
 
-// As bits, so that no digit is lost.
+// As a bit pattern, so that no digit is lost.
 int bt_ir_float(bt_ir *ir, bt_ir_type type, double value)
 {
     const float narrow = (float)value;
@@ -238,7 +238,7 @@ static int widen_bf16(bt_ir *ir, int lanes, int a)
     return bt_ir_convert(ir, "arith.bitcast", i32, bt_ir_make(BT_IR_F32, lanes), bits);
 }
 
-// As bt_bf16_of does on the CPU: to nearest even; a NaN keeps its upper bits and is quiet.
+// As bt_bf16_of on the CPU: to nearest even; a NaN keeps its upper bits and becomes quiet.
 static int narrow_bf16(bt_ir *ir, int lanes, int a)
 {
     const bt_ir_type f32 = bt_ir_make(BT_IR_F32, lanes), i32 = bt_ir_make(BT_IR_I32, lanes);

@@ -1,7 +1,8 @@
-// framework/compiler/ir.h - writes MLIR text, an operation a call
+// framework/compiler/ir.h - writes MLIR text, one operation per call
 //
-// A value is the number of an SSA name, %v<number>; types are given by the caller. Nothing is
-// checked here but memory (bt_ir.out is sticky): the text is verified when it is lowered.
+// A value is the number of an SSA name, %v<number>; types are given by the caller. Only
+// out-of-memory is detected here (bt_ir.out keeps the first error): the text is verified when it is
+// lowered.
 #ifndef BT_COMPILER_IR_H
 #define BT_COMPILER_IR_H
 
@@ -30,8 +31,8 @@ typedef struct bt_ir_type {
 typedef struct bt_ir {
     bt_str out;       // owned
     int next;         // the next value's number
-    int depth;        // of nested regions, for the layout
-    bool native_bf16; // bf16 is a type of the device, not bits in an I16
+    int depth;        // nesting depth, for indentation
+    bool native_bf16; // bf16 is a native type of the device, not bits in an I16
 } bt_ir;
 
 typedef struct bt_ir_name { // the text of a type
@@ -47,9 +48,9 @@ static inline bt_ir_type bt_ir_make(bt_ir_kind kind, int lanes)
 }
 bt_ir_name bt_ir_type_name(bt_ir_type type);
 
-// A line of text, laid out at the depth. The caller writes the newline's contents only.
+// A line of text, indented. Without the newline.
 void bt_ir_line(bt_ir *ir, const char *format, ...) BT_PRINTF(2, 3);
-// "%v7 = " of a new value begins a line that the caller ends with bt_ir_rest.
+// Begins a line with "%v7 = " for a new value; the caller ends it with bt_ir_rest.
 int bt_ir_begin(bt_ir *ir);
 void bt_ir_rest(bt_ir *ir, const char *format, ...) BT_PRINTF(2, 3);
 

@@ -67,7 +67,7 @@ static char reason[BT_PATH_CAPACITY + 256]; // why there is none
 #ifdef BT_MLIR_VERSION
 static const char version[] = BT_MLIR_VERSION;
 
-// The library lies next to the one that this code is in.
+// The library is in the folder of this shared object.
 static void open_library(void)
 {
     char path[BT_PATH_CAPACITY];
@@ -116,7 +116,7 @@ bt_status bt_compiler_available(void)
 
 // ---- lowering -----------------------------------------------------------------------------------
 
-// Where CUDA toolkits put their library of functions.
+// Paths where CUDA toolkits install libdevice.
 static const char *libdevice_path(void)
 {
     static const char *const places[] = {"/usr/local/cuda/nvvm/libdevice/libdevice.10.bc",

@@ -1,8 +1,8 @@
 // framework/compiler/lower.h - MLIR text to machine code, through libbt_mlir.so and the cache
 //
-// The library lies beside libblutrain and is opened when the first text is lowered; where it was
-// not built or cannot be loaded, everything else works and these functions answer UNAVAILABLE,
-// 'compiler: not built' or the loader's reason. Code that the cache has needs no library.
+// The library is in the folder of libblutrain and is opened when the first text is lowered. If it
+// was not built or cannot be loaded, only these functions fail: UNAVAILABLE, 'compiler: not built'
+// or the loader's reason. Cached code needs no library.
 #ifndef BT_COMPILER_LOWER_H
 #define BT_COMPILER_LOWER_H
 
@@ -12,18 +12,18 @@
 
 typedef enum bt_target_kind { BT_TARGET_CPU, BT_TARGET_CUDA } bt_target_kind;
 
-// What code is generated for.
+// The target of code generation.
 typedef struct bt_target {
     bt_target_kind kind;
     char processor[16]; // "x86-64-v4", "sm_90a"
     char features[16];  // "+ptx80", ""
 } bt_target;
 
-// The instruction set that the kernels of kernels/cpu would choose on this machine: x86-64, -v3 or
+// The instruction set that kernels/cpu uses on this machine: x86-64, -v3 or
 // -v4 (kernels/cpu/vector.h).
 // Errors  UNSUPPORTED on another machine
 BT_CHECKED bt_status bt_target_host(bt_target *out);
-// arch: compute capability x10. Of 90 the target is sm_90a.
+// arch: compute capability x10. For 90 the target is sm_90a.
 // Errors  UNSUPPORTED below 80
 BT_CHECKED bt_status bt_target_cuda(int arch, bt_target *out);
 
@@ -31,7 +31,7 @@ BT_CHECKED bt_status bt_target_cuda(int arch, bt_target *out);
 // Errors  INVALID_ARGUMENT, UNSUPPORTED
 BT_CHECKED bt_status bt_target_parse(const char *name, bt_target *out);
 
-// BT_OK where text can be lowered. Opens the library.
+// BT_OK if text can be lowered. Opens the library.
 // Errors  UNAVAILABLE with the reason
 BT_CHECKED bt_status bt_compiler_available(void);
 
@@ -40,7 +40,7 @@ typedef struct bt_lower_options {
     bool keep_llvm;
 } bt_lower_options;
 
-// Code of a text: an object file of the CPU, PTX of CUDA. options NULL: none.
+// Code for a text: an object file for the CPU, PTX for CUDA. options NULL: none.
 // Owns    the caller: code, and *llvm (bt_mem_free), which is LLVM IR as text; NULL: not wanted
 // Errors  INVALID_ARGUMENT with place and reason (the text does not parse, or a pass refuses it);
 //         UNAVAILABLE; UNSUPPORTED (a function that needs libdevice, which is missing);
@@ -50,8 +50,8 @@ BT_CHECKED bt_status bt_lower(const bt_target *target, const char *text,
 
 // The hash of text, target and the versions of LLVM and of this interface.
 void bt_lower_key(const bt_target *target, const char *text, char key[BT_CODE_KEY_BYTES]);
-// From the cache, or lowered and added to it. Not being able to write the cache is no error
-// (cache->unwritten counts it).
+// From the cache, or lowered and added to it. A failure to write the cache is not an error
+// (cache->unwritten counts them).
 BT_CHECKED bt_status bt_lower_cached(bt_code_cache *cache, const bt_target *target,
                                      const char *text, bt_code *code);
 

@@ -1,7 +1,7 @@
 // framework/compiler/object.c - an x86-64 ELF object file made callable in this process
 //
-// The mapping holds first what is executed (text, then a slot for each symbol that is reached by
-// address: a jump and the address), then from a new page what is read only.
+// The mapping begins with executable pages (text, then a slot with a jump and an address for each
+// symbol reached by address); read-only data follows on a new page.
 #include "framework/compiler/object.h"
 
 #include <elf.h>
@@ -21,7 +21,7 @@ typedef struct symbol {
     void *address;
 } symbol;
 
-// A file that is being loaded.
+// State of the loader for one file.
 typedef struct loading {
     const unsigned char *bytes; // borrowed [size]
     uint64_t size;
@@ -42,7 +42,7 @@ typedef struct loading {
     {                                                                                              \
 #f, (void *)(uintptr_t)(f)                                                                 \
     }
-// What generated code may call.
+// The external functions that generated code may call.
 static void *external(const char *name)
 {
     const struct {
@@ -204,7 +204,7 @@ static bt_status map_sections(loading *l)
     return BT_OK;
 }
 
-// Where a symbol is in memory.
+// The address of a symbol.
 static bt_status address_of(const loading *l, const Elf64_Sym *s, uint64_t *address)
 {
     const char *name = l->names + s->st_name;
@@ -279,7 +279,7 @@ static bt_status relocate_all(loading *l)
         }
         if (s->sh_type != SHT_RELA || s->sh_info >= (uint32_t)l->section_count ||
             l->place[s->sh_info] == NOWHERE) {
-            continue; // of debug information, for example
+            continue; // for example debug information
         }
         for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= s->sh_size; at += sizeof(Elf64_Rela)) {
             Elf64_Rela relocation;

@@ -1,12 +1,12 @@
 // framework/compiler/object.h - an x86-64 ELF object file made callable in this process
 //
 // Generated kernels call nothing but a few functions of the C library, which object.c lists. So
-// loading is placing the sections and applying four kinds of relocation; it needs no linker and
-// nothing of LLVM, and code from the cache runs where MLIR is not installed.
+// loading only places the sections and applies four kinds of relocation, without a linker or LLVM;
+// cached code runs without MLIR installed.
 //
 // Invariants
 //   1. Memory is never writable and executable at once.
-//   2. Any bytes are safe to give: what is malformed or unknown is an error, never a crash.
+//   2. Any bytes may be given: malformed or unknown contents are an error, never a crash.
 #ifndef BT_COMPILER_OBJECT_H
 #define BT_COMPILER_OBJECT_H
 

@@ -1,11 +1,11 @@
-// framework/compiler/program.c - a graph's order, and a place for each value
+// framework/compiler/program.c - schedules a graph and assigns memory to its values
 #include "framework/compiler/program_parts.h"
 
-// A program that is being made.
+// State while a program is built.
 typedef struct maker {
     bt_program *p;
     const int *homes; // borrowed, or NULL
-    int *uses;        // owned [value_count], still to come
+    int *uses;        // owned [value_count], reads still to come
     bool *done;       // owned [node_count]
     bool *home;       // owned [value_count]: some output ends there
     bt_status status;
@@ -56,8 +56,8 @@ static void make_place(maker *m, int value)
     }
 }
 
-// Where a result goes: where its base is if nobody else reads that any more, else new memory, with
-// a copy of the base where the call reads or keeps some of it.
+// The memory of a result: its base's if nothing else reads that any more, else new memory, with a
+// copy of the base if the call reads or keeps part of it.
 static void place_result(maker *m, const bt_dag_operand *x)
 {
     bt_program *p = m->p;
@@ -82,7 +82,7 @@ static void place_result(maker *m, const bt_dag_operand *x)
     }
 }
 
-// Gives memory back that nobody needs any more.
+// Frees memory that is no longer needed.
 static void drop(maker *m, int value)
 {
     const int at = m->p->place_of[value];
@@ -145,7 +145,7 @@ static int group_at(const maker *m, int node)
     return m->p->fusion ? m->p->fusion->unit_of[node] : BT_PROGRAM_NONE;
 }
 
-// Has all that the node reads from outside of its group been made?
+// Is everything made that the node reads from outside of its group?
 static bool is_ready(const maker *m, int at)
 {
     const bt_dag *graph = m->p->graph;
@@ -172,7 +172,7 @@ static bool group_is_ready(const maker *m, const bt_fusion *fusion)
     return true;
 }
 
-// How many calls from `at` on are one list of products.
+// The number of calls starting at `at` that form one list of products.
 static int list_length(const maker *m, int at)
 {
     const bt_dag *graph = m->p->graph;
@@ -205,7 +205,7 @@ static void add_unit(maker *m, int at, int group)
     u->until = p->action_count;
 }
 
-// Adds what is ready, in the graph's order; false where nothing was.
+// Appends the ready units, in the graph's order; false if there was none.
 static bool add_ready(maker *m)
 {
     bool any = false;
@@ -220,7 +220,7 @@ static bool add_ready(maker *m)
     return any;
 }
 
-// Outputs that are not yet where they end.
+// Copies outputs that are not yet in their final memory.
 static void bring_home(maker *m)
 {
     bt_program *p = m->p;
@@ -256,7 +256,7 @@ static bt_status make(maker *m)
             return bt_error(BT_STATUS_INTERNAL, "node %d has too many attributes", i);
         }
     }
-    for (int i = 0; i < graph->value_count; ++i) { // an input that is an output as it is
+    for (int i = 0; i < graph->value_count; ++i) { // an input that is also an output
         if (graph->values[i].is_output) {
             (void)input_place(m, i);
         }

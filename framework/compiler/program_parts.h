@@ -6,11 +6,11 @@
 
 enum { BT_PROGRAM_NONE = -1, BT_PROGRAM_ARGS_BYTES = 1024, BT_PROGRAM_PRODUCTS = 16 };
 
-// What happens to places besides the launch.
+// Actions on places other than launches.
 typedef enum bt_program_action_kind {
-    BT_PROGRAM_MAKE, // memory for place a
-    BT_PROGRAM_COPY, // place a to place b
-    BT_PROGRAM_DROP  // place a's memory is given back
+    BT_PROGRAM_MAKE, // allocate memory for place a
+    BT_PROGRAM_COPY, // copy place a to place b
+    BT_PROGRAM_DROP  // free the memory of place a
 } bt_program_action_kind;
 
 typedef struct bt_program_action {
@@ -20,15 +20,15 @@ typedef struct bt_program_action {
 
 typedef struct bt_program_unit {
     int fusion;               // BT_PROGRAM_NONE: calls
-    int node, count;          // the first call, and how many are launched as one
+    int node, count;          // the first call, and the number of calls launched as one
     int before, after, until; // actions: [before, after) come first, [after, until) last
 } bt_program_unit;
 
-// Memory that values share which follow from each other in place.
+// Memory shared by values that replace each other in place.
 typedef struct bt_program_place {
     int64_t size_bytes;
-    int given;  // the input or output whose memory is the caller's; BT_PROGRAM_NONE: it is the
-                // program's own
+    int given;  // the input or output whose memory the caller gives; BT_PROGRAM_NONE: the program
+                // allocates it
     int latest; // value that it holds
 } bt_program_place;
 
@@ -40,7 +40,7 @@ struct bt_program {
     bt_program_place *places;     // owned [place_count]
     int *place_of;                // owned [value_count]; BT_PROGRAM_NONE: nothing makes or reads it
     int unit_count, action_count, action_capacity, place_count;
-    int ending; // the actions behind the last unit begin here
+    int ending; // the actions after the last unit begin here
 };
 
 #endif

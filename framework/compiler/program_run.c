@@ -12,7 +12,7 @@ typedef struct run {
     void *self;
     void **memory; // [value_count], the caller's
     char **at;     // owned [place_count]
-    bool *made;    // owned [place_count]: by this run, and not given back
+    bool *made;    // owned [place_count]: allocated by this run and not freed
 } run;
 
 static bt_status check_given(const run *r, int place)
@@ -59,7 +59,7 @@ static bt_status act_all(run *r, int from, int to)
     return BT_OK;
 }
 
-// The call's struct with pointers.
+// The call's struct with its pointers set.
 static void bind(const run *r, const bt_dag_node *node, void *args)
 {
     const bt_program *p = r->program;

@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-enum { CLOSURE_MOST = 16 }; // calls that make one value again
+enum { CLOSURE_MOST = 16 }; // limit on calls that recompute one value
 
 typedef struct work {
     bt_dag *graph;
-    bt_dag_node *old; // owned [old_count]: the nodes before; appended to the graph one by one
+    bt_dag_node *old; // owned [old_count]: the original nodes; appended to the graph one by one
     int old_count;
-    int value_count; // before
+    int value_count; // original counts
     int *maker;      // owned [value_count]: the old node that makes a value, -1: none
     int *uses;       // owned [value_count]
     int *copy;       // owned [value_count]: its copy for the backward, -1: none
@@ -18,14 +18,14 @@ typedef struct work {
     int copied;
 } work;
 
-// What would be copied for one value, in the order of the graph.
+// The calls to be copied for one value, in the order of the graph.
 typedef struct closure {
     int nodes[CLOSURE_MOST], node_count;
-    int64_t root_bytes; // of what these read from others
+    int64_t root_bytes; // bytes that these read from other calls
     bool fits;
 } closure;
 
-// ---- looking ------------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 static const bt_dag_operand *result_of(const bt_dag_node *node)
 {
@@ -43,7 +43,7 @@ static bool is_elementwise(const bt_dag_node *node)
            node->op == BT_KERNEL_COPY;
 }
 
-// An elementwise call that makes the whole of its result and adds to nothing.
+// An elementwise call that makes its whole result and adds to nothing.
 static bool is_cheap(const work *w, const bt_dag_node *node)
 {
     const bt_dag_operand *y = result_of(node);
@@ -82,7 +82,7 @@ static int copied_call(const work *w, int value, bool forward_only)
                : -1;
 }
 
-// Adds the call and those before it. Shared operands are counted once.
+// Adds the call and its predecessors. Shared operands are counted once.
 static void close_over(const work *w, int at, bool forward_only, closure *c)
 {
     for (int i = 0; i < c->node_count; ++i) {
@@ -134,7 +134,7 @@ static void count_roots(const work *w, closure *c)
     }
 }
 
-// Does making the value again cost no more than storing and loading it?
+// Does recomputing the value cost no more than storing and loading it?
 static bool pays(const work *w, int value, bool forward_only, closure *c)
 {
     const int at = copied_call(w, value, forward_only);
@@ -155,7 +155,7 @@ static bool sums_columns(const bt_dag_node *node)
     return node->op == BT_KERNEL_REDUCE_SUM && args->inner > 1 && args->outer == 1;
 }
 
-// Calls that `fuse` joins with elementwise ones.
+// Calls that `fuse` can join with elementwise ones.
 static bool joins(const bt_dag_node *node)
 {
     return is_elementwise(node) || node->op == BT_KERNEL_UNARY_BACKWARD ||
@@ -197,7 +197,7 @@ static bt_status copy_closure(work *w, const closure *c, bt_dag_phase phase, int
     return BT_OK;
 }
 
-// What the reader's operands become.
+// The reader's operands after copying.
 static bt_status redirect(work *w, bt_dag_node *reader)
 {
     const bool columns = sums_columns(reader);
@@ -223,7 +223,7 @@ static bt_status redirect(work *w, bt_dag_node *reader)
     return BT_OK;
 }
 
-// The old nodes keep their operands: copies are made of what was there at first.
+// The old nodes keep their operands: copies refer to the original values.
 static bt_status rebuild(work *w)
 {
     for (int i = 0; i < w->old_count; ++i) {
@@ -234,7 +234,7 @@ static bt_status rebuild(work *w)
     return BT_OK;
 }
 
-// ---- what is no longer read ---------------------------------------------------------------------
+// ---- removing unread calls ----------------------------------------------------------------------
 
 static bool is_read(const bt_dag_node *node, const int *uses)
 {

@@ -1,18 +1,18 @@
-// framework/compiler/rematerialize.h - making cheap values again where they are read
+// framework/compiler/rematerialize.h - recomputes cheap values where they are read
 //
-// A value that costs no more to make again than to keep is not stored: its readers get copies of
-// the calls that make it, which `fuse` joins with them. Two kinds of readers do:
+// A value that costs no more to recompute than to store is not stored: its readers get copies of
+// the calls that make it, which `fuse` joins with them. There are two kinds of readers:
 //   backward  calls that read what the forward made: less memory is kept between the two
-//   columns   a sum of columns, whose operand nobody else reads: it becomes a group of its own,
-//             and the calls around it are free to join rows
-// Copied are elementwise calls whose operands are smaller than storing and loading the value: the
-// cost model counts bytes. Bits do not change.
+//   columns   a column sum whose operand nothing else reads: it becomes its own group, and the
+//             calls around it can join row groups
+// Elementwise calls are copied if their operands have fewer bytes than storing and loading the
+// value takes. Bits do not change.
 #ifndef BT_COMPILER_REMATERIALIZE_H
 #define BT_COMPILER_REMATERIALIZE_H
 
 #include "framework/compiler/graph.h"
 
-// Rewrites the graph; values keep their numbers. *copied: calls that were added.
+// Rewrites the graph; values keep their numbers. *copied: the number of calls added.
 // least_bytes: smaller values stay as they are.
 // Errors  OUT_OF_MEMORY: the graph can only be released
 BT_CHECKED bt_status bt_dag_rematerialize(bt_dag *graph, int64_t least_bytes, int *copied);

@@ -1,4 +1,4 @@
-// framework/compiler/run.c - a fused group as something that runs
+// framework/compiler/run.c - a fused group compiled, loaded and called
 #include "framework/compiler/run.h"
 
 #include <omp.h>
@@ -23,10 +23,10 @@ struct bt_compiled {
     bt_generated generated, finish;  // the group's kernel; COLUMN: its second one, else zeroed
     bt_emitted emitted;              // without the text; of the CPU, as all below
     bt_object object;
-    kernel_fn kernel, past; // past NULL: there is none
+    kernel_fn kernel, past; // past NULL: not available
     int64_t written_bytes;  // of one row of axis 0
-    int threads;            // that scratch has room for
-    char *scratch;          // owned [threads * emitted.scratch_bytes], from a line's begin
+    int threads;            // threads that scratch has memory for
+    char *scratch;          // owned [threads * emitted.scratch_bytes], aligned to a cache line
     void *scratch_block;
 };
 
@@ -82,7 +82,7 @@ static bt_status compile_cpu(bt_compiled *c, bt_code_cache *cache)
     return status;
 }
 
-// Machine code of the PTX: from the cache, under a key that the driver's version is part of, or
+// Machine code for the PTX: from the cache, under a key that includes the driver's version, or
 // assembled and added to it.
 static bt_status assemble(const bt_compiled *c, bt_code_cache *cache, const bt_target *target,
                           const char *text, bt_code *code)
@@ -102,7 +102,7 @@ static bt_status assemble(const bt_compiled *c, bt_code_cache *cache, const bt_t
     bt_status status = c->table->assemble(c->device, ptx.bytes, &code->bytes, &code->size_bytes);
     bt_code_release(&ptx);
     if (status == BT_OK && bt_code_cache_add(cache, key, code->bytes, code->size_bytes)) {
-        bt_error_clear(); // costs time at the next start only
+        bt_error_clear(); // a failure only slows the next start
     }
     return status;
 }
@@ -187,7 +187,7 @@ bt_status bt_compile_ahead(const bt_target *target, const bt_fused *group, bt_co
     return status;
 }
 
-// Stores past the cache pay where a kernel of kernels/cpu would make them, and need whole lines.
+// Non-temporal stores are used under the conditions of kernels/cpu, and need whole cache lines.
 static bool goes_past(const bt_compiled *c, int64_t rows, void *const *operands)
 {
     if (!c->past || !bt_stream_wanted(rows * c->written_bytes)) {

@@ -1,4 +1,4 @@
-// framework/compiler/run.h - a fused group as something that runs
+// framework/compiler/run.h - a fused group compiled, loaded and called
 //
 // bt_compile emits, lowers (or finds in the cache) and loads a group; bt_compiled_run is then one
 // call, like a kernel's: it neither allocates nor synchronises, and its bits do not depend on the
@@ -12,26 +12,26 @@
 
 typedef struct bt_compiled bt_compiled;
 
-// For this machine's CPU, or for a device of any backend. cache NULL: nothing is kept.
+// For this machine's CPU, or for a device of any backend. cache NULL: no cache.
 // Errors  UNSUPPORTED (run the group eagerly), UNAVAILABLE (no compiler and not in the cache; no
 //         driver), OUT_OF_MEMORY, INTERNAL
 // Owns    the caller, bt_compiled_release
 BT_CHECKED bt_status bt_compile(const bt_fused *group, bt_code_cache *cache, bt_compiled **out);
 BT_CHECKED bt_status bt_compile_for(const bt_device *device, const bt_fused *group,
                                     bt_code_cache *cache, bt_compiled **out);
-// Only the text in the cache's form: lowers for a target that need not be here.
+// Only puts the text's code in the cache: lowers for a target that need not be present.
 // Errors  as bt_compile
 BT_CHECKED bt_status bt_compile_ahead(const bt_target *target, const bt_fused *group,
                                       bt_code_cache *cache);
 // operands: memory of each operand of the group, in its order, borrowed. rows: the size of axis 0;
-// only of a group with dynamic rows may it differ from the group's. stream: of the device that the
-// group was compiled for; NULL on the CPU. workspace: as much of the device's memory as
-// bt_compiled_workspace_bytes says, free again behind the call; NULL where that is 0.
-// Errors  INVALID_ARGUMENT (rows; on CUDA memory that does not begin on 16 bytes), INTERNAL
+// it may differ from the group's only if the group has dynamic rows. stream: of the device that the
+// group was compiled for; NULL on the CPU. workspace: device memory of bt_compiled_workspace_bytes,
+// free for reuse on the stream after the call; NULL if that is 0.
+// Errors  INVALID_ARGUMENT (rows; on CUDA, memory that is not 16-byte aligned), INTERNAL
 BT_CHECKED bt_status bt_compiled_run(const bt_compiled *compiled, bt_stream stream, int64_t rows,
                                      void *const *operands, void *workspace);
 int64_t bt_compiled_workspace_bytes(const bt_compiled *compiled, int64_t rows);
-// The same with workspace of the context's pool, on its stream.
+// The same with workspace from the context's pool, on its stream.
 // Errors  as bt_compiled_run; OUT_OF_MEMORY
 BT_CHECKED bt_status bt_compiled_run_in(bt_context *context, const bt_compiled *compiled,
                                         int64_t rows, void *const *operands);
@@ -39,18 +39,18 @@ void bt_compiled_release(bt_compiled *compiled);
 
 // ---- groups of a graph --------------------------------------------------------------------------
 
-// Compiles groups when they are first run and keeps them. One thread at a time.
+// Compiles groups at their first run and keeps them. Not thread-safe.
 typedef struct bt_compiler {
-    bt_code_cache *cache;              // borrowed; NULL: nothing is kept on disk
+    bt_code_cache *cache;              // borrowed; NULL: no cache on disk
     struct bt_compiler_entry *entries; // owned [count], by the group's text
     int count, capacity;
-    int64_t runs, fallbacks; // by bt_compiler_launch, and those of them that were interpreted
-    char reason[256];        // of the latest group for which there is no code; "": none
+    int64_t runs, fallbacks; // by bt_compiler_launch: all, and those that were interpreted
+    char reason[256];        // of the latest group without code; "": none
 } bt_compiler;
 
 void bt_compiler_init(bt_compiler *compiler, bt_code_cache *cache);
 void bt_compiler_release(bt_compiler *compiler);
-// The group's code for a device; NULL where there is none: compiler->reason says why.
+// The group's code for a device; NULL if there is none: see compiler->reason.
 // Owns    the compiler
 BT_CHECKED bt_status bt_compiler_get(bt_compiler *compiler, const bt_device *device,
                                      const bt_fused *group, bt_compiled **out);

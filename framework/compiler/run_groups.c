@@ -1,4 +1,4 @@
-// framework/compiler/run_groups.c - a graph's groups, compiled when they are first run
+// framework/compiler/run_groups.c - compiles a graph's groups at their first run
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static bt_status key_of(const bt_fused *group, char key[BT_CODE_KEY_BYTES])
     return status;
 }
 
-// Compiles a group, or notes that there is no code for it.
+// Compiles a group, or records that there is no code for it.
 static bt_status add(bt_compiler *c, const bt_device *device, const bt_fused *group,
                      const char *key)
 {

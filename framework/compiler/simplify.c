@@ -1,13 +1,13 @@
 // framework/compiler/simplify.c - applying the rules of simplify.inl, and those about whole calls
 //
-// A rule looks at one call. It redirects readers of what the call makes to a value that was there
-// before, or changes the call; dead_call then leaves out what nobody reads. Rules about functions
-// and constants are in simplify_constant.c, about casts and layouts in simplify_layout.c.
+// A rule inspects one call. It redirects the readers of its result to an existing value, or changes
+// the call; dead_call then removes unread calls. Rules about functions and constants are in
+// simplify_constant.c, about casts and layouts in simplify_layout.c.
 #include <string.h>
 
 #include "framework/compiler/simplify_parts.h"
 
-// ---- looking ------------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 bt_dag_operand *bt_simplify_operand(bt_dag_node *node, int field)
 {

@@ -1,13 +1,13 @@
 // framework/compiler/simplify.h - the same results with fewer kernel calls
 //
 // Rules (simplify.inl) rewrite a graph until none applies. Every rule keeps each output's bits,
-// also of NaN, infinities and zeros of both signs: a rule that holds for real numbers only is none
-// of ours.
+// also of NaN, infinities and zeros of both signs: identities that hold only for real numbers are
+// not used.
 //
 // Invariants
-//   1. Values keep their numbers: memory given for inputs and asked for outputs stays where it was.
-//      A value that is made no more has producer BT_DAG_REMOVED.
-//   2. Outputs are made as before, by a call or a copy of their own.
+//   1. Values keep their numbers, so the caller's tables of inputs and outputs stay valid. A
+//      removed value has producer BT_DAG_REMOVED.
+//   2. Each output is still made, by a call or by a copy.
 #ifndef BT_COMPILER_SIMPLIFY_H
 #define BT_COMPILER_SIMPLIFY_H
 
@@ -21,11 +21,11 @@ typedef enum bt_dag_rule_id {
 } bt_dag_rule_id;
 
 typedef struct bt_dag_simplified {
-    int applied[BT_DAG_RULE_COUNT]; // how often
+    int applied[BT_DAG_RULE_COUNT]; // number of applications
     int nodes_before, nodes_after;
 } bt_dag_simplified;
 
-// What a rule does, in words.
+// The rule's description.
 const char *bt_dag_rule_text(bt_dag_rule_id rule);
 const char *bt_dag_rule_name(bt_dag_rule_id rule);
 

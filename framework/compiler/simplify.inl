@@ -1,4 +1,4 @@
-// framework/compiler/simplify.inl - rules, each bit for bit; tried in this order on each node
+// framework/compiler/simplify.inl - rules that keep the bits, tried in this order on each node
 //
 // Include after defining BT_DAG_RULE(name, text). simplify.c has a function of that name.
 BT_DAG_RULE(identity_function, "1 x, x - 0 and dropout of nothing are x")

@@ -54,7 +54,7 @@ bool bt_simplify_constant_of(const bt_simplify *w, int value, double *number)
     return true;
 }
 
-// A binary call with one constant operand and one that lies as the result does.
+// A binary call with one constant operand and one that has the layout of the result.
 typedef struct half {
     const bt_dag_operand *other;
     double constant;
@@ -100,7 +100,7 @@ bool bt_rule_identity_operand(bt_simplify *w, int at)
            bt_simplify_redirect(w, bt_simplify_operand(node, BINARY_Y)->result, h.other->value);
 }
 
-// 1 / number without rounding: then x / number and x (1 / number) round the same quotient.
+// 1 / number if it is exact: then x / number and x (1 / number) round the same quotient.
 static bool exact_inverse(double number, bt_dtype dtype, double *inverse)
 {
     int exponent = 0;
@@ -204,7 +204,7 @@ static bool binary_constant(const bt_binary_args *args, double a, double b, doub
     return false;
 }
 
-// The number that each element of what the call makes is.
+// The number that every element of the call's result equals.
 static bool folded(bt_simplify *w, bt_dag_node *node, bt_dtype *dtype, double *y)
 {
     double a = 0, b = 0;

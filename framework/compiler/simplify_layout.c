@@ -3,7 +3,7 @@
 
 #include "framework/compiler/simplify_parts.h"
 
-// A copy that makes all of its result, in order.
+// A copy that makes its whole result, in order.
 static bool is_plain(bt_dag_node *node)
 {
     const bt_copy_args *args = node->args;
@@ -11,7 +11,7 @@ static bool is_plain(bt_dag_node *node)
            bt_simplify_is_contiguous(args->rank, args->shape, args->y_stride);
 }
 
-// One that also reads all of its operand in order.
+// One that also reads its whole operand in order.
 static bool is_cast(const bt_simplify *w, bt_dag_node *node)
 {
     const bt_copy_args *args = node->args;
@@ -52,8 +52,8 @@ bool bt_rule_narrow_after_widen(bt_simplify *w, int at)
                                 bt_simplify_operand(first, COPY_X)->value);
 }
 
-// Strides into what a copy reads, for a reader of what it makes with strides `seen` over `shape`.
-// False where an axis of the reader is none of the copy's.
+// Strides into the copy's source for a reader that reads the copy's result with strides `seen` over
+// `shape`. False if an axis of the reader is not an axis of the copy.
 static bool compose(const bt_copy_args *copy, int rank, const int64_t *shape, const int64_t *seen,
                     int64_t *through)
 {
@@ -76,7 +76,7 @@ static bool compose(const bt_copy_args *copy, int rank, const int64_t *shape, co
     return true;
 }
 
-// The copy of the same type, read by nobody else, that makes the operand; NULL: none.
+// The copy of the same type, read by nothing else, that makes the operand; NULL: none.
 static bt_dag_node *copy_before(const bt_simplify *w, const bt_dag_operand *x)
 {
     bt_dag_node *first = bt_simplify_maker(w, x->value, BT_KERNEL_COPY, COPY_Y);
@@ -119,7 +119,7 @@ bool bt_rule_operand_layout(bt_simplify *w, int at)
                                                          args->rank, args->shape, args->b_stride));
 }
 
-// y = f(copy(u)) becomes y = copy(f(u)); f is taken in u's type.
+// y = f(copy(u)) becomes y = copy(f(u)); f is computed in u's type.
 static bool swap_with_copy(bt_simplify *w, bt_dag_node *node, bt_dag_node *first)
 {
     bt_unary_args unary = *(const bt_unary_args *)node->args;
@@ -145,7 +145,7 @@ static bool swap_with_copy(bt_simplify *w, bt_dag_node *node, bt_dag_node *first
            bt_simplify_become(w, node, BT_KERNEL_COPY, &copy, after, 2);
 }
 
-// The copy that makes a function's operand, all of whose source it reads from its start.
+// The copy that makes a function's operand and reads its whole source from the start.
 static bt_dag_node *copy_of_all(const bt_simplify *w, bt_dag_node *node)
 {
     if (node->op != BT_KERNEL_UNARY ||

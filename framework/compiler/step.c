@@ -1,4 +1,4 @@
-// framework/compiler/step.c - variants of a compiled step, and running them
+// framework/compiler/step.c - compiles and runs the variants of a step
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,7 +84,7 @@ bt_fuse_options bt_compiled_step_options(bt_target_kind kind)
                              .refuses = cpu ? NULL : bt_emit_cuda_refuses};
 }
 
-// Code for each group; groups without are left out.
+// Compiles each group; groups without code are removed.
 static bt_status compile_groups(bt_compiled_step *step, bt_step_variant *v)
 {
     void *codes = NULL;
@@ -112,7 +112,7 @@ static bt_status compile_groups(bt_compiled_step *step, bt_step_variant *v)
     return BT_OK;
 }
 
-// Each gradient that is added to ends where it was.
+// Each gradient that is added to ends in its old memory.
 static bt_status make_program(bt_step_variant *v, int64_t parameters)
 {
     void *homes = NULL, *memory = NULL;
@@ -211,7 +211,7 @@ static void bind_inputs(const bt_compiled_step *step, const bt_batch *batch,
     }
 }
 
-// A tensor that takes over memory of the pool.
+// A tensor that takes ownership of memory from the pool.
 static bt_status adopt(bt_context *context, bt_dtype dtype, bt_shape shape, const char *name,
                        void **memory, bt_tensor **out)
 {
@@ -221,7 +221,7 @@ static bt_status adopt(bt_context *context, bt_dtype dtype, bt_shape shape, cons
     return BT_OK;
 }
 
-// What the program made: the loss, and gradients where there were none.
+// The program's results: the loss, and gradients that did not exist before.
 static bt_status take_outputs(bt_compiled_step *step, const bt_step_variant *v, bt_tensor **loss)
 {
     const bt_params *params = step->model->params;
@@ -258,7 +258,7 @@ static bt_status run_program(bt_compiled_step *step, const bt_batch *batch, bt_s
     bt_range_pop(step->context);
     if (status == BT_OK) {
         status = take_outputs(step, v, loss);
-        drop_outputs(step, v); // what a failure has left
+        drop_outputs(step, v); // cleanup after a failure
     }
     return status;
 }

@@ -4,17 +4,17 @@
 //   bt_compiled_step_run(step, &batch, &loss); // in place of bt_model_loss and bt_backward
 //
 // At the first call of a kind (shapes of the batch; with or without gradients to add to) the step
-// is captured without launching a kernel, simplified, fused, and its groups are compiled; from then
-// on the program (program.h) runs: generated kernels for groups, the kernels of eager execution for
-// the other calls, in one order and with one sequence of allocations. A batch of another size is
-// another program of the same kernels, which serve any number of rows.
+// is captured without launching a kernel, simplified and fused, and its groups are compiled. Later
+// calls run the program (program.h): generated kernels for groups, the kernels of eager execution
+// for the other calls, with a fixed order and a fixed sequence of allocations. A batch of another
+// size gets another program with the same kernels, which serve any number of rows.
 //
 // Invariants
-//   1. What a program cannot do runs eagerly, and `reason` says why: a graph that cannot be
-//      captured, dropout (its numbers would repeat), gradients with homes or hooks, several leaves
-//      of one gradient, and a graph of which no group can be compiled.
-//   2. On the CPU the bits are those of eager execution. On CUDA sums of rows are made in another
-//      order, within the bound of a sum in their type (emit.h).
+//   1. A step that cannot be compiled runs eagerly, and `reason` says why: the graph cannot be
+//      captured, dropout (its random numbers would repeat), gradients with homes or hooks, several
+//      leaves that share a gradient, or no group that can be compiled.
+//   2. On the CPU the bits are those of eager execution. On CUDA, row sums are accumulated in
+//      another order, within the bound of a sum in their type (emit.h).
 #ifndef BT_COMPILER_STEP_H
 #define BT_COMPILER_STEP_H
 
@@ -23,56 +23,57 @@
 
 typedef struct bt_compiled_step bt_compiled_step;
 
-// What became of a kind of call.
+// The outcome for a kind of call.
 typedef struct bt_compiled_kind {
     bool compiled;
-    char reason[256];        // eager: why. Compiled: why some groups are not, "" where all are
+    char reason[256];        // eager: why. Compiled: why some groups have no code, "" if all have
     int calls;               // kernel calls of the captured step
     int groups, group_calls; // compiled groups, and the calls in them
     int left_out;            // groups for which there is no code
-    int64_t bytes_before, bytes_after; // moved by the calls of the groups, by the groups
+    int64_t bytes_before, bytes_after; // bytes moved by the calls of the groups, by the groups
     int64_t compile_ns;
 } bt_compiled_kind;
 
 // The groups that a compiled step forms on such a device.
 bt_fuse_options bt_compiled_step_options(bt_target_kind kind);
-// context, model and cache are borrowed and outlive the step. cache NULL: nothing is kept on disk.
-// The model's parameters are all that requires a gradient.
+// context, model and cache are borrowed and outlive the step. cache NULL: no cache on disk. Only
+// the model's parameters require a gradient.
 // Owns    the caller, bt_compiled_step_destroy
 BT_CHECKED bt_status bt_compiled_step_create(bt_context *context, const bt_model *model,
                                              bt_code_cache *cache, bt_compiled_step **out);
 void bt_compiled_step_destroy(bt_compiled_step *step);
 // Compiles for a batch of these shapes, whose contents are not read, with gradients to add to
-// (adds) or without. The context has a tape. Parameters have no gradients, before and behind.
-// Errors  as bt_model_loss, bt_backward; OUT_OF_MEMORY. What cannot be compiled is none
+// (adds) or without. The context has a tape. Parameters have no gradients before and after.
+// Errors  as bt_model_loss, bt_backward; OUT_OF_MEMORY. A step that cannot be compiled is not an
+//         error
 BT_CHECKED bt_status bt_compiled_step_prepare(bt_compiled_step *step, const bt_batch *batch,
                                               bool adds);
-// The loss of the batch, and its gradients added to those of the parameters.
+// Computes the loss of the batch and adds its gradients to those of the parameters.
 // Owns    *loss: the caller
 // Errors  as above, and the launches'
 BT_CHECKED bt_status bt_compiled_step_run(bt_compiled_step *step, const bt_batch *batch,
                                           bt_tensor **loss);
-// The i-th kind, in the order in which they came up; NULL past the last.
+// The i-th kind, in order of first use; NULL past the last.
 const bt_compiled_kind *bt_compiled_step_kind(const bt_compiled_step *step, int i);
 
-// What a compiled step launches as one: a group, or calls that are in none.
+// One launch of a compiled step: a group, or ungrouped calls.
 typedef struct bt_compiled_unit {
     const char *direction; // "forward", "backward", "forward and backward"
     const char *kind;      // of the group; "": calls as before
-    char kernel[40];       // "row-3f2a91bc": equal kernels have one name; "": calls as before
+    char kernel[40];       // "row-3f2a91bc": equal kernels have the same name; "": ungrouped calls
     char ops[160];         // of a group: "square, reduce_sum, mul x2"
-    int calls;             // kernel calls that it stands for
-    int64_t bytes_before, bytes_after; // that the calls of a group moved, that the group moves
+    int calls;             // kernel calls that it replaces
+    int64_t bytes_before, bytes_after; // bytes moved by the group's calls, by the group
 } bt_compiled_unit;
 
-// How many units the compiled step has that adds to gradients, or that has none to add to, in the
-// order in which they run, each in a range of its own inside the range "compiled"; 0: it is not
-// compiled. Of several batch sizes the latest counts.
+// The number of units of the compiled step that adds to gradients, or of the one with none to add
+// to, in execution order, each inside its own range within the range "compiled"; 0: it is not
+// compiled. With several batch sizes, the latest is used.
 int bt_compiled_step_units(const bt_compiled_step *step, bool adds);
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_compiled_step_unit(const bt_compiled_step *step, bool adds, int i,
                                            bt_compiled_unit *out);
-// One line on the kind, for a log.
+// One line about the kind, for a log.
 void bt_compiled_kind_print(const bt_compiled_kind *kind, bt_str *out);
 
 #endif

@@ -1,4 +1,5 @@
-// framework/compiler/step_capture.c - the graph of a model's step, and where its inputs come from
+// framework/compiler/step_capture.c - captures the graph of a model's step and the sources of its
+// inputs
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ static void refuse(bt_step_variant *v, const char *why)
     }
 }
 
-// ---- running the step dry -----------------------------------------------------------------------
+// ---- capturing the step without launches --------------------------------------------------------
 
 static bt_status run_dry(const bt_compiled_step *step, const bt_batch *batch,
                          bt_dag_capture *capture, bt_tensor **loss)
@@ -23,7 +24,7 @@ static bt_status run_dry(const bt_compiled_step *step, const bt_batch *batch,
     return bt_backward(step->context, *loss, NULL);
 }
 
-// The tensor is the whole of a storage that the graph makes or adds to, and an output.
+// The tensor is a whole storage that the graph makes or adds to, and an output.
 static int output_of(bt_step_variant *v, bt_dag_capture *capture, const bt_tensor *tensor)
 {
     int64_t offset_bytes = 0;
@@ -126,7 +127,7 @@ static void refuse_dropout(bt_step_variant *v)
     }
 }
 
-// ---- all of it ----------------------------------------------------------------------------------
+// ---- capture ------------------------------------------------------------------------------------
 
 static bool leaves_are_plain(const bt_compiled_step *step, bt_step_variant *v)
 {

@@ -1,4 +1,4 @@
-// framework/compiler/step_parts.h - what a compiled step is made of; for step.c and step_capture.c
+// framework/compiler/step_parts.h - parts of a compiled step; for step.c and step_capture.c
 #ifndef BT_COMPILER_STEP_PARTS_H
 #define BT_COMPILER_STEP_PARTS_H
 
@@ -9,10 +9,10 @@
 
 // Where a program finds the memory of an input.
 typedef enum bt_step_source_kind {
-    BT_STEP_BATCH,     // the storage of a batch tensor, by its place
-    BT_STEP_PARAMETER, // of a parameter's value, by its place
+    BT_STEP_BATCH,     // the storage of a batch tensor, by its index
+    BT_STEP_PARAMETER, // of a parameter's value, by its index
     BT_STEP_GRADIENT,  // of a parameter's gradient, likewise
-    BT_STEP_CONSTANT   // of a tensor that is the variant's own reference
+    BT_STEP_CONSTANT   // of a tensor to which the variant holds a reference
 } bt_step_source_kind;
 
 typedef struct bt_step_source {
@@ -21,31 +21,31 @@ typedef struct bt_step_source {
     bt_tensor *constant; // retained, else NULL
 } bt_step_source;
 
-// How a batch tensor looks: what a program depends on besides the contents.
+// The layout of a batch tensor: what a program depends on besides the contents.
 typedef struct bt_step_look {
     char name[32];
     bt_dtype dtype;
     bt_shape shape;
     int64_t offset; // elements
-    int shares;     // place of the first tensor of the batch in the same storage
+    int shares;     // index of the first tensor of the batch in the same storage
 } bt_step_look;
 
 typedef struct bt_step_variant {
     bt_step_look looks[BT_BATCH_TENSORS];
     int look_count;
-    bool adds; // gradients were there
+    bool adds; // gradients existed
     bt_compute compute;
     bt_compiled_kind kind;
     bt_dag graph;            // as bt_dag_form makes it
     int64_t *half_turns;     // owned [values as captured] (half_turn.h)
-    bt_fusion_plan fusion;   // without what has no code
+    bt_fusion_plan fusion;   // without groups that have no code
     bt_program *program;     // owned; NULL: the step runs eagerly
-    bt_compiled **codes;     // owned [fusion.count], each of the compiler; NULL: left out
+    bt_compiled **codes;     // owned [fusion.count], each owned by the compiler; NULL: left out
     bt_step_source *sources; // owned [source_count]
     int source_count;
     int loss;       // value
     int *gradients; // owned [parameters]: values, -1: none
-    void **memory;  // owned [graph.value_count], of the run under way
+    void **memory;  // owned [graph.value_count], of the current run
 } bt_step_variant;
 
 struct bt_compiled_step {
@@ -58,7 +58,7 @@ struct bt_compiled_step {
 
 // ---- step_capture.c -----------------------------------------------------------------------------
 // Captures the step of a batch without launching a kernel and finds the sources of its inputs.
-// Gradients are left as they were. variant->kind.reason is set where it cannot be.
+// Gradients are left as they were. If it cannot be captured, variant->kind.reason says why.
 BT_CHECKED bt_status bt_step_capture(bt_compiled_step *step, const bt_batch *batch,
                                      bt_step_variant *variant);
 

@@ -1,4 +1,4 @@
-// framework/compiler/step_units.c - what a compiled step runs, unit by unit, as words and numbers
+// framework/compiler/step_units.c - describes what a compiled step runs, unit by unit
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -18,7 +18,7 @@ static const char *word_of(const bt_dag_node *node)
     }
 }
 
-// "square, reduce_sum, mul x2": repetitions in a row are counted. What has no room is cut.
+// "square, reduce_sum, mul x2": consecutive repetitions are counted. Truncated to fit.
 static void write_ops(const bt_dag *graph, const int *nodes, int count, char *out, size_t capacity)
 {
     size_t length = 0;

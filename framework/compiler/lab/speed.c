@@ -1,7 +1,8 @@
-// framework/compiler/lab/speed.c - generated kernels beside the CPU's own, and chains of ops fused
+// framework/compiler/lab/speed.c - speed of generated kernels and fused chains against the CPU
+// kernels
 //
 //   lab_compiler_speed    a table: milliseconds, the ratio, and how long compiling took
-// Medians of calls on memory that does not fit the caches, both in turn.
+// Medians of interleaved calls on memory that exceeds the caches.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +139,7 @@ static bt_binary_args binary(bt_binary function, const float *a, const float *b,
                             .dtype = BT_F32};
 }
 
-// y = silu(a) b, and y = gelu(a + b) c - a: what a user composes from our ops.
+// y = silu(a) b, and y = gelu(a + b) c - a: chains that a user may compose from our ops.
 static void chains_table(void)
 {
     const int64_t count = (int64_t)ROWS * COLS;

@@ -1,7 +1,7 @@
 // framework/compiler/mlir/libdevice.c - links CUDA's library of functions into a module
 //
-// LLVM's C interface has no 'link what is needed'. Definitions of linkonce_odr are read and linked
-// only if something refers to them, so every definition of libdevice is made one first.
+// LLVM's C interface cannot link only the needed functions. Definitions with linkonce_odr linkage
+// are linked only if they are referenced, so every definition of libdevice gets that linkage first.
 #include <stdio.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ bt_mlir_status bt_mlir_link_libdevice(LLVMModuleRef module, const bt_mlir_reques
     if (name) {
         return fail(result, BT_MLIR_UNSUPPORTED, "libdevice has no such function", name);
     }
-    // What nvcc uses without fast-math: subnormal numbers are kept.
+    // As nvcc without fast-math: subnormal numbers are preserved.
     const LLVMTypeRef i32 = LLVMInt32TypeInContext(LLVMGetModuleContext(module));
     LLVMAddModuleFlag(module, LLVMModuleFlagBehaviorOverride, "nvvm-reflect-ftz", 16,
                       LLVMValueAsMetadata(LLVMConstInt(i32, 0, 0)));

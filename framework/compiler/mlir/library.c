@@ -1,4 +1,4 @@
-// framework/compiler/mlir/library.c - what libbt_mlir.so exports; dialects and passes that it knows
+// framework/compiler/mlir/library.c - exports of libbt_mlir.so; the registered dialects and passes
 #include "framework/compiler/mlir/library.h"
 
 #include <stdlib.h>

@@ -2,11 +2,11 @@
 // out
 //
 // libblutrain opens the library with dlopen (lower.h); nothing of MLIR or LLVM is visible outside.
-// Calls may come from several threads at once: each has a context of its own.
+// Thread-safe: each call has its own context.
 //
 // Malformed text, a failed pass and an error inside LLVM are results with a message. After a fatal
-// error of LLVM, which would end the process, the library answers BT_MLIR_BROKEN to every later
-// call: the state of LLVM is unknown then.
+// error of LLVM, which would end the process, every later call returns BT_MLIR_BROKEN: the state of
+// LLVM is unknown.
 #ifndef BT_COMPILER_MLIR_LIBRARY_H
 #define BT_COMPILER_MLIR_LIBRARY_H
 
@@ -18,8 +18,8 @@ enum { BT_MLIR_ABI = 1, BT_MLIR_MESSAGE_BYTES = 1024 };
 
 typedef enum bt_mlir_status {
     BT_MLIR_OK,
-    BT_MLIR_BAD_TEXT,    // does not parse or verify, or a pass refuses it
-    BT_MLIR_UNSUPPORTED, // unknown processor, libdevice is needed and not given
+    BT_MLIR_BAD_TEXT,    // does not parse or verify, or a pass rejects it
+    BT_MLIR_UNSUPPORTED, // unknown processor, or libdevice is needed and not given
     BT_MLIR_NO_MEMORY,
     BT_MLIR_BROKEN // LLVM failed, in this call or in an earlier one
 } bt_mlir_status;
@@ -49,7 +49,7 @@ typedef struct bt_mlir_result {
 typedef struct bt_mlir_library {
     int abi;             // BT_MLIR_ABI
     const char *version; // "19.1.7"
-    // *result is written in any case; release() it.
+    // *result is always set; release() it.
     bt_mlir_status (*lower)(const bt_mlir_request *request, bt_mlir_result *result);
     void (*release)(bt_mlir_result *result);
 } bt_mlir_library;

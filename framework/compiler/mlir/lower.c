@@ -2,8 +2,8 @@
 //
 //   text -> MLIR passes -> LLVM dialect -> LLVM IR -> (libdevice) -> O3 -> object or PTX
 //
-// LLVM reports some errors by ending the process. fatal() leaves the call by longjmp instead, past
-// frames of LLVM, whose state is unknown from then on; `broken` refuses later calls.
+// LLVM reports some errors by ending the process. fatal() leaves the call by longjmp, past frames
+// of LLVM, whose state is unknown afterwards; `broken` rejects later calls.
 #include "framework/compiler/mlir/lower.h"
 
 #include <pthread.h>
@@ -98,7 +98,7 @@ static void diagnose_llvm(LLVMDiagnosticInfoRef info, void *self)
 
 // ---- the steps ----------------------------------------------------------------------------------
 
-// Everything that a call makes, so that it is released in one place.
+// The resources of a call, released in one place.
 typedef struct state {
     MlirContext context;
     MlirModule module;
@@ -296,7 +296,7 @@ bt_mlir_status bt_mlir_lower(const bt_mlir_request *request, bt_mlir_result *res
     jmp_buf here;
     escape = &here;
     current = result;
-    if (setjmp(here)) { // what the call had made is lost: nobody knows what LLVM left of it
+    if (setjmp(here)) { // leaks what the call allocated: the state of LLVM is unknown
         escape = NULL;
         return BT_MLIR_BROKEN;
     }

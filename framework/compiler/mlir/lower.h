@@ -9,13 +9,13 @@
 
 bt_mlir_status bt_mlir_lower(const bt_mlir_request *request, bt_mlir_result *result);
 
-// Registers the passes that lower.c names. Once a process.
+// Registers the passes that lower.c names. Called once per process.
 void bt_mlir_register_passes(void);
-// A context of one thread that knows the dialects which the emitters write.
+// A context for one thread with the dialects that the emitters use.
 MlirContext bt_mlir_context(void);
 
-// Adds the functions __nv_* that the module calls and makes them internal. Nothing to do without
-// such calls. Errors  UNSUPPORTED without a libdevice
+// Adds the functions __nv_* that the module calls and makes them internal. Without such calls it
+// does nothing. Errors  UNSUPPORTED without a libdevice
 bt_mlir_status bt_mlir_link_libdevice(LLVMModuleRef module, const bt_mlir_request *request,
                                       bt_mlir_result *result);
 
