@@ -95,7 +95,7 @@ bt_status bt_io_create(const bt_file_ops *ops, const char *path, const void *byt
     if (file < 0) {
         return bt_io_failed(file, "create", path);
     }
-    struct iovec part = {(void *)(uintptr_t)bytes, size_bytes}; // an iovec lacks the const
+    struct iovec part = {(void *)(uintptr_t)bytes, size_bytes}; // struct iovec has no const pointer
     bt_status status = bt_io_write(ops, file, path, &part, 1, 0);
     int error = status == BT_OK ? ops->sync(ops->self, file) : 0;
     if (error < 0) {
@@ -173,7 +173,8 @@ bt_status bt_io_make_folders(const bt_file_ops *ops, const char *path)
         if (folder >= 0) {
             (void)ops->close(ops->self, folder);
         }
-        if (folder >= 0 || (folder == -EACCES && end < length)) { // a parent may be closed to us
+        if (folder >= 0 || (folder == -EACCES && end < length)) { // a parent folder may be
+                                                                  // unreadable
             continue;
         }
         int error = folder == -ENOENT ? ops->make_folder(ops->self, part) : folder;

@@ -13,7 +13,7 @@ static int result_of(int result) { return result < 0 ? -errno : result; }
 
 static int system_open(void *self, const char *path, bt_file_mode mode)
 {
-    // Without O_NONBLOCK the open of a pipe that lies in a checkpoint waits for a writer.
+    // Without O_NONBLOCK, opening a named pipe in a checkpoint would wait for a writer.
     static const int flags[] = {O_RDONLY | O_NONBLOCK, O_WRONLY | O_CREAT | O_EXCL,
                                 O_RDONLY | O_DIRECTORY};
     (void)self;

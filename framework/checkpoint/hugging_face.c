@@ -1,4 +1,4 @@
-// framework/checkpoint/hugging_face.c - the names, and which of them are transposed
+// framework/checkpoint/hugging_face.c - maps tensor names and layouts to those of transformers
 //
 // Source: transformers, models/gpt2/modeling_gpt2.py and pytorch_utils.py (Conv1D).
 #include "framework/checkpoint/hugging_face.h"
@@ -32,7 +32,7 @@ static const struct {
     {"ln_f.bias", false},
 };
 
-// Buffers of old versions: causal masks.
+// Buffers of old versions that are not weights: causal masks.
 static const char *const masks[] = {"h.#.attn.bias", "h.#.attn.masked_bias"};
 
 static const char prefix[] = "transformer.";
@@ -66,7 +66,7 @@ bool bt_hugging_face_gpt2_row(const char *name, bool *transposed)
 
 static bool is_mask(const char *name) { return is_like(name, masks[0]) || is_like(name, masks[1]); }
 
-// y[c, r] = x[r, c], in squares that stay in the cache.
+// y[c, r] = x[r, c], in tiles that fit the cache.
 static void transpose(const float *x, int64_t x_rows, int64_t x_cols, float *y)
 {
     enum { SIDE = 32 };
@@ -86,7 +86,7 @@ static bt_shape turned(bt_shape shape, bool transposed)
     return transposed ? BT_SHAPE(shape.size[1], shape.size[0]) : shape;
 }
 
-// The largest tensor's elements.
+// Elements of the largest tensor.
 static size_t most_elements(const bt_state *state)
 {
     int64_t most = 1;
@@ -108,7 +108,7 @@ static bt_status check_parameter(const bt_state_tensor *item, bool transposed)
     return BT_OK;
 }
 
-// ---- out ----------------------------------------------------------------------------------------
+// ---- export -------------------------------------------------------------------------------------
 
 typedef struct export_job {
     bt_context *context;
@@ -124,7 +124,7 @@ static bt_status make_entries(export_job *job)
 {
     void *block = NULL;
     uint64_t file_bytes = 0;
-    static const char *const metadata[] = {"format", "pt", NULL}; // transformers asks for it
+    static const char *const metadata[] = {"format", "pt", NULL}; // transformers requires it
     BT_TRY(bt_mem_alloc((size_t)job->state->count + 1, sizeof *job->entries, &block));
     job->entries = block;
     for (int64_t i = 0; i < job->state->count; ++i) {
@@ -176,7 +176,7 @@ static bt_status write_whole(export_job *job, const char *path)
     if (length < 0 || length >= (int)sizeof temporary) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "the path %.100s... is too long", path);
     }
-    (void)job->ops->remove_file(job->ops->self, temporary); // of an export that died
+    (void)job->ops->remove_file(job->ops->self, temporary); // left by a killed export
     int file = job->ops->open(job->ops->self, temporary, BT_FILE_CREATE);
     if (file < 0) {
         return bt_io_failed(file, "create", temporary);
@@ -221,7 +221,7 @@ done:
     return status;
 }
 
-// ---- in -----------------------------------------------------------------------------------------
+// ---- import -------------------------------------------------------------------------------------
 
 typedef struct import_job {
     bt_context *context;
@@ -338,7 +338,7 @@ static bt_status import_tensor(import_job *job, const bt_state_tensor *item, boo
         transpose(job->read, entry->shape.size[0], entry->shape.size[1], job->turned);
     }
     BT_TRY(bt_tensor_write(job->context, item->tensor, transposed ? job->turned : job->read));
-    return bt_context_synchronize(job->context); // the buffers are used again
+    return bt_context_synchronize(job->context); // the buffers are reused
 }
 
 static bt_status import_all(import_job *job, bt_state *state)

@@ -1,5 +1,5 @@
-// framework/checkpoint/hugging_face_config.c - the shape of a GPT-2: from its tensors, config.json
-//
+// framework/checkpoint/hugging_face_config.c - the shape of a GPT-2 model: from its tensors and
+// config.json
 // Source: transformers, models/gpt2/configuration_gpt2.py.
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static int64_t count_layers(const bt_safetensors *tensors)
     return layers;
 }
 
-// (vocab + context) width + layers (12 width^2 + 13 width) + 2 width; false when it overflows.
+// (vocab + context) width + layers (12 width^2 + 13 width) + 2 width; false if it overflows.
 static bool count_parameters(const bt_hugging_face_gpt2_config *c, int64_t *count)
 {
     int64_t tables = 0, blocks = 0, rows = 0;
@@ -109,8 +109,7 @@ static bt_status mismatch(const char *path, const char *key, const cJSON *item,
     return status;
 }
 
-// What would change the result and is not in any tensor's shape. A key that is missing has the
-// value that is expected.
+// Settings that change the result but not a tensor's shape. A missing key has the expected value.
 static bt_status check_kind(const char *path, const cJSON *root)
 {
     static const struct {
@@ -151,7 +150,7 @@ static bt_status parse(const char *path, const cJSON *root, bt_hugging_face_gpt2
 {
     const struct {
         const char *key;
-        int64_t *value; // 0: to be read; else what the tensors have
+        int64_t *value; // 0: read it; else compare with the tensors
     } rows[] = {{"n_layer", &config->layers},
                 {"n_head", &config->heads},
                 {"n_embd", &config->width},

@@ -1,4 +1,4 @@
-// framework/checkpoint/image.c - laying a state out in files
+// framework/checkpoint/image.c - assigns the tensors of a state to files
 #include "framework/checkpoint/image.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@ void bt_image_release(bt_image *image)
     *image = (bt_image){0};
 }
 
-// The end of the file that begins with entry `first`: at least one tensor, and no more bytes than
-// allowed.
+// The end of the file that begins with entry `first`: at least one tensor, and at most the allowed
+// number of bytes.
 static int64_t file_end(const bt_safetensors_entry *entries, int64_t count, int64_t first,
                         uint64_t limit_bytes)
 {
@@ -52,13 +52,13 @@ static bt_status fill_entries(const bt_state *state, bt_safetensors_entry *entri
     return bt_safetensors_check_names(entries, state->count);
 }
 
-// The head of a file with these tensors, and their rows.
+// The header of a file with these tensors, and their rows.
 static bt_status add_file(bt_image *image, bt_safetensors_entry *entries, int64_t count)
 {
     static const char *const metadata[] = {"format", "pt", NULL};
     bt_manifest *manifest = &image->manifest;
     bt_manifest_file *file = &manifest->files[manifest->file_count];
-    bt_str *head = &image->heads[manifest->file_count++]; // released with the image from here on
+    bt_str *head = &image->heads[manifest->file_count++]; // released with the image
     BT_TRY(bt_safetensors_head(entries, count, metadata, BT_SAFETENSORS_ALIGNMENT, head,
                                &file->size_bytes));
     (void)snprintf(file->name, sizeof file->name, "state-%05lld.safetensors",

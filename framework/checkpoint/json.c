@@ -28,8 +28,8 @@ void bt_json_append(bt_str *json, const char *text)
     bt_str_append(json, "\"");
 }
 
-// What cJSON would let pass or misread: bytes that are no text, and \u0000 or \u with other than
-// hexadecimal digits, which it takes for a zero.
+// Input that cJSON accepts or misreads: bytes that are not text, and \u0000 or \u with other than
+// hexadecimal digits, which it reads as zero.
 static bt_status check_text(const char *path, const char *text, size_t size_bytes,
                             uint64_t base_bytes)
 {
@@ -83,7 +83,7 @@ static bt_status check_keys(const char *path, const cJSON *object)
     return status;
 }
 
-// Depth is bounded by the limit at which cJSON refuses to nest.
+// cJSON limits the nesting depth.
 static bt_status check_objects(const char *path, const cJSON *item)
 {
     if (cJSON_IsObject(item)) {

@@ -1,4 +1,5 @@
-// framework/checkpoint/json.h - JSON of our headers and manifests: texts out, checked values in
+// framework/checkpoint/json.h - JSON of headers and manifests: writing texts, reading checked
+// values
 #ifndef BT_CHECKPOINT_JSON_H
 #define BT_CHECKPOINT_JSON_H
 
@@ -11,14 +12,14 @@
 // Appends a quoted, escaped text.
 void bt_json_append(bt_str *json, const char *text);
 
-// Parses untrusted bytes: valid UTF-8, no control bytes outside of white space, no escaped zero
-// (cJSON's texts end at one), no key twice in an object, one object and nothing behind it but
-// white space. base_bytes is added to the byte offsets in messages.
+// Parses untrusted bytes. Accepted: valid UTF-8, no control bytes other than white space, no
+// escaped zero (cJSON's texts end at one), no duplicate keys, one object followed only by white
+// space. base_bytes is added to the byte offsets in messages.
 // Owns    *root: the caller (cJSON_Delete)
 // Errors  CORRUPT_DATA, OUT_OF_MEMORY
 BT_CHECKED bt_status bt_json_read(const char *path, const char *text, size_t size_bytes,
                                   uint64_t base_bytes, cJSON **root);
-// False unless the item is a whole number from 0 to 2^53, or for the second from -2^53.
+// False unless the item is an integer in [0, 2^53], or in [-2^53, 2^53] for the second function.
 bool bt_json_u64(const cJSON *item, uint64_t *value);
 bool bt_json_i64(const cJSON *item, int64_t *value);
 

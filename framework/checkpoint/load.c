@@ -90,7 +90,7 @@ bt_status bt_checkpoint_describe(const bt_checkpoint_store *store, int64_t step,
 typedef struct match {
     bt_tensor **targets; // owned [tensor_count of the manifest]
     bt_str differences;  // owned
-    int64_t count;       // of differences
+    int64_t count;       // number of differences
 } match;
 
 static void differ(match *m, const char *what, const char *name, const char *detail)
@@ -201,9 +201,9 @@ bt_status bt_checkpoint_load(bt_context *context, const bt_checkpoint_store *sto
     return status;
 }
 
-// ---- the newest that verifies -------------------------------------------------------------------
+// ---- the newest checkpoint that verifies --------------------------------------------------------
 
-// Whether an older checkpoint may do where this one failed so.
+// Whether to try an older checkpoint after this failure.
 static bool is_damage(bt_status status)
 {
     return status == BT_STATUS_CORRUPT_DATA || status == BT_STATUS_IO ||

@@ -8,8 +8,8 @@
 #include "framework/checkpoint/hash.h"
 #include "framework/checkpoint/json.h"
 
-// The JSON begins with these bytes, 32 digits and the second text; the digits are the hash of the
-// bytes that follow.
+// The JSON begins with the first text, 32 digits and the second text; the digits are the hash of
+// the bytes that follow.
 static const char opening[] = "{\"xxh3\":\"";
 static const char behind[] = "\",\n";
 enum { HASHED_FROM = sizeof opening - 1 + 32 + sizeof behind - 1 };
@@ -30,7 +30,7 @@ static int compare_names(const void *a, const void *b)
                   (*(const bt_manifest_tensor *const *)b)->name);
 }
 
-// A line a tensor, by name: type, shape, hash.
+// One line per tensor, by name: type, shape, hash.
 static bt_status list_tensors(const bt_manifest *manifest, bt_str *text)
 {
     void *block = NULL;
@@ -65,7 +65,7 @@ bt_status bt_manifest_digest(const bt_manifest *manifest, bool values, char dige
     return status;
 }
 
-// ---- out ----------------------------------------------------------------------------------------
+// ---- write --------------------------------------------------------------------------------------
 
 static void print_files(const bt_manifest *manifest, bt_str *json)
 {
@@ -123,7 +123,7 @@ bt_status bt_manifest_print(const bt_manifest *manifest, bt_str *json)
     return BT_OK;
 }
 
-// ---- in -----------------------------------------------------------------------------------------
+// ---- read ---------------------------------------------------------------------------------------
 
 static bt_status bad(const char *path, const char *what, int64_t index)
 {

@@ -1,8 +1,8 @@
-// framework/checkpoint/manifest.h - what a checkpoint's folder holds, as a struct and as JSON
+// framework/checkpoint/manifest.h - the contents of a checkpoint's folder, as a struct and as JSON
 //
-// The JSON's first member is the XXH3-128 of all bytes behind it, so that a flip of any bit of the
-// manifest shows. Each file's head and each tensor's bytes have an XXH3-128 in it: together they
-// cover every byte of the folder.
+// The JSON's first member is the XXH3-128 of all bytes after it, so that a change of any bit is
+// detected. It contains the XXH3-128 of each file's header and of each tensor's bytes: together
+// they cover every byte of the folder.
 #ifndef BT_CHECKPOINT_MANIFEST_H
 #define BT_CHECKPOINT_MANIFEST_H
 
@@ -45,19 +45,19 @@ typedef struct bt_manifest {
 } bt_manifest;
 
 void bt_manifest_release(bt_manifest *manifest);
-// XXH3-128 of names, types, shapes, tensors' hashes and, where asked for, values: with them it is
+// XXH3-128 of names, types, shapes, tensors' hashes and optionally values: with values it equals
 // bt_state_digest of the same state.
 BT_CHECKED bt_status bt_manifest_digest(const bt_manifest *manifest, bool values, char digest[33]);
-// Errors  OUT_OF_MEMORY, INVALID_ARGUMENT (a value that JSON cannot hold exactly)
+// Errors  OUT_OF_MEMORY, INVALID_ARGUMENT (a value that JSON cannot represent exactly)
 BT_CHECKED bt_status bt_manifest_print(const bt_manifest *manifest, bt_str *json);
-// Puts the hash of what is behind it at its place in a manifest's JSON.
+// Writes the hash of the following bytes into a manifest's JSON.
 void bt_manifest_seal(bt_str *json);
 // Owns    *out: the caller, until bt_manifest_release, also when this fails
 // Errors  CORRUPT_DATA, UNSUPPORTED (another format version), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_manifest_parse(const char *path, const char *text, size_t size_bytes,
                                        bt_manifest *out);
 
-// The values as JSON members, and back. state_values.c
+// Converts the values to JSON members and back. state_values.c
 void bt_state_values_print(const bt_state_values *values, bt_str *json);
 BT_CHECKED bt_status bt_state_values_parse(const char *path, const struct cJSON *object,
                                            bt_state_values *out);

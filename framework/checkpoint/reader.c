@@ -1,4 +1,4 @@
-// framework/checkpoint/reader.c - opening a checkpoint: manifest and heads must agree
+// framework/checkpoint/reader.c - opens a checkpoint: the manifest and the file headers must agree
 #include "framework/checkpoint/reader.h"
 
 #include <errno.h>

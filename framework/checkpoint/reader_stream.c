@@ -1,9 +1,9 @@
-// framework/checkpoint/reader_stream.c - reading tensors piece by piece, hashed by a second thread
+// framework/checkpoint/reader_stream.c - reads tensors in pieces, hashed by a second thread
 //
-// Pieces of at most PIECE_BYTES are numbered through all tensors that are wanted. The calling
-// thread reads piece k to its place: the tensor's own memory on the CPU, otherwise slot k % SLOTS,
-// from where it is copied to the device. The hashing thread follows. A slot is read into again
-// once it is hashed and its copy is done.
+// Pieces of at most PIECE_BYTES are numbered consecutively over all requested tensors. The calling
+// thread reads piece k into the tensor's memory on the CPU, otherwise into slot k % SLOTS, from
+// which it is copied to the device. The hashing thread follows. A slot is reused after it is hashed
+// and its copy is complete.
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -15,9 +15,9 @@ enum { PIECE_BYTES = 4 << 20, SLOTS = 4 };
 
 typedef struct stream {
     bt_reader *reader;
-    bt_device *device; // borrowed; NULL: nothing is kept
+    bt_device *device; // borrowed; NULL: verify only
     bt_tensor *const *targets;
-    bool host;          // targets lie in host memory, or there are none
+    bool host;          // targets are in host memory, or there are none
     char *slots[SLOTS]; // owned
     bt_event copied[SLOTS];
     bool copying[SLOTS];
@@ -25,13 +25,13 @@ typedef struct stream {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int64_t read_count, hashed_count; // pieces; guarded by mutex
-    int64_t broken;                   // first tensor whose hash is another, -1; likewise
-    bool ended;                       // nothing more will be read; likewise
+    int64_t broken;                   // first tensor whose hash differs, -1: none; guarded by mutex
+    bool ended;                       // nothing more will be read; guarded by mutex
 } stream;
 
 static bool is_wanted(const stream *s, int64_t tensor) { return !s->targets || s->targets[tensor]; }
 
-// Pieces go to the tensors' own memory, not to slots.
+// Pieces go to the tensors' memory, not to slots.
 static bool is_direct(const stream *s) { return s->targets && s->host; }
 
 static char *place_of(const stream *s, int64_t piece, int64_t tensor, uint64_t at)
@@ -47,7 +47,7 @@ static size_t piece_size(const bt_manifest_tensor *tensor, uint64_t at)
 
 // ---- the hashing thread -------------------------------------------------------------------------
 
-// Waits for a piece. False when none will come.
+// Waits for a piece. False if there are no more.
 static bool await_piece(stream *s, int64_t piece)
 {
     (void)pthread_mutex_lock(&s->mutex);
@@ -112,7 +112,7 @@ static bt_status report_broken(const stream *s, int64_t index)
                     (unsigned long long)(tensor->offset_bytes + tensor->size_bytes), tensor->xxh3);
 }
 
-// Until all pieces below `piece` are hashed.
+// Waits until all pieces below `piece` are hashed.
 static bt_status await_hashed(stream *s, int64_t piece)
 {
     (void)pthread_mutex_lock(&s->mutex);
@@ -253,7 +253,7 @@ bt_status bt_reader_read(bt_reader *reader, bt_context *context, bt_tensor *cons
                 .mutex = PTHREAD_MUTEX_INITIALIZER,
                 .changed = PTHREAD_COND_INITIALIZER,
                 .broken = -1};
-    // Whatever still reads or writes the tensors must be over before they are overwritten.
+    // Pending reads and writes of the tensors must complete before they are overwritten.
     bt_status status = targets ? bt_context_synchronize(context) : BT_OK;
     if (status == BT_OK) {
         status = make_slots(&s);
@@ -261,7 +261,8 @@ bt_status bt_reader_read(bt_reader *reader, bt_context *context, bt_tensor *cons
     if (status == BT_OK) {
         status = run(&s, context);
     }
-    if (targets) { // copies from the slots must be over before they go, also after a failure
+    if (targets) { // copies from the slots must complete before the slots are freed, also after a
+                   // failure
         bt_status copies = bt_context_synchronize(context);
         status = status == BT_OK ? copies : status;
     }

@@ -1,4 +1,4 @@
-// framework/checkpoint/safetensors.c - reading a head: every field of it is hostile until checked
+// framework/checkpoint/safetensors.c - reads a header; every field is untrusted until checked
 #include "framework/checkpoint/safetensors.h"
 
 #include <stdlib.h>
@@ -198,7 +198,7 @@ static bt_status read_entries(const char *path, const cJSON *root, bt_safetensor
     return check_cover(path, out);
 }
 
-// The size of the header that the first eight bytes announce.
+// The size of the header, from the first eight bytes.
 static bt_status read_prefix(const char *path, const unsigned char *head, uint64_t file_bytes,
                              uint64_t *header_bytes)
 {

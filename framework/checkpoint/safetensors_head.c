@@ -1,4 +1,4 @@
-// framework/checkpoint/safetensors_head.c - laying out a file and writing its head
+// framework/checkpoint/safetensors_head.c - computes a file's layout and writes its header
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +51,8 @@ bt_status bt_safetensors_check_names(const bt_safetensors_entry *entries, int64_
     return status;
 }
 
-// Stable: equal element sizes keep their order. As every tensor's bytes are a multiple of its own
-// element size, and of all that follow, each begins aligned.
+// Stable: equal element sizes keep their order. Each tensor's bytes are a multiple of its element
+// size and of all following ones, so each tensor is aligned.
 static bt_status sort_by_size(bt_safetensors_entry *entries, int64_t count)
 {
     void *block = NULL;
@@ -94,7 +94,7 @@ static void append_metadata(bt_str *head, const char *const *metadata)
     bt_str_append(head, "}");
 }
 
-// Pads the head and fills in its size.
+// Pads the header and sets its size.
 static bt_status finish(bt_str *head, uint64_t alignment)
 {
     static const char spaces[] = "                                                                ";

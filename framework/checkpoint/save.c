@@ -1,4 +1,4 @@
-// framework/checkpoint/save.c - writing an image: one thread writes while another hashes
+// framework/checkpoint/save.c - writes an image: one thread writes while another hashes
 //
 // Both only read the tensors' memory, so neither waits for the other; the manifest, which needs the
 // hashes, is written last.
@@ -12,8 +12,8 @@
 #include "framework/checkpoint/thread.h"
 #include "framework/checkpoint/writer.h"
 
-// A write ends at a multiple of BATCH_BYTES of the file, so that all but the first part of a
-// tensor lie on the boundaries of pages and erase blocks.
+// A write ends at a multiple of BATCH_BYTES of the file, so that all but a tensor's first part are
+// aligned to pages and erase blocks.
 enum { BATCH_BYTES = 8 << 20, MAX_PARTS = 256 };
 
 typedef struct save {
@@ -67,7 +67,7 @@ static bt_status add(batch *b, const void *bytes, uint64_t size_bytes)
     while (size_bytes > 0) {
         uint64_t room = (uint64_t)(BATCH_BYTES - b->end % BATCH_BYTES);
         uint64_t part = size_bytes < room ? size_bytes : room;
-        // An iovec lacks the const.
+        // struct iovec has no const pointer.
         b->parts[b->count++] = (struct iovec){(void *)(uintptr_t)at, (size_t)part};
         b->end += (int64_t)part;
         at += part;
@@ -120,7 +120,7 @@ static bt_status write_files(save *s, const char *folder)
     if (threaded) {
         (void)pthread_join(thread, NULL);
     } else {
-        (void)hash_tensors(s); // slower, the same
+        (void)hash_tensors(s); // slower, same result
     }
     return status;
 }
@@ -143,7 +143,7 @@ static bt_status write_manifest(const save *s, const char *folder)
     return status;
 }
 
-// Everything under the temporary name, durable.
+// Writes everything under the temporary name, durably.
 static bt_status write_folder(save *s, const char *temporary)
 {
     int error = s->ops->make_folder(s->ops->self, temporary);
@@ -155,7 +155,7 @@ static bt_status write_folder(save *s, const char *temporary)
     return bt_io_sync_folder(s->ops, temporary);
 }
 
-// Gives the folder its name. A checkpoint that has it already is under the temporary name then.
+// Renames the folder. An existing checkpoint of that name gets the temporary name.
 static bt_status publish(const bt_file_ops *ops, const char *store, const char *temporary,
                          const char *path)
 {
@@ -166,7 +166,7 @@ static bt_status publish(const bt_file_ops *ops, const char *store, const char *
     return error < 0 ? bt_io_failed(error, "put in place", path) : bt_io_sync_folder(ops, store);
 }
 
-// Removes what a failed save wrote; the message stays that of the failure.
+// Removes the files of a failed save; keeps the failure's message.
 static bt_status abandon(const bt_file_ops *ops, const char *temporary, bt_status status)
 {
     char message[BT_ERROR_CAPACITY];
@@ -204,7 +204,7 @@ bt_status bt_image_write(bt_image *image, const bt_checkpoint_store *store,
                             (long long)values->step);
 }
 
-// On the CPU the tensors' own memory is written, without a copy.
+// On the CPU the tensors' memory is written directly, without a copy.
 static bt_status save_host(const bt_checkpoint_store *store, const bt_checkpoint_options *options,
                            const bt_state *state)
 {

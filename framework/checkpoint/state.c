@@ -1,4 +1,4 @@
-// framework/checkpoint/state.c - the list and its digest
+// framework/checkpoint/state.c - the list of tensors and its digest
 #include "framework/checkpoint/state.h"
 
 #include "framework/base/mem.h"
@@ -27,7 +27,7 @@ void bt_state_release(bt_state *state)
     *state = (bt_state){0};
 }
 
-// The tensor's bytes lie on the host, or come through `host` piece by piece.
+// The tensor's bytes are in host memory, or are copied through `host` piece by piece.
 static bt_status hash_tensor(bt_context *context, const bt_tensor *tensor, void *host, char hex[33])
 {
     const bt_backend *backend = context->device->backend;

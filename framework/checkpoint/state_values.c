@@ -1,7 +1,7 @@
-// framework/checkpoint/state_values.c - the plain values of a state: a row each
+// framework/checkpoint/state_values.c - the plain values of a state: one row each
 //
-// To add one: a member of bt_state_values and a row here. Old checkpoints lack it and are refused;
-// raise BT_MANIFEST_FORMAT.
+// To add a value: add a member of bt_state_values and a row here. Old checkpoints lack it and are
+// refused; increment BT_MANIFEST_FORMAT.
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ typedef enum value_kind { VALUE_I64, VALUE_U64, VALUE_F64 } value_kind;
 
 static const struct {
     const char *key;
-    value_kind kind; // U64 is written as a text: a JSON number holds 53 bits
+    value_kind kind; // U64 is written as text: a JSON number is exact to 53 bits
     size_t offset;
 } rows[] = {
     {"step", VALUE_I64, offsetof(bt_state_values, step)},

@@ -28,7 +28,7 @@ bt_status bt_checkpoint_path(const bt_checkpoint_store *store, int64_t step, boo
     return bt_io_path(store->folder, name, path);
 }
 
-// The step of a checkpoint's name, -1 for any other name.
+// The step in a checkpoint's name, -1 for any other name.
 static int64_t step_of(const char *name)
 {
     char again[64];
@@ -47,7 +47,7 @@ static int compare_steps(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Nothing when the store is not there.
+// Does nothing if the store does not exist.
 static bt_status list_names(const bt_checkpoint_store *store, bt_io_names *names)
 {
     const bt_file_ops *ops = bt_store_ops(store);
@@ -104,7 +104,7 @@ bt_status bt_store_clean(const bt_checkpoint_store *store)
     return status;
 }
 
-// First renamed, so that a removal that is cut short leaves no checkpoint with a part missing.
+// Renames first, so that an interrupted removal leaves no incomplete checkpoint.
 bt_status bt_checkpoint_remove(const bt_checkpoint_store *store, int64_t step)
 {
     char path[BT_PATH_CAPACITY];
@@ -113,15 +113,15 @@ bt_status bt_checkpoint_remove(const bt_checkpoint_store *store, int64_t step)
     BT_TRY(bt_checkpoint_path(store, step, false, path));
     BT_TRY(bt_checkpoint_path(store, step, true, temporary));
     int error = ops->rename(ops->self, path, temporary);
-    if (error == -EEXIST || error == -ENOTEMPTY) { // of a save of this step that was cut short
+    if (error == -EEXIST || error == -ENOTEMPTY) { // left by an interrupted save of this step
         BT_TRY(bt_io_remove_folder(ops, temporary));
         error = ops->rename(ops->self, path, temporary);
     }
     return error < 0 ? bt_io_failed(error, "remove", path) : bt_io_remove_folder(ops, temporary);
 }
 
-// Newer ones than the one just saved go first: training went on below them because they are
-// damaged. Then the oldest.
+// Checkpoints newer than the saved one are removed first: they are damaged, since training
+// continued from an older one. Then the oldest.
 bt_status bt_store_retain(const bt_checkpoint_store *store, int64_t saved, int64_t max_to_keep)
 {
     int64_t *steps = NULL;

@@ -1,7 +1,7 @@
-// framework/checkpoint/thread.h - starting a thread that handles no signals
+// framework/checkpoint/thread.h - starts a thread with all signals blocked
 //
-// Signals are for the thread that trains: a handler of SIGTERM runs there, and no write here is
-// interrupted.
+// Signals are handled by the training thread, so that a signal such as SIGTERM does not interrupt a
+// write here.
 #ifndef BT_CHECKPOINT_THREAD_H
 #define BT_CHECKPOINT_THREAD_H
 

@@ -2,7 +2,7 @@
 //
 // State of a writer, guarded by `mutex`:
 //   idle --start--> busy --thread is done--> idle, with the status of the save
-// The training thread alone leaves idle, the writing thread alone leaves busy. The staging block
+// Only the training thread leaves idle, only the writing thread leaves busy. The staging block
 // belongs to the training thread while idle and to the writing thread while busy.
 #include "framework/checkpoint/writer.h"
 
@@ -22,15 +22,15 @@ struct bt_checkpoint_writer {
     int64_t max_to_keep;
     bt_image image;
     bt_tensor **tensors; // owned [tensor_count], retained; in the manifest's order
-    const void **data;   // owned [tensor_count]: where each lies in staging
-    char *staging;       // owned host memory: page-locked, but for the CPU
-    char *device_block;  // owned, of the pool; NULL: no device snapshot
-    bt_stream stream;    // owned; copies to the host
-    bt_event ready;      // owned; the state, or its copy, may be read
-    bt_event copied;     // owned; staging is filled
+    const void **data;   // owned [tensor_count]: offset of each in staging
+    char *staging;       // owned host memory: page-locked, except on the CPU
+    char *device_block;  // owned, from the pool; NULL: no device snapshot
+    bt_stream stream;    // owned; for copies to the host
+    bt_event ready;      // owned event: the state, or its copy, is ready to be read
+    bt_event copied;     // owned event: staging is filled
     bt_state_values values;
     atomic_bool cancel;
-    atomic_bool copying; // the save in flight has not filled staging yet
+    atomic_bool copying; // the current save has not filled staging yet
 
     pthread_t thread;
     bool has_thread;
@@ -45,8 +45,8 @@ static bt_device *device_of(const bt_checkpoint_writer *writer) { return writer-
 
 // ---- the writing thread -------------------------------------------------------------------------
 
-// From the copy in device memory to the host, in pieces: a device's copy engine serves one copy at
-// a time, and the small copies of a training step must not wait for a large one.
+// Copies from device memory to the host in pieces: a copy engine serves one copy at a time, and the
+// small copies of a training step must not wait for a large one.
 static bt_status fetch_snapshot(bt_checkpoint_writer *writer)
 {
     bt_device *device = device_of(writer);
@@ -85,7 +85,7 @@ static void *write_saves(void *self)
         }
         (void)pthread_mutex_unlock(&writer->mutex);
         bt_status status = write_snapshot(writer);
-        atomic_store(&writer->copying, false); // also where it failed
+        atomic_store(&writer->copying, false); // also after a failure
         (void)pthread_mutex_lock(&writer->mutex);
         writer->status = status;
         (void)snprintf(writer->message, sizeof writer->message, "%s", bt_error_message());
@@ -107,7 +107,7 @@ static bt_status make_staging(bt_checkpoint_writer *writer, bool device_snapshot
     void *block = NULL;
     BT_TRY(backend->pinned_alloc(device, size_bytes, &block));
     writer->staging = block;
-    memset(block, 0, size_bytes); // pages are made now, not in the first save
+    memset(block, 0, size_bytes); // touches the pages now, not in the first save
     if (device_snapshot && backend->kind != BT_DEVICE_CPU) {
         BT_TRY(bt_pool_alloc(context->pool, size_bytes, context->stream, "checkpoint snapshot",
                              &block));
@@ -184,9 +184,9 @@ void bt_checkpoint_writer_destroy(bt_checkpoint_writer *writer)
     if (writer->has_thread) {
         end_thread(writer);
     }
-    if (writer->copied) { // a copy that was given may still run
+    if (writer->copied) { // a started copy may still run
         bt_status status = backend->stream_synchronize(device, writer->stream);
-        (void)status; // a fault of the device surfaces at the context's next synchronisation
+        (void)status; // a device fault is reported at the context's next synchronization
         backend->event_destroy(device, writer->copied);
     }
     if (writer->ready) {
@@ -212,7 +212,7 @@ void bt_checkpoint_writer_destroy(bt_checkpoint_writer *writer)
     bt_mem_free(writer);
 }
 
-// All tensors, one behind the other, to `target`.
+// Copies all tensors to `target`, back to back.
 static bt_status copy_tensors(bt_checkpoint_writer *writer, char *target, bt_copy_kind kind,
                               bt_stream stream)
 {
@@ -237,7 +237,7 @@ static bt_status take_snapshot(bt_checkpoint_writer *writer)
     BT_TRY(backend->event_record(device, writer->ready, training));
     BT_TRY(backend->event_wait(device, writer->ready, writer->stream));
     if (writer->device_block) {
-        return BT_OK; // the writing thread fetches it
+        return BT_OK; // the writing thread copies it to the host
     }
     BT_TRY(copy_tensors(writer, writer->staging, BT_COPY_DEVICE_TO_HOST, writer->stream));
     BT_TRY(backend->event_record(device, writer->copied, writer->stream));

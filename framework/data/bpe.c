@@ -153,7 +153,7 @@ static void push_pair(const bt_bpe *bpe, bt_bpe_scratch *scratch, size_t *heap_s
 }
 
 // Parts are a linked list over byte positions; a part that was merged into its left neighbour has
-// the id BT_BPE_NONE. A heap entry is stale when the pair at its position no longer has its rank.
+// the id BT_BPE_NONE. A heap entry is stale if the pair at its position no longer has its rank.
 bt_status bt_bpe_merge_long(const bt_bpe *bpe, bt_bpe_scratch *scratch, const unsigned char *bytes,
                             size_t size_bytes, uint16_t *ids, size_t *count)
 {

@@ -1,12 +1,11 @@
-// framework/data/bpe.h - byte-pair merging: the pair table, and merging a piece of text by it
+// framework/data/bpe.h - byte-pair merging: the pair table, and merging a piece of text
 //
 // Internal to this folder; the tokenizer is the interface.
 //
-// A rank file lists tokens as byte strings; what merges is a pair of adjacent tokens whose
-// concatenation is a token, lowest rank first, leftmost first among equals. For every token there
-// is exactly one pair that can form it (the last two parts when its own bytes are merged with the
-// ranks below it), so the table holds one pair per token, and a lookup is one integer hash.
-//
+// A rank file lists tokens as byte strings. Two adjacent tokens are merged if their concatenation
+// is a token, lowest rank first, leftmost first among equals. Exactly one pair can form a token
+// (the last two parts left when its bytes are merged with the lower ranks), so the table holds one
+// pair per token, and a lookup is one integer hash.
 // Invariants
 //   1. Token ids are below BT_BPE_NONE and a token's id is its rank.
 //   2. Short and long merging give the same result; long costs n log n instead of n^2.
@@ -28,7 +27,7 @@ typedef struct bt_bpe {
     uint16_t byte_ids[256]; // token of each byte, BT_BPE_NONE where there is none
 } bt_bpe;
 
-// Memory for merging long pieces; grows on demand, zeroed at first.
+// Working memory for merging long pieces; grows on demand. Initialize with zeros.
 typedef struct bt_bpe_scratch {
     uint16_t *ids;      // [capacity], owned
     uint32_t *previous; // [capacity], owned

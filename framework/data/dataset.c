@@ -1,4 +1,4 @@
-// framework/data/dataset.c - opening and checking a folder of shards
+// framework/data/dataset.c - opens and checks a folder of shards
 #include "framework/data/dataset.h"
 
 #include <dirent.h>
@@ -71,7 +71,7 @@ bt_status bt_dataset_add_shard(bt_dataset *dataset, bool val, const char *file, 
     return BT_OK;
 }
 
-// Opens each shard of a split and compares its token count with what the manifest says.
+// Opens each shard of a split and compares its token count with the manifest.
 static bt_status check_split(const bt_dataset_split *split)
 {
     for (int64_t i = 0; i < split->count; ++i) {

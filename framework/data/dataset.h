@@ -1,8 +1,8 @@
-// framework/data/dataset.h - a folder of shards and the manifest that says what is in them
+// framework/data/dataset.h - a folder of shards and its manifest
 //
 // dataset.json names every shard with tokens, bytes and SHA-256, the sources and the tokenizer. It
-// is written last, so a folder that has it is complete. A folder without one is taken as it is:
-// files named *_train_*.bin and *_val_*.bin, in the order of their names.
+// is written last, so a folder that has it is complete. Without a manifest, the shards are the
+// files named *_train_*.bin and *_val_*.bin, sorted by name.
 #ifndef BT_DATA_DATASET_H
 #define BT_DATA_DATASET_H
 
@@ -18,7 +18,7 @@ typedef struct bt_dataset_shard {
     char *path; // owned: folder/file
     int64_t tokens;
     uint64_t size_bytes;
-    bt_digest digest; // of the file; "" where it is not known
+    bt_digest digest; // of the file; "" if unknown
 } bt_dataset_shard;
 
 typedef struct bt_dataset_split {
@@ -26,11 +26,11 @@ typedef struct bt_dataset_split {
     const char **paths;       // [count], owned; the paths belong to shards. As a loader takes them
     int64_t count, capacity;
     int64_t tokens;    // in all shards
-    int64_t documents; // that begin in this split; -1: not known
+    int64_t documents; // documents that begin in this split; -1: unknown
 } bt_dataset_split;
 
 typedef struct bt_dataset_source {
-    char *path; // owned, as it was given
+    char *path; // owned, as given
     uint64_t size_bytes;
     bt_digest digest;
 } bt_dataset_source;
@@ -40,24 +40,24 @@ typedef struct bt_dataset {
     bt_dataset_split train, val;
     bt_dataset_source *sources; // [source_count], owned
     int64_t source_count;
-    bt_digest tokenizer; // of the rank file; "" where it is not known
+    bt_digest tokenizer; // of the rank file; "" if unknown
     bt_digest digest;    // of all shards' names and digests: identifies the data; "" if unknown
-    int64_t vocab;       // ids are below; 0 where it is not known
+    int64_t vocab;       // token ids are below this; 0 if unknown
     bool has_manifest;
 } bt_dataset;
 
-// Reads a folder and checks that every shard is there with its size, header and token count.
+// Reads a folder and checks the size, header and token count of every shard.
 // Owns    *dataset: the caller, until bt_dataset_release
-// Errors  IO, CORRUPT_DATA (manifest, or a shard that is not as it says), INVALID_ARGUMENT (no
+// Errors  IO, CORRUPT_DATA (manifest, or a shard that differs from it), INVALID_ARGUMENT (no
 //         shards in the folder), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_dataset_open(const char *folder, bt_dataset *dataset);
-// Reads every shard: digests where the manifest has them, token ids against the vocabulary.
+// Reads every shard: compares digests if the manifest has them, and token ids with the vocabulary.
 // Errors  CORRUPT_DATA (file, expected, got), IO
 BT_CHECKED bt_status bt_dataset_verify(const bt_dataset *dataset);
 // Safe on a zeroed struct.
 void bt_dataset_release(bt_dataset *dataset);
 
-// For those who make datasets. Adds a shard; its digest may be NULL.
+// For code that makes datasets. Adds a shard; its digest may be NULL.
 BT_CHECKED bt_status bt_dataset_add_shard(bt_dataset *dataset, bool val, const char *file,
                                           int64_t tokens, const bt_digest *digest);
 // Computes dataset->digest and writes the manifest into `folder`.

@@ -227,7 +227,7 @@ bt_status bt_dataset_read_json(bt_dataset *dataset, const char *path)
     void *bytes = NULL;
     size_t size_bytes = 0;
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
-    const char *stop = NULL; // the zero byte that bt_file_read adds ends the text
+    const char *stop = NULL; // the text ends at the zero byte that bt_file_read adds
     cJSON *root = cJSON_ParseWithLengthOpts(bytes, size_bytes + 1, &stop, true);
     bt_status status = BT_OK;
     if (!root) {

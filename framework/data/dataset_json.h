@@ -5,7 +5,7 @@
 #include "framework/data/dataset.h"
 
 // Fills a dataset whose folder is set.
-// Errors  IO, CORRUPT_DATA (path and what is wrong), OUT_OF_MEMORY
+// Errors  IO, CORRUPT_DATA (path and reason), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_dataset_read_json(bt_dataset *dataset, const char *path);
 
 #endif

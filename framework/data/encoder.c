@@ -1,8 +1,8 @@
 // framework/data/encoder.c - text to token ids: split, look the piece up, merge it on a miss
 //
-// Text repeats itself: most pieces were seen before, so each encoder keeps the result of short
-// pieces in a direct-mapped cache, keyed by the bytes themselves (two words and a length, compared
-// whole). A miss costs a merge; a collision replaces the older piece.
+// Most pieces of a text repeat, so each encoder caches the result of short pieces in a
+// direct-mapped cache whose key is the bytes (two words and a length). A miss costs a merge; a
+// collision replaces the older piece.
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -107,7 +107,7 @@ static void load_piece(const unsigned char *bytes, size_t size_bytes, uint64_t *
     }
 }
 
-// Appends the tokens of one piece; `tokens` has room for size_bytes of them.
+// Appends the tokens of one piece; `tokens` has capacity for size_bytes of them.
 static bt_status encode_piece(bt_encoder *encoder, const unsigned char *bytes, size_t size_bytes,
                               bt_tokens *tokens)
 {
@@ -158,8 +158,8 @@ static bt_status split_failed(int code, size_t at)
                     "tokenizer: splitting at byte %zu: %s", at, reason);
 }
 
-// Where PCRE2 may read to: the end of the part and the one character behind it, which decides
-// about trailing white space.
+// The end of PCRE2's input: the end of the part and the next character, which decides about
+// trailing white space.
 static size_t view_end(const char *text, size_t size_bytes, size_t end)
 {
     size_t room = size_bytes - end < 4 ? size_bytes - end : 4;

@@ -1,8 +1,8 @@
 // framework/data/loader.c - sequences out of mapped shards, in order or permuted
 //
 // The permutation is a Feistel network over the smallest 4^k >= n, whose round function is Philox
-// keyed by (seed, epoch, round); values >= n walk on along their cycle. So any sequence of any
-// epoch is found in constant time and memory.
+// keyed by (seed, epoch, round); values >= n are permuted again until they are below n (cycle
+// walking). So any sequence of any epoch is found in constant time and memory.
 #include "framework/data/loader.h"
 
 #include <string.h>
@@ -12,9 +12,9 @@
 #include "framework/data/shard.h"
 
 enum { FEISTEL_ROUNDS = 8 };
-#define EPOCHS_MOST (INT64_C(1) << 40) // of a cursor that is given
+#define EPOCHS_MOST (INT64_C(1) << 40) // of a cursor to be checked
 
-// Keeps the shuffle's random streams apart from those of parameters, which count from 0.
+// Separates the shuffle's random streams from those of parameters, which count from 0.
 static const uint64_t SHUFFLE_STREAM = (uint64_t)0x10ad << 48;
 
 struct bt_loader {
@@ -145,7 +145,7 @@ static uint64_t feistel(const bt_loader *loader, uint64_t epoch, uint64_t value)
     return left << loader->half_bits | right;
 }
 
-// The sequence that stands at `position` of an epoch's order.
+// The sequence at `position` of an epoch's order.
 static int64_t sequence_at(const bt_loader *loader, int64_t epoch, int64_t position)
 {
     if (!loader->shuffle) {
@@ -195,7 +195,7 @@ static bt_status fill_sequence(const bt_loader *loader, int64_t index, int32_t *
     return BT_OK;
 }
 
-// The beginning of a turn so many sequences behind that of the turn under way; epochs follow each
+// The first position that many sequences after the start of the current turn; epochs follow each
 // other without a gap.
 static bt_loader_cursor moved(const bt_loader *loader, int64_t sequences)
 {

@@ -93,7 +93,10 @@ bt_status bt_shard_scan(const bt_shard *shard, int64_t vocab)
     if (vocab >= MAX_VOCAB) {
         return BT_OK;
     }
-    enum { CHUNK = 1 << 16 }; // the maximum of a chunk vectorises; only a bad one is searched
+    enum {
+        CHUNK = 1 << 16
+    }; // the maximum of a chunk vectorizes; only a chunk with a bad id is
+       // searched
     for (int64_t start = 0; start < shard->count; start += CHUNK) {
         int64_t end = start + CHUNK < shard->count ? start + CHUNK : shard->count;
         uint16_t largest = 0;

@@ -5,10 +5,10 @@
 // this format. Reading maps the file; nothing is copied.
 //
 // Invariants
-//   1. An opened shard's header is sound and its file has exactly the size that the header says.
-//   2. A path that a writer was given holds the old contents or a complete shard, never a part.
+//   1. An opened shard has a valid header, and its file has exactly the size given there.
+//   2. The path of a writer has the old contents or a complete shard, never a part.
 //
-// Token ids are not looked at when a shard is opened: bt_shard_scan does that, once per file.
+// Opening a shard does not check its token ids; bt_shard_scan does, once per file.
 // A file that shrinks while it is mapped ends the process with SIGBUS, as with any mapping.
 #ifndef BT_DATA_SHARD_H
 #define BT_DATA_SHARD_H
@@ -32,7 +32,7 @@ typedef struct bt_shard {
     int64_t count;
 } bt_shard;
 
-// Checks the bytes of a shard and finds its tokens. `name` is what messages call it.
+// Checks the bytes of a shard and finds its tokens. `name` is used in messages.
 // Owns    *tokens points into bytes, which must be 2-byte aligned
 // Errors  CORRUPT_DATA (file, byte offset, expected, got)
 BT_CHECKED bt_status bt_shard_parse(const char *name, const void *bytes, size_t size_bytes,
@@ -41,7 +41,7 @@ BT_CHECKED bt_status bt_shard_parse(const char *name, const void *bytes, size_t 
 // Owns    the caller, until bt_shard_close
 // Errors  IO, CORRUPT_DATA, OUT_OF_MEMORY
 BT_CHECKED bt_status bt_shard_open(const char *path, bt_shard *shard);
-// Safe on a zeroed struct, and twice.
+// Safe on a zeroed struct and when called twice.
 void bt_shard_close(bt_shard *shard);
 // Checks that every token id is below `vocab`.
 // Errors  CORRUPT_DATA (file, byte offset, id, vocabulary)
@@ -59,12 +59,12 @@ BT_CHECKED bt_status bt_shard_writer_open(const char *path, bt_shard_writer **wr
 BT_CHECKED bt_status bt_shard_writer_append(bt_shard_writer *writer, const uint16_t *tokens,
                                             int64_t count);
 int64_t bt_shard_writer_count(const bt_shard_writer *writer);
-// Flushes, syncs and puts the file in place; frees the writer, whatever the outcome.
+// Flushes, syncs and renames the file; frees the writer in any case.
 BT_CHECKED bt_status bt_shard_writer_finish(bt_shard_writer *writer);
-// Removes what was written and frees the writer. NULL is fine.
+// Removes the temporary file and frees the writer. NULL is allowed.
 void bt_shard_writer_abort(bt_shard_writer *writer);
 
-// One call for tokens that are all in memory.
+// Writes tokens that are all in memory, in one call.
 BT_CHECKED bt_status bt_shard_write(const char *path, const uint16_t *tokens, int64_t count);
 
 #endif

@@ -1,4 +1,4 @@
-// framework/data/shard_writer.c - writing token shards: buffered, atomic
+// framework/data/shard_writer.c - writes token shards: buffered, atomic
 #include "framework/data/shard.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ struct bt_shard_writer {
     char *path;      // owned
     char *temporary; // owned
     int file;        // -1: closed
-    int64_t count;   // tokens given so far
+    int64_t count;   // tokens written so far
     int64_t buffered;
     uint16_t buffer[BUFFER_TOKENS];
 };
@@ -119,7 +119,7 @@ static bt_status write_header(const bt_shard_writer *writer)
 static bt_status sync_folder(const bt_shard_writer *writer)
 {
     const char *slash = strrchr(writer->path, '/');
-    // The temporary name has served: it now holds the folder's.
+    // The temporary name is no longer needed.
     char *folder = writer->temporary;
     size_t length = slash ? (size_t)(slash - writer->path) + 1 : 1;
     memcpy(folder, slash ? writer->path : ".", length);

@@ -14,8 +14,8 @@
     "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"                     \
     "\\x{202f}\\x{205f}\\x{3000}"
 
-// GPT-2's pattern: contractions, words, numbers, other signs, white space (of which the last
-// character is left to the word that follows).
+// GPT-2's pattern: contractions, words, numbers, other characters, white space (whose last
+// character belongs to the word that follows).
 static const char split_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE
                                     "\\p{L}\\p{N}]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+";
 
@@ -63,10 +63,10 @@ static bt_status compile_split(bt_tokenizer *tokenizer)
     if (code == PCRE2_ERROR_NOMEMORY) {
         return bt_error(out_of_memory, "tokenizer: no memory for the split pattern's machine code");
     }
-    return BT_OK; // a PCRE2 without JIT interprets: slower, the same result
+    return BT_OK; // a PCRE2 without JIT interprets: slower, same result
 }
 
-// Where a rank file is being read.
+// Read position in a rank file.
 typedef struct rank_file {
     const char *name;
     const char *text, *end;
@@ -119,7 +119,7 @@ static int64_t count_lines(const char *text, const char *end)
 
 static bt_status read_tokens(bt_tokenizer *tokenizer, rank_file *file, int64_t ranks)
 {
-    // A token has fewer bytes than its line, so the file's size bounds all of them.
+    // A token has fewer bytes than its line, so the file's size is an upper bound.
     size_t room = (size_t)(file->end - file->text) + MAX_TOKEN_BYTES + sizeof end_of_text;
     void *block = NULL;
     BT_TRY(bt_mem_alloc(room, 1, &block));
@@ -147,7 +147,7 @@ static bt_status read_tokens(bt_tokenizer *tokenizer, rank_file *file, int64_t r
     return BT_OK;
 }
 
-// Finds the pair that forms each token: what is left of its bytes after merging with all ranks
+// Finds the pair that forms each token: the two parts left after merging its bytes with all ranks
 // below its own.
 static bt_status build_pairs(bt_tokenizer *tokenizer, const char *name)
 {

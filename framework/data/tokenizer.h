@@ -1,14 +1,12 @@
 // framework/data/tokenizer.h - GPT-2 byte-pair encoding
 //
-// A rank file (.tiktoken: a line per token, base64 and rank) gives the tokens; text is split into
-// pieces by GPT-2's pattern and every piece is merged on its own. Text is UTF-8 and nothing in it
-// is special: "<|endoftext|>" in a text encodes as the characters that it is.
-//
+// A rank file (.tiktoken: a line per token, base64 and rank) endoftext|endoftext|>" in a text
+// encodes as the characters that it is.
 // Invariants
 //   1. decode(encode(text)) == text, for any valid UTF-8.
-//   2. Text may be cut where a newline is followed by something that is not white space: encoding
-//      the parts, each with the whole text in view, gives what encoding it at once gives.
-//   3. A tokenizer never changes after loading and may serve many threads; an encoder serves one.
+//   2. Text may be split between a newline and a character that is not white space: encoding the
+//      parts, each with access to the whole text, gives the same tokens.
+//   3. A tokenizer is immutable after loading and thread-safe; an encoder is not.
 //
 // Cost    linear on ordinary text, n log n in the worst case (one endless word); no allocation per
 //         word
@@ -40,24 +38,24 @@ typedef struct bt_tokens {
 // Owns    *tokenizer: the caller, until bt_tokenizer_destroy
 // Errors  IO, CORRUPT_DATA (another digest; a bad line, by number), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_tokenizer_load(const char *path, bool any_digest, bt_tokenizer **tokenizer);
-// The same from memory; `name` is what messages call it.
+// The same from memory; `name` is used in messages.
 BT_CHECKED bt_status bt_tokenizer_parse(const char *name, const void *bytes, size_t size_bytes,
                                         bt_tokenizer **tokenizer);
 void bt_tokenizer_destroy(bt_tokenizer *tokenizer);
 // Ranks plus one: 50257 for GPT-2.
 int64_t bt_tokenizer_vocab(const bt_tokenizer *tokenizer);
-// The id that begins every document: 50256 for GPT-2.
+// The end-of-text id, which begins every document: 50256 for GPT-2.
 uint16_t bt_tokenizer_end_of_text(const bt_tokenizer *tokenizer);
-// Bytes of text that a token stands for; id < bt_tokenizer_vocab.
+// Bytes of a token; id < bt_tokenizer_vocab.
 size_t bt_tokenizer_token_bytes(const bt_tokenizer *tokenizer, uint16_t id);
-// Of the rank file.
+// Digest of the rank file.
 const char *bt_tokenizer_digest(const bt_tokenizer *tokenizer);
 // Appends the bytes of token ids to `text`; end-of-text becomes "<|endoftext|>".
 // Errors  INVALID_ARGUMENT (an id beyond the vocabulary, by index), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_tokenizer_decode(const bt_tokenizer *tokenizer, const uint16_t *ids,
                                          int64_t count, bt_str *text);
 
-// Working memory to encode with. The tokenizer must outlive it.
+// Working memory for encoding. The tokenizer must outlive it.
 // Owns    *encoder: the caller, until bt_encoder_destroy
 BT_CHECKED bt_status bt_encoder_create(const bt_tokenizer *tokenizer, bt_encoder **encoder);
 void bt_encoder_destroy(bt_encoder *encoder);
@@ -65,16 +63,16 @@ void bt_encoder_destroy(bt_encoder *encoder);
 // Errors  CORRUPT_DATA (invalid UTF-8, by byte offset), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_encoder_encode(bt_encoder *encoder, const char *text, size_t size_bytes,
                                        bt_tokens *tokens);
-// Appends the tokens of text[begin, end), where both are places to cut (invariant 2) or ends of
+// Appends the tokens of text[begin, end), where both are split positions (invariant 2) or ends of
 // the text; text[begin, size_bytes) must be readable, but only text[begin, end] plus one character
-// is looked at. Offsets in messages count from the start of the text.
+// is used. Offsets in messages count from the start of the text.
 BT_CHECKED bt_status bt_encoder_encode_part(bt_encoder *encoder, const char *text,
                                             size_t size_bytes, size_t begin, size_t end,
                                             bt_tokens *tokens);
-// The first place to cut at or after `from`, size_bytes if there is none.
+// The first split position at or after `from`, size_bytes if there is none.
 size_t bt_encoder_next_cut(const char *text, size_t size_bytes, size_t from);
 
-// Makes room for `more` further ids.
+// Reserves capacity for `more` further ids.
 BT_CHECKED bt_status bt_tokens_reserve(bt_tokens *tokens, int64_t more);
 void bt_tokens_release(bt_tokens *tokens);
 

@@ -50,7 +50,7 @@ size_t bt_utf8_valid_prefix(const void *bytes, size_t size_bytes)
     return at;
 }
 
-// Windows-1252 0x80-0x9f; 0 where it defines nothing. Above, it equals Unicode.
+// Windows-1252 0x80-0x9f; 0 if undefined. Above, it equals Unicode.
 static const uint16_t code_points[32] = {
     0x20ac, 0,      0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
     0x2039, 0x0152, 0,      0x017d, 0,      0,      0x2018, 0x2019, 0x201c, 0x201d, 0x2022,

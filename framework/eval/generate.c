@@ -1,4 +1,4 @@
-// framework/eval/generate.c - logits to tokens, and the sliding window of what the model sees
+// framework/eval/generate.c - sampling from logits, and the sliding window of the model's input
 #include "framework/eval/generate.h"
 
 #include <math.h>
@@ -8,16 +8,15 @@
 #include "framework/base/rng.h"
 #include "framework/nn/gpt2_cache.h"
 
-// ---- one draw -----------------------------------------------------------------------------------
+// ---- sampling -----------------------------------------------------------------------------------
 
-// Whether token a comes before token b: the larger logit, then the lower id.
+// Whether token a is ordered before token b: the larger logit, then the lower id.
 static bool comes_before(const float *logits, int32_t a, int32_t b)
 {
     return logits[a] > logits[b] || (!(logits[a] < logits[b]) && a < b);
 }
 
-// Puts the entry at `root` where the heap order wants it: no entry comes before the ones below it.
-// The first entry is the last of those kept.
+// Sifts the entry at `root` down the heap, whose first entry is the last of those kept.
 static void sink(const float *logits, int32_t *heap, int64_t count, int64_t root)
 {
     for (;;) {
@@ -35,7 +34,7 @@ static void sink(const float *logits, int32_t *heap, int64_t count, int64_t root
     }
 }
 
-// The first `most` tokens in order, into order [most].
+// The first `most` tokens in order, to order [most].
 static void sort_best(const float *logits, int64_t vocab, int64_t most, int32_t *order)
 {
     for (int64_t i = 0; i < most; ++i) {
@@ -64,7 +63,7 @@ typedef struct draw {
     double temperature;
 } draw;
 
-// Of the i-th token in order, 1 for the first.
+// Weight of the i-th token in order relative to the first.
 static double weight(const draw *d, int64_t i)
 {
     return i == 0 ? 1
@@ -91,7 +90,7 @@ bt_status bt_generate_choose(const float *logits, int64_t vocab, double temperat
         sum += weight(&d, i);
     }
     double left = uniform * sum;
-    *id = order[kept - 1]; // where rounding leaves a rest
+    *id = order[kept - 1]; // rounding may leave a remainder
     for (int64_t i = 0; i < kept; ++i) {
         left -= weight(&d, i);
         if (left < 0) {
@@ -102,14 +101,14 @@ bt_status bt_generate_choose(const float *logits, int64_t vocab, double temperat
     return BT_OK;
 }
 
-// ---- the text -----------------------------------------------------------------------------------
+// ---- generation ---------------------------------------------------------------------------------
 
 typedef struct text {
     bt_context *context;                // borrowed
     const bt_gpt2 *model;               // borrowed
     const bt_generate_options *options; // borrowed
     bt_gpt2_cache cache;
-    int32_t *window; // owned [context]: the tokens that the model sees
+    int32_t *window; // owned [context]: the model's input tokens
     int64_t count;   // of them
     float *logits;   // owned [vocab of the model]
     int32_t *order;  // owned [vocab of the model]
@@ -171,7 +170,7 @@ static void close_text(text *t)
     bt_mem_free(t->order);
 }
 
-// Gives the model what it has not seen of the window, and reads the logits behind it.
+// Runs the model on the new tokens of the window and reads the logits of the last one.
 static bt_status read_logits(text *t)
 {
     bt_tensor *ids = NULL;
@@ -196,7 +195,7 @@ done:
 static void append(text *t, int32_t id)
 {
     const int64_t context = t->model->config.context;
-    if (t->count == context) { // positions are learned, so what is kept must be seen anew
+    if (t->count == context) { // positions are learned, so kept tokens must be processed again
         t->count = context / 2;
         memmove(t->window, t->window + context - t->count, (size_t)t->count * sizeof *t->window);
         t->cache.used = 0;

@@ -1,7 +1,7 @@
-// framework/eval/hellaswag.c - losses of the endings, four questions to a forward pass
+// framework/eval/hellaswag.c - losses of the endings, four questions per forward pass
 //
-// Rows of a pass are padded to the longest, rounded up to PAD tokens: attention is causal, so what
-// stands behind a row's end changes nothing in front of it.
+// Rows of a pass are padded to the longest, rounded up to PAD tokens: attention is causal, so
+// padding after a row's end does not affect the row.
 #include "framework/eval/hellaswag.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "framework/base/mem.h"
 
 enum {
-    QUESTIONS = 4, // of a pass: logits of 16 rows, 412 MB at 128 tokens of 50304 in f32
+    QUESTIONS = 4, // rows per pass: logits of 16 rows take 412 MB at 128 tokens of 50304 in f32
     ROWS = QUESTIONS * BT_HELLASWAG_ENDINGS,
     PAD = 32,
     IGNORE = -100
@@ -30,15 +30,15 @@ static const bt_hellaswag_row *row_at(const scorer *s, int64_t first, int64_t r)
     return &s->questions->rows[first * BT_HELLASWAG_ENDINGS + r];
 }
 
-// Inputs of a row: all of its tokens but the last; the first are left out where the model's context
-// is shorter.
+// Inputs of a row: all of its tokens except the last; the first ones are dropped if the model's
+// context is shorter.
 static int64_t inputs_of(const scorer *s, const bt_hellaswag_row *row)
 {
     const int64_t context = s->model->context;
     return row->count - 1 < context ? row->count - 1 : context;
 }
 
-// Tokens per row of a pass: the longest, padded.
+// Tokens per row of a pass: the longest row, padded.
 static int64_t pass_length(const scorer *s, int64_t first, int64_t rows)
 {
     int64_t length = 1;
@@ -64,7 +64,7 @@ static void fill(const scorer *s, int64_t first, int64_t rows, int64_t length)
     }
 }
 
-// losses[r] = cross-entropy of each row of the logits; 0 where the target is IGNORE.
+// losses[r] = cross-entropy of each row of the logits; 0 if the target is IGNORE.
 static bt_status row_losses(bt_context *context, const bt_tensor *logits, const bt_tensor *targets,
                             bt_tensor **losses)
 {
@@ -97,7 +97,7 @@ done:
     return status;
 }
 
-// Fills s->losses [rows, length].
+// Computes s->losses [rows, length].
 static bt_status run_pass(scorer *s, int64_t rows, int64_t length)
 {
     bt_context *context = s->context;
@@ -137,7 +137,7 @@ static int32_t smallest(const double *values)
     return at;
 }
 
-// Of the question whose rows begin at `first_row` of the pass.
+// The answer to the question whose rows begin at `first_row` of the pass.
 static bt_hellaswag_answer answer_of(const scorer *s, int64_t question, int64_t first_row,
                                      int64_t length)
 {

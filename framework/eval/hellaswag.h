@@ -1,13 +1,13 @@
-// framework/eval/hellaswag.h - HellaSwag: which of four endings does a model find likeliest?
+// framework/eval/hellaswag.h - HellaSwag: chooses the most likely of four endings
 //
 // The questions are a text file of six lines each: "activity: context", the number of the right
-// ending (0 to 3), four endings. An ending's loss is the sum of the cross-entropies of its tokens,
-// those of " ending", behind the context's; no token is put in front. The model answers with the
-// ending of the smallest loss (accuracy), and with that of the smallest loss per token (normalised
-// accuracy); of equal ones with the first. A loss that is NaN is never the smallest.
+// ending (0 to 3), four endings. An ending's loss is the sum of the cross-entropies of the tokens
+// of " ending" after those of the context; no token is prepended. The model answers with the ending
+// of the smallest loss (accuracy), and with that of the smallest loss per token (normalized
+// accuracy); ties go to the first. NaN is never the smallest loss.
 // Source  Zellers et al. 2019, arXiv:1905.07830; scored as for GPT-2 and GPT-3
 //
-// Invariant: scoring changes nothing of the model.
+// Invariant: scoring does not modify the model.
 #ifndef BT_EVAL_HELLASWAG_H
 #define BT_EVAL_HELLASWAG_H
 
@@ -18,7 +18,7 @@ enum { BT_HELLASWAG_ENDINGS = 4 };
 
 typedef struct bt_hellaswag_row {
     int64_t start, count; // of bt_hellaswag.tokens: context and ending
-    int64_t ending;       // of these, the last ones; 1 to count - 1
+    int64_t ending;       // length of the ending, at the end of these; 1 to count - 1
 } bt_hellaswag_row;
 
 typedef struct bt_hellaswag {
@@ -30,12 +30,12 @@ typedef struct bt_hellaswag {
     uint16_t highest;       // token
 } bt_hellaswag;
 
-// Reads the first `limit` questions of a file, all for 0.
+// Reads the first `limit` questions of a file; 0: all.
 // Owns    *out: the caller, until bt_hellaswag_release, also when this fails
 // Errors  IO, CORRUPT_DATA (file and line), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_hellaswag_read(const char *path, const bt_tokenizer *tokenizer,
                                        int64_t limit, bt_hellaswag *out);
-// The same from memory; `name` is what messages call it.
+// The same from memory; `name` is used in messages.
 BT_CHECKED bt_status bt_hellaswag_parse(const char *name, const char *text, size_t size_bytes,
                                         const bt_tokenizer *tokenizer, int64_t limit,
                                         bt_hellaswag *out);
@@ -44,15 +44,16 @@ void bt_hellaswag_release(bt_hellaswag *questions);
 typedef struct bt_hellaswag_answer {
     double loss[BT_HELLASWAG_ENDINGS]; // sums, in nats
     int64_t tokens[BT_HELLASWAG_ENDINGS];
-    int32_t label, choice, normalised; // the right one; by loss, by loss per token; -1: none
+    int32_t label, choice, normalised; // chosen ending: the correct one; by loss; by loss per
+                                       // token; -1: none
 } bt_hellaswag_answer;
 
 typedef struct bt_hellaswag_score {
     int64_t questions, correct, normalised_correct;
-    int64_t shortened; // rows longer than the model's context, whose first tokens were left out
+    int64_t shortened; // rows longer than the model's context, whose first tokens were dropped
 } bt_hellaswag_score;
 
-// Told of every question's answer, in order; another status than BT_OK ends the scoring with it.
+// Called for every question, in order; a status other than BT_OK ends the scoring with it.
 // `answer` may be NULL.
 typedef struct bt_hellaswag_listener {
     void *self; // borrowed

@@ -1,4 +1,4 @@
-// framework/eval/hellaswag_read.c - the questions: six lines of text each, checked, as tokens
+// framework/eval/hellaswag_read.c - reads questions of six lines each, checks and tokenizes them
 #include <string.h>
 
 #include "framework/base/file.h"
@@ -9,11 +9,11 @@ enum { LINES = 6, ENDING_BYTES_MOST = 1 << 16 };
 
 typedef struct reader {
     const char *name;        // of the file; borrowed
-    const char *text, *stop; // what is left
-    int64_t line;            // number of the next one, from 1
+    const char *text, *stop; // bytes left
+    int64_t line;            // number of the next line, from 1
     bt_encoder *encoder;     // owned
     bt_str spaced;           // " ending"
-    int64_t capacity;        // questions that *out has room for
+    int64_t capacity;        // capacity of *out in questions
     bt_hellaswag *out;
 } reader;
 
@@ -47,7 +47,7 @@ static bt_status check_length(const reader *r, const line *l, const char *what)
     return BT_OK;
 }
 
-// One row: the context's tokens, which stand in front of the question's first row, and an ending's.
+// Appends one row: the context's tokens, copied from the question's first row, and the ending's.
 static bt_status add_row(reader *r, int64_t context_start, int64_t context_count,
                          const line *ending, bt_hellaswag_row *row)
 {

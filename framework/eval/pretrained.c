@@ -1,4 +1,4 @@
-// framework/eval/pretrained.c - which kind of model a path names, its shape, its weights
+// framework/eval/pretrained.c - finds the kind of model at a path, its shape and its weights
 #include "framework/eval/pretrained.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 static const bt_file_ops *const ops = &bt_file_ops_system;
 
-// ---- what the path names ------------------------------------------------------------------------
+// ---- the kind of path ---------------------------------------------------------------------------
 
 static bool has_file(const char *folder, const char *name, char *path)
 {
@@ -179,7 +179,7 @@ bt_status bt_pretrained_state(const bt_params *params, bt_state *state)
 static bt_status load_state(bt_context *context, const bt_pretrained *from, bt_state *state)
 {
     const bt_checkpoint_store store = {.folder = from->store};
-    const bt_checkpoint_load_options options = {.ignore_extra = true}; // the optimizer's moments
+    const bt_checkpoint_load_options options = {.ignore_extra = true}; // moments of the optimizer
     return *from->store
                ? bt_checkpoint_load(context, &store, from->info.step, &options, state, NULL)
                : bt_hugging_face_gpt2_import(context, ops, from->path, state);

@@ -1,13 +1,12 @@
-// framework/eval/pretrained.h - a model from a file: a checkpoint of ours, or GPT-2 weights in the
-// layout of transformers
-//
+// framework/eval/pretrained.h - loads a model from a checkpoint or from GPT-2 weights in the layout
+// of transformers
 // A path names one of
 //   step-00000100        a checkpoint
 //   runs/7/checkpoints   a store: its newest checkpoint that verifies
 //   gpt2                 a folder with model.safetensors and config.json
-//   model.safetensors    such a file; config.json is looked for beside it
-// Shapes of tensors give layers, width, vocabulary and context. The number of heads comes from the
-// checkpoint's values or config.json, or from the caller where neither says it.
+//   model.safetensors    such a file; config.json is expected in the same folder
+// The shapes of tensors give layers, width, vocabulary and context. The number of heads comes from
+// the checkpoint's values or config.json, or from the caller if neither has it.
 #ifndef BT_EVAL_PRETRAINED_H
 #define BT_EVAL_PRETRAINED_H
 
@@ -21,24 +20,24 @@ typedef struct bt_pretrained {
     bt_checkpoint_info info;      // of the checkpoint; its step is -1 for a file
 } bt_pretrained;
 
-// Finds the model and reads its shape. heads 0: what the model says itself.
-// Errors  IO (nothing there), CORRUPT_DATA, UNSUPPORTED, INVALID_ARGUMENT (no GPT-2, heads unknown
-//         or not the model's), OUT_OF_MEMORY
+// Finds the model and reads its shape. heads 0: as the model specifies.
+// Errors  IO (not found), CORRUPT_DATA, UNSUPPORTED, INVALID_ARGUMENT (not GPT-2, heads unknown or
+//         different), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_pretrained_find(const char *path, int64_t heads, bt_pretrained *out);
-// Takes a checkpoint's path apart: out->path, out->store and its step. Reads nothing.
-// Errors  IO (nothing there), INVALID_ARGUMENT (not a checkpoint's name)
+// Splits a checkpoint's path into out->path, out->store and its step. Reads nothing.
+// Errors  IO (not found), INVALID_ARGUMENT (not a checkpoint's name)
 BT_CHECKED bt_status bt_pretrained_step(const char *path, bt_pretrained *out, int64_t *step);
-// Fills the parameters of a bt_gpt2 of that shape, their bf16 copies too.
+// Loads the parameters of a bt_gpt2 of that shape, and their bf16 copies.
 // Errors  as bt_checkpoint_load and bt_hugging_face_gpt2_import
 BT_CHECKED bt_status bt_pretrained_load(bt_context *context, const bt_pretrained *pretrained,
                                         bt_params *params);
-// Makes the parameters (masters f32) and the model, and loads them.
+// Creates the parameters (masters f32) and the model, and loads them.
 // Owns    *params and *model: the caller (bt_gpt2_release, then bt_params_release), also when this
 //         fails
 BT_CHECKED bt_status bt_pretrained_open(bt_context *context, const bt_pretrained *pretrained,
                                         bt_dtype compute, bt_params *params, bt_gpt2 *model);
 
-// A list of the parameters' masters by name, as checkpoints hold them.
+// A list of the parameters' masters by name, as in checkpoints.
 // Owns    *state: the caller, until bt_state_release, also when this fails
 BT_CHECKED bt_status bt_pretrained_state(const bt_params *params, bt_state *state);
 

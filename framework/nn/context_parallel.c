@@ -1,4 +1,4 @@
-// framework/nn/context_parallel.c - a rank's part of a sequence, and attention over the ranks
+// framework/nn/context_parallel.c - a rank's part of a sequence, and attention across ranks
 #include "framework/nn/context_parallel.h"
 
 #include <string.h>
@@ -29,7 +29,8 @@ int64_t bt_nn_context_first(const bt_nn_context *sharing, int64_t tokens, int pi
            within * (tokens / bt_nn_context_size(sharing) / 2);
 }
 
-// Of all tokens of the U ranks, and of this rank's heads of them.
+// The exchange between all tokens of one head group and this rank's tokens of all heads of the U
+// ranks.
 static bt_status attend(bt_context *context, const bt_nn_context *sharing, bt_tensor *qkv,
                         int64_t heads, bt_tensor **y)
 {

@@ -1,4 +1,4 @@
-// framework/nn/gpt2.c - GPT-2 from the parts in layers.h
+// framework/nn/gpt2.c - GPT-2 built from layers.h
 #include "framework/nn/gpt2.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static bt_status check(const bt_gpt2_config *config)
     return BT_OK;
 }
 
-// The rows of the token embedding that this rank has.
+// The rank's rows of the token embedding.
 static bt_status add_tokens(bt_params *params, const bt_gpt2_config *config, double deviation,
                             bt_tensor **wte)
 {
@@ -59,7 +59,7 @@ static bt_status add_tokens(bt_params *params, const bt_gpt2_config *config, dou
                               deviation, wte);
 }
 
-// Of ranks that sum an embedding the first adds positions.
+// If ranks sum an embedding, the first one adds the positions.
 static bt_status add_positions(bt_params *params, const bt_gpt2_config *config, double deviation,
                                bt_tensor **wpe)
 {
@@ -122,14 +122,14 @@ static bt_status check_ids(const bt_gpt2 *model, const bt_tensor *ids)
     return BT_OK;
 }
 
-// Replaces *x by what `next` is, releasing the old one.
+// Replaces *x by `next` and releases the old tensor.
 static void advance(bt_tensor **x, bt_tensor *next)
 {
     bt_tensor_release(*x);
     *x = next;
 }
 
-// Sets what a block keeps for the backward; returns what was set before.
+// Sets what a block keeps for the backward; returns the previous mode.
 static bt_recompute_mode keep_of(bt_context *context, const bt_gpt2 *model, int64_t i)
 {
     const bt_recompute_mode around = context->recompute, mode = model->recompute;
@@ -152,7 +152,7 @@ static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i,
     return status;
 }
 
-// *x + the rows of positions 0 and further, or of those that are given.
+// *x + the position rows 0, 1, ..., or those given.
 static bt_status place(bt_context *context, const bt_gpt2 *model, bt_tensor *positions,
                        bt_tensor **x)
 {
@@ -166,7 +166,7 @@ static bt_status place(bt_context *context, const bt_gpt2 *model, bt_tensor *pos
     return BT_OK;
 }
 
-// Tokens, whose places are those in the sequence, or given.
+// Embeds tokens at their positions in the sequence, or at those given.
 static bt_status embed(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                        bt_tensor *positions, bt_tensor **x)
 {
@@ -200,7 +200,7 @@ static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
     return status;
 }
 
-// *x of the last block becomes the head's input, [rows, width].
+// Turns *x of the last block into the head's input, [rows, width].
 static bt_status finish(bt_context *context, const bt_gpt2 *model, bt_tensor **x)
 {
     const bt_nn_tensor_ranks ranks = ranks_of(&model->config);
@@ -250,7 +250,7 @@ bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *
     return status;
 }
 
-// The loss of a head whose rows ranks share.
+// The loss of a vocabulary-parallel head.
 static bt_status shard_loss(bt_context *context, const bt_gpt2 *model, bt_tensor **x,
                             bt_tensor *targets, bt_tensor **loss)
 {
@@ -278,7 +278,7 @@ static bt_status run_halves(bt_context *context, const bt_gpt2 *model, int64_t i
     return status;
 }
 
-// Mean of the losses of two halves of the sequences, which the blocks work on in turn.
+// Mean of the losses of two halves of the sequences, which the blocks process alternately.
 static bt_status loss_of_halves(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                                 bt_tensor *positions, bt_tensor *targets, bt_tensor **loss)
 {
@@ -309,7 +309,7 @@ done:
     return status;
 }
 
-// positions NULL: 0 and further.
+// positions NULL: 0, 1, ...
 static bt_status loss_at(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                          bt_tensor *positions, bt_tensor *targets, bt_tensor **loss)
 {
@@ -362,7 +362,8 @@ bt_model bt_gpt2_model(const bt_gpt2 *model, bt_params *params)
                       .params = params,
                       .vocab = model->config.vocab,
                       .context = model->config.context,
-                      .tied = model->config.tensor ? NULL : model->wte, // ids are not its rows
+                      // not a table of embedding rows
+                      .tied = model->config.tensor ? NULL : model->wte,
                       .logits = logits_of,
                       .loss = loss_of};
 }

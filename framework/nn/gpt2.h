@@ -1,4 +1,4 @@
-// framework/nn/gpt2.h - GPT-2, of any depth and width
+// framework/nn/gpt2.h - GPT-2 of any depth and width
 //
 // Pre-norm, tanh GELU, learned positions, head tied to the token embedding (Radford et al. 2019).
 // Weights from N(0, 0.02^2), projections into the residual stream divided by sqrt(2 layers),
@@ -14,13 +14,13 @@ typedef struct bt_gpt2_config {
     int64_t layers, heads, width; // width divisible by heads
     int64_t vocab;                // rows of the token embedding, padded: 50304
     int64_t context;              // longest sequence: rows of the position embedding
-    const bt_nn_context *sharing; // borrowed: ranks that share sequences; NULL: there are none
+    const bt_nn_context *sharing; // borrowed: ranks that share sequences; NULL: none
     struct bt_group *tensor;      // borrowed: ranks that share heads, inner width and vocabulary;
-                                  // NULL: one has all
-    bool sequence_parallel; // these ranks also have a part of the rows each between the products,
-                            // of which they divide the number (tensor_parallel.h)
-    struct bt_aside *aside; // borrowed: the loss of an even number of sequences works on two halves
-                            // in turn (half_batches.h); NULL: on all at once
+                                  // NULL: one rank has all
+    bool sequence_parallel; // sequence parallel: between the products each of these ranks has part
+                            // of the rows, whose number they divide (tensor_parallel.h)
+    struct bt_aside *aside; // borrowed: the loss processes two halves of an even number of
+                            // sequences alternately (half_batches.h); NULL: all at once
 } bt_gpt2_config;
 
 typedef struct bt_gpt2 {
@@ -29,8 +29,8 @@ typedef struct bt_gpt2 {
     bt_tensor *wpe; // [context, width]; NULL where another rank of config.tensor adds positions
     bt_nn_block *blocks; // owned [layers]
     bt_nn_layernorm ln_f;
-    // What its blocks keep; BT_RECOMPUTE_NONE at first. Of the blocks the first recompute_blocks
-    // (0: all) do so, the others keep what the mode before it keeps.
+    // What the blocks keep for the backward; BT_RECOMPUTE_NONE initially. The first
+    // recompute_blocks blocks (0: all) use this mode, the others the mode that was set before.
     bt_recompute_mode recompute;
     int64_t recompute_blocks;
 } bt_gpt2;
@@ -45,11 +45,10 @@ void bt_gpt2_release(bt_gpt2 *model);
 // Errors  UNSUPPORTED where ranks share sequences
 BT_CHECKED bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                                      bt_tensor **logits);
-// Mean cross-entropy of the next tokens. While a tape is set the logits' memory is reused for
-// their gradient. Where ranks share sequences, the model's loss (model.h) is that of the rank's
-// tokens, which takes their positions; this one fails.
+// Mean cross-entropy of the next tokens. With a tape, the logits' memory is reused for their
+// gradient. If ranks share sequences, use the model's loss (model.h), which takes positions.
 // Shapes  ids, targets [B, T] i32, loss scalar
-// Errors  UNSUPPORTED where ranks share sequences
+// Errors  UNSUPPORTED if ranks share sequences
 BT_CHECKED bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                                   bt_tensor *targets, bt_tensor **loss);
 bt_model bt_gpt2_model(const bt_gpt2 *model, bt_params *params);

@@ -1,4 +1,4 @@
-// framework/nn/gpt2_cache.c - keys and values of earlier tokens, and attention of one token to them
+// framework/nn/gpt2_cache.c - the key-value cache, and attention of one token to it
 #include "framework/nn/gpt2_cache.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ typedef struct place {
     int64_t used;
 } place;
 
-// A view of contiguous rows: [shape] from row `start` of a matrix.
+// A view of contiguous rows: [shape] starting at row `start` of a matrix.
 static bt_status rows_of(bt_tensor *matrix, int64_t start, bt_shape shape, bt_tensor **view)
 {
     int64_t stride[BT_MAX_RANK];
@@ -44,8 +44,8 @@ static bt_status rows_of(bt_tensor *matrix, int64_t start, bt_shape shape, bt_te
     return bt_tensor_view(matrix, shape, stride, start * matrix->shape.size[1], view);
 }
 
-// scores[h, 0, j] = q_h . k_hj / sqrt(size), for j below `count`. Heads lie beside each other in a
-// row of the cache, keys behind the queries, values behind the keys.
+// scores[h, 0, j] = q_h . k_hj / sqrt(size), for j below `count`. A row of the cache has queries,
+// keys, values, each with its heads side by side.
 static bt_gemm_args scores_args(const place *at, const bt_tensor *qkv, int64_t heads, int64_t size,
                                 int64_t count)
 {
@@ -122,7 +122,7 @@ done:
     return status;
 }
 
-// Keeps the new rows, then attends to all rows so far.
+// Stores the new rows, then attends to all rows so far.
 static bt_status attend(bt_context *context, const void *self, bt_tensor *qkv, int64_t heads,
                         bt_tensor **y)
 {
@@ -155,7 +155,7 @@ static bt_status check(const bt_context *context, const bt_gpt2_cache *cache, co
                : BT_OK;
 }
 
-// *x [1, T, width]: the tokens through embedding and blocks.
+// *x [1, T, width]: applies the embedding and the blocks to the tokens.
 static bt_status run_blocks(bt_context *context, const bt_gpt2_cache *cache, bt_tensor *ids,
                             bt_tensor **x)
 {

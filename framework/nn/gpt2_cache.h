@@ -1,4 +1,4 @@
-// framework/nn/gpt2_cache.h - GPT-2 token by token: what earlier tokens gave is kept
+// framework/nn/gpt2_cache.h - GPT-2 token by token with a key-value cache
 //
 // A cache holds each block's packed queries, keys and values of the tokens so far, so that a
 // further token costs one row of every product instead of the whole sequence.
@@ -13,7 +13,7 @@
 typedef struct bt_gpt2_cache {
     const bt_gpt2 *model; // borrowed
     bt_tensor **qkv;      // owned [layers], each [context, 3 width]; rows below `used` are filled
-    int64_t used;         // tokens so far, at most the model's context; 0 forgets them
+    int64_t used;         // tokens so far, at most the model's context; set to 0 to clear
 } bt_gpt2_cache;
 
 // Owns    the caller, until bt_gpt2_cache_release, also when this fails
@@ -21,8 +21,8 @@ typedef struct bt_gpt2_cache {
 BT_CHECKED bt_status bt_gpt2_cache_init(bt_context *context, const bt_gpt2 *model,
                                         bt_gpt2_cache *cache);
 void bt_gpt2_cache_release(bt_gpt2_cache *cache);
-// Adds tokens, any number to an empty cache, one to any other, and gives the logits behind the last
-// of them. The context must have no tape.
+// Adds tokens (any number to an empty cache, else one) and computes the logits after the last of
+// them. The context must have no tape.
 // Shapes  ids [1, T] i32, logits [1, vocab]
 // Owns    *logits: the caller
 // Errors  INVALID_ARGUMENT (shape; more tokens than the model's context), OUT_OF_MEMORY

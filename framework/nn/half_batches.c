@@ -1,9 +1,9 @@
-// framework/nn/half_batches.c - a block on two halves of a batch, in the order that overlaps
+// framework/nn/half_batches.c - a block on two halves of a batch, overlapping sums and products
 #include "framework/nn/half_batches.h"
 
 #include "framework/ops/aside.h"
 
-// One of the two sublayers of a block: from its normalised input to this rank's term of its output.
+// One of the two sublayers of a block: from its normalized input to this rank's term of its output.
 typedef struct sublayer {
     const bt_nn_block *block;
     const bt_nn_layernorm *norm;
@@ -40,7 +40,7 @@ static bt_status mlp_products(bt_context *context, const sublayer *of, bt_tensor
                            partial);
 }
 
-// *out: the norm of x, in whose backward the gradient of `slot` is awaited.
+// *out: the norm of x; its backward waits for the gradient of `slot`.
 static bt_status normalise(bt_context *context, const sublayer *of, int slot, bt_tensor *x,
                            bt_tensor **out)
 {

@@ -1,9 +1,10 @@
-// framework/nn/half_batches.h - a tensor-parallel block on two halves of a batch in turn
+// framework/nn/half_batches.h - a tensor-parallel block on two alternating halves of a batch
 //
-// Of both halves come the normalisations, then the products, each followed by its sum on a stream
-// of its own, then the residuals. So the sum of one half runs beside the products of the other, in
-// the backward, too. Each half is computed as it would be alone: gradients of parameters are those
-// of the second half, then those of the first one added; of a tied table first the head's.
+// The block runs the normalizations of both halves, then the products of each half, each followed
+// by its sum on a separate stream, then the residuals. So the sum of one half overlaps the products
+// of the other, in the backward too. Each half is computed as it would be alone: a parameter's
+// gradient is that of the second half plus that of the first; for a tied table, the head's comes
+// first.
 // Source  Wang et al. 2024, arXiv:2409.15241 (Domino)
 #ifndef BT_NN_HALF_BATCHES_H
 #define BT_NN_HALF_BATCHES_H
@@ -21,7 +22,7 @@ BT_CHECKED bt_status bt_nn_block_forward_halves(bt_context *context, const bt_nn
                                                 bt_nn_attention attention, const void *self,
                                                 bt_tensor *const x[BT_NN_HALVES],
                                                 bt_tensor *y[BT_NN_HALVES]);
-// Of scalars.
+// The same for scalars.
 BT_CHECKED bt_status bt_nn_mean_of_halves(bt_context *context, bt_tensor *const x[BT_NN_HALVES],
                                           bt_tensor **mean);
 

@@ -4,7 +4,7 @@
 #include "framework/base/str.h"
 #include "framework/nn/tensor_parallel.h"
 
-// Adds `prefix`.`name`.
+// Adds the parameter `prefix`.`name`.
 static bt_status add(bt_params *params, const char *prefix, const char *name, bt_param_kind kind,
                      bt_shape shape, double mean, double deviation, bt_tensor **value)
 {
@@ -48,7 +48,7 @@ bt_status bt_nn_layernorm_forward(bt_context *context, const bt_nn_layernorm *la
     return bt_layernorm(context, x, layer->weight, layer->bias, layer->epsilon, y);
 }
 
-// Inner units of the MLP that a rank has as a whole: products of whole tiles, where that can be.
+// The rank's inner units of the MLP; multiples of a tile if possible.
 enum { MLP_UNIT = 64 };
 
 static bt_status init_matrices(bt_params *params, const bt_str *path, int64_t width, int64_t heads,
@@ -117,7 +117,7 @@ static bt_status causal(bt_context *context, const void *self, bt_tensor *qkv, i
     return bt_attention(context, qkv, heads, true, y);
 }
 
-// x of sequences of `tokens` tokens, whose rows may lie one behind the other: [B, T, C].
+// x of sequences of `tokens` tokens, possibly flattened to rows: viewed as [B, T, C].
 static bt_status in_sequences(bt_context *context, int64_t tokens, bt_tensor **x)
 {
     const int64_t rows = (*x)->shape.size[0], width = (*x)->shape.size[1];

@@ -1,4 +1,4 @@
-// framework/nn/llama.c - the decoder of llama.h as ops
+// framework/nn/llama.c - implements llama.h with ops
 #include "framework/nn/llama.h"
 
 #include <math.h>
@@ -78,7 +78,8 @@ static bt_status add_block(bt_params *params, const bt_llama_config *c, int64_t 
     return BT_OK;
 }
 
-// A constant of the type of activations from doubles, converted here: GPUs have no kernels for f64.
+// A constant of the activations' type from doubles, converted on the host: GPUs have no f64
+// kernels.
 static bt_status make_constant(bt_params *params, bt_shape shape, const char *name,
                                const double *values, bt_tensor **out)
 {
@@ -102,7 +103,7 @@ static bt_status make_constant(bt_params *params, bt_shape shape, const char *na
     return status;
 }
 
-// Element i < D / 2 of a head turns with element i + D / 2 by position base^(-2 i / D).
+// Element i < D / 2 of a head is rotated with element i + D / 2 by position base^(-2 i / D).
 static void fill_rotation(const bt_llama_config *c, int64_t dim, double *cos_values,
                           double *sin_values, double *quarter)
 {
@@ -115,7 +116,8 @@ static void fill_rotation(const bt_llama_config *c, int64_t dim, double *cos_val
             sin_values[t * dim + i] = sin(angle);
         }
     }
-    for (int64_t i = 0; i < half; ++i) { // y = quarter x: (-second half, first half)
+    for (int64_t i = 0; i < half; ++i) { // y = rotation of x by a quarter: (-second half, first
+                                         // half)
         quarter[i * dim + i + half] = -1;
         quarter[(i + half) * dim + i] = 1;
     }
@@ -212,7 +214,7 @@ static bt_tensor *positions(bt_expression *e, bt_tensor *table, int64_t tokens)
     return bt_expression_take(e, status, rows);
 }
 
-// Turns the pairs of each head by their position. x [B, T, heads D]
+// Rotates the pairs of each head by their position. x [B, T, heads D]
 static bt_tensor *rotate(bt_expression *e, const bt_llama *model, bt_tensor *x, int64_t heads)
 {
     if (e->status || !x) {
@@ -257,7 +259,7 @@ static bt_tensor *gated_mlp(bt_expression *e, const bt_llama *model, const bt_ll
     return linear(e, bt_expression_binary(e, BT_BINARY_MUL, gate, up), block->down, x);
 }
 
-// Replaces *x by what a part of the model makes of it.
+// Replaces *x by the output of one part of the model.
 static bt_status pass(bt_context *context, const bt_llama *model, const bt_llama_block *block,
                       bt_tensor *(*part)(bt_expression *, const bt_llama *, const bt_llama_block *,
                                          bt_tensor *),

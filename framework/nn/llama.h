@@ -1,11 +1,10 @@
-// framework/nn/llama.h - a Llama-style decoder, from ops that every model may use
+// framework/nn/llama.h - a Llama-style decoder built from general ops
 //
-// Pre-norm with RMSNorm, rotary positions, grouped queries, SwiGLU, no biases, a head of its own
-// (Touvron et al. 2023, arXiv:2307.09288; rotary: Su et al. 2021, arXiv:2104.09864). Nothing has a
-// kernel of its own: norms and gates are elementwise and reduce ops, which framework/compiler
-// fuses. Names are those of transformers: "model.layers.0.self_attn.q_proj.weight".
-//
-// RMSNorm is taken in f32 (f64 at f64) whatever the type of activations is.
+// Pre-norm with RMSNorm, rotary positions, grouped queries, SwiGLU, no biases, untied head (Touvron
+// et al. 2023, arXiv:2307.09288; rotary: Su et al. 2021, arXiv:2104.09864). It has no special
+// kernels: norms and gates are elementwise and reduce ops, which framework/compiler fuses.
+// Parameter names are those of transformers: "model.layers.0.self_attn.q_proj.weight".
+// RMSNorm is computed in f32 (f64 for f64) for every type of activations.
 #ifndef BT_NN_LLAMA_H
 #define BT_NN_LLAMA_H
 
@@ -33,7 +32,7 @@ typedef struct bt_llama {
     bt_tensor *embedding, *norm, *head; // borrowed: [vocab, width], [width], [vocab, width]
     bt_llama_block *blocks;             // owned [layers]
     // Constants, owned, of the type of activations: cos and sin of position times frequency,
-    // [context, 1, D]; and the signed permutation that a rotation by a quarter is, [D, D].
+    // [context, 1, D]; and the signed permutation of a rotation by a quarter, [D, D].
     bt_tensor *cos, *sin, *quarter;
 } bt_llama;
 

@@ -72,7 +72,7 @@ static void close_llama(void *self) { bt_llama_release(self); }
 static const struct family {
     const char *name;
     size_t self_bytes;
-    // The struct is zeroed and to be closed also after a failure.
+    // The caller closes the zeroed struct also after a failure.
     bt_status (*open)(bt_params *params, const bt_model_config *config, keeping keeps, void *self,
                       bt_model *out);
     void (*close)(void *self);

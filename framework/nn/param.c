@@ -1,4 +1,4 @@
-// framework/nn/param.c - making, finding and digesting parameters
+// framework/nn/param.c - creates, finds and digests parameters
 #include "framework/nn/param.h"
 
 #include <stdio.h>
@@ -37,7 +37,8 @@ void bt_params_release(bt_params *params)
     params->count = params->capacity = params->spec_count = params->spec_capacity = 0;
 }
 
-// The part as [before, repeats, block, inner], of which it has [first, first + count) of `block`.
+// Views the axis as [before, repeats, block, inner]; the part has [first, first + count) of
+// `block`.
 typedef struct strips {
     int64_t before, repeats, block, inner;
 } strips;
@@ -79,7 +80,7 @@ done:
     return status;
 }
 
-// Draws in f32 on the host, so that every device and type starts from the same numbers.
+// Samples in f32 on the host, so that every device and type starts from the same numbers.
 static void draw(const bt_params *params, bt_shape whole, double mean, double deviation,
                  float *values)
 {
@@ -143,7 +144,7 @@ static bt_status make(bt_params *params, const char *name, bt_param_kind kind, b
     return BT_OK;
 }
 
-// Room for one more.
+// Grows the arrays by one.
 static bt_status grow(void **items, size_t item_bytes, int64_t count, int64_t *capacity)
 {
     if (count < *capacity) {
@@ -257,7 +258,7 @@ int64_t bt_params_element_count(const bt_params *params)
 bt_status bt_param_write(bt_params *params, bt_param *param, const void *host)
 {
     BT_TRY(bt_tensor_write(params->context, param->master, host));
-    // `host` may go away: the copy must be over.
+    // The caller may free `host`: wait for the copy.
     BT_TRY(bt_context_synchronize(params->context));
     return param->value == param->master
                ? BT_OK

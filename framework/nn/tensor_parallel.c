@@ -48,7 +48,7 @@ bt_status bt_nn_row_init(bt_params *params, const char *prefix, int64_t in, int6
     return add(params, prefix, "bias", BT_SHAPE(out), group ? &bias : NULL, 0, &layer->bias);
 }
 
-// [B, T, C] as rows; rows as they are.
+// Views [B, T, C] as rows; rows are unchanged.
 static bt_status flatten(bt_context *context, bt_tensor **x)
 {
     const bt_shape *shape = &(*x)->shape;

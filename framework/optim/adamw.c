@@ -19,7 +19,7 @@ static bt_status check_slice(const bt_params *params, const bt_adamw_slice *slic
     return BT_OK;
 }
 
-// A whole parameter's moments have its shape, which is what a checkpoint of them says.
+// The moments of a whole parameter have its shape, as checkpoints expect.
 static bt_status make_state(bt_adamw *optimizer, int64_t i)
 {
     bt_context *context = optimizer->params->context;
@@ -128,7 +128,7 @@ static bt_status check_list(const bt_adamw *optimizer)
     return BT_OK;
 }
 
-// The memory of a slice: its own tensor, or its part of the parameter's.
+// The memory of a slice: its tensor, or its part of the parameter's.
 static void *at(bt_tensor *own, const bt_tensor *whole, const bt_adamw_slice *slice)
 {
     return own ? bt_tensor_data(own)
@@ -190,7 +190,7 @@ int64_t bt_adamw_partial_count(const bt_adamw *optimizer)
     return count;
 }
 
-// Where the partial sums of each parameter begin.
+// Offset of each parameter's partial sums.
 static bt_status place_partials(const bt_adamw *optimizer, int64_t **first)
 {
     void *block = NULL;

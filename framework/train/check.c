@@ -1,4 +1,4 @@
-// framework/train/check.c - is a plan possible? Names and numbers only, no device, no file
+// framework/train/check.c - validates a plan: names and numbers only, no device, no file
 #include <math.h>
 #include <string.h>
 
@@ -70,8 +70,8 @@ static bt_status check_integers(const bt_train_plan *plan)
     return BT_OK;
 }
 
-// Products of fields that are each in range. All that training computes from a plan follows from
-// these: *micro_tokens is a micro-batch, the others are its largest tensors and the whole run.
+// Products of fields that are each in range. All sizes that training derives from a plan follow
+// from these: *micro_tokens is a micro-batch, the others are its largest tensors and the whole run.
 static bt_status check_products(const bt_train_plan *plan, int64_t *micro_tokens)
 {
     const bt_model_config *model = &plan->model;
@@ -129,7 +129,7 @@ static bt_status check_numbers(const bt_train_optimizer *optimizer)
     return BT_OK;
 }
 
-// Ranks that share sequences.
+// Checks context parallelism.
 static bt_status check_sharing(const bt_train_plan *plan, const bt_mesh_degrees *mesh)
 {
     const bt_train_parallel *parallel = &plan->parallel;
@@ -164,7 +164,7 @@ static bt_status check_sharing(const bt_train_plan *plan, const bt_mesh_degrees 
     return BT_OK;
 }
 
-// What ranks that share a model cannot do.
+// Features that tensor parallelism does not support.
 static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *mesh)
 {
     if (mesh->tensor > plan->model.heads) {
@@ -206,7 +206,8 @@ static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *me
     return BT_OK;
 }
 
-// The group's size divides the step, S divides the step, and the size divides S.
+// The group's size must divide the micro-batches of a step, S must divide them, and the size must
+// divide S.
 static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches)
 {
     const bt_train_parallel *parallel = &plan->parallel;

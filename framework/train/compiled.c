@@ -1,11 +1,11 @@
-// framework/train/compiled.c - steps that run compiled (compiler/step.h)
+// framework/train/compiled.c - runs steps compiled (compiler/step.h)
 #include "framework/train/trainer.h"
 
 #include <string.h>
 
 #include "framework/base/mem.h"
 
-// What rules it out for the whole run; NULL: nothing.
+// The reason why steps cannot be compiled in this run; NULL: none.
 static const char *excluded(const bt_trainer *t)
 {
     return t->parallel          ? "several ranks or virtual shards reduce gradients on the way"
@@ -34,7 +34,7 @@ bt_status bt_trainer_compile(bt_trainer *t)
     return bt_error_context(status, "compile");
 }
 
-// As a note for the log, and among the kernels of the record.
+// Reports it as a note for the log, and among the kernels of the record.
 static bt_status tell(const bt_trainer *t, const bt_str *note, const bt_str *what)
 {
     const bt_train_observer *o = t->observer;
@@ -84,7 +84,7 @@ bt_status bt_trainer_report_compiled(const bt_trainer *t)
 // ----------------------------------------------------------------------------
 
 typedef struct kernel_row {
-    bt_compiled_unit unit; // the first of its kernel
+    bt_compiled_unit unit; // the first unit of its kernel
     bt_train_group sum;
 } kernel_row;
 
@@ -132,7 +132,7 @@ static bt_status tell_rows(const bt_train_observer *o, kernel_row *rows, int cou
 
 bt_status bt_trainer_report_groups(const bt_trainer *t)
 {
-    const bool adds = t->accumulation > 1; // so does the last micro-batch
+    const bool adds = t->accumulation > 1; // also stops at the last micro-batch
     const int units = t->compiled ? bt_compiled_step_units(t->compiled, adds) : 0;
     kernel_row *rows = NULL;
     int64_t *times_ns = NULL, timed = 0;

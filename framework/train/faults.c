@@ -1,9 +1,9 @@
-// framework/train/faults.c - what is done about a loss that is not finite, spikes, corruption
+// framework/train/faults.c - handles non-finite losses, spikes and corruption
 //
-// A step whose loss or norm is not finite has not changed the parameters when it is judged here:
-// under a policy the update was refused, and without one AdamW leaves them alone at such a norm.
-// So the step can be replayed in anomaly mode from where it began: the replay names the op, or it
-// is finite, and then the first result was not the program's.
+// When a step with a non-finite loss or norm is judged here, its parameters are unchanged: under a
+// policy the update was refused, and without one AdamW skips it. So the step can be replayed in
+// anomaly mode from its start. The replay either names the op, or it is finite, and then the first
+// result was a hardware error.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { MESSAGE_BYTES = BT_ERROR_CAPACITY + 512 };
 
-// In front of an anomaly's error. Other ranks hear of it as the reason of an abort, a text.
+// Prefix of an anomaly's error. Other ranks receive it as the reason of an abort, as text.
 static const char anomaly_mark[] = "anomaly mode: ";
 
 static const struct {
@@ -77,12 +77,13 @@ bt_status bt_faults_allow(bt_trainer *t, bool *allowed)
 
 // ---- a loss that is not finite ------------------------------------------------------------------
 
-// Gradients of the step once more, with every op checked; then everything as before the replay.
+// Recomputes the gradients of the step with every op checked, then restores the state before the
+// replay.
 static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
 {
     bt_context *context = &t->session.context;
     const bt_loader_cursor behind = bt_feed_cursor(&t->feed);
-    bt_step_graph_drop(t); // the optimizer comes to know gradients of other addresses
+    bt_step_graph_drop(t); // the optimizer sees gradients at other addresses
     BT_TRY(bt_feed_seek(&t->feed, t->faults.from, 1));
     context->anomaly = true;
     bt_range_push(context, "step");
@@ -108,7 +109,7 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
     return status;
 }
 
-// What the replay shows: the op that did it, an overflow of the norm, or nothing.
+// The result of the replay: the op at fault, an overflow of the norm, or nothing.
 static bt_status diagnose(bt_trainer *t, int64_t step, char message[MESSAGE_BYTES])
 {
     const double loss = (double)t->loss, norm = (double)t->grad_norm;
@@ -171,7 +172,8 @@ static bt_status refuse(bt_trainer *t, int64_t step)
     return report(t, step, BT_TRAIN_FAULT_NONFINITE, bt_train_policy_name(policy), message);
 }
 
-// Without a policy only the first of several in a row is told: the others stand in the record.
+// Without a policy only the first of several consecutive steps is reported; the record has the
+// others.
 static bt_status note(bt_trainer *t, int64_t step)
 {
     char message[160];
@@ -233,7 +235,7 @@ bt_status bt_faults_end(bt_trainer *t, int64_t step)
 
 bt_status bt_faults_failed(bt_trainer *t, int64_t step, bt_status status)
 {
-    // Another rank's abort says which rank it was and what ended it: not every end is an anomaly.
+    // The abort of another rank names the rank and the reason: not every abort is an anomaly.
     const bool own = status == BT_STATUS_CORRUPT_DATA;
     const bool others =
         status == BT_STATUS_INTERRUPTED && strstr(bt_error_message(), anomaly_mark) != NULL;

@@ -1,4 +1,4 @@
-// framework/train/feed.c - reading a step ahead, and one copy for a step
+// framework/train/feed.c - reads one step ahead, and copies once per step
 #include "framework/train/feed.h"
 
 #include "framework/base/checked.h"
@@ -84,7 +84,7 @@ void bt_feed_release(bt_feed *feed)
     bt_device *device = feed->context->device;
     bt_error_quiet_begin();
     if (feed->copied) {
-        // A fault here has been or will be reported by somebody else.
+        // A fault here has been or will be reported elsewhere.
         (void)!device->backend->event_synchronize(device, feed->copied);
         device->backend->event_destroy(device, feed->copied);
     }

@@ -1,19 +1,18 @@
-// framework/train/graph.c - gradients and norm of a step, captured once as a graph of the device
+// framework/train/graph.c - gradients and norm of a step, captured once as a device graph
 //
 // A step launches the same kernels at the same addresses each time, once the pool's plan is frozen
-// (bt_pool_step_frozen). Then it is captured: the host runs the step as ever, the device only notes
-// what it is given. Later steps launch the graph, with no host work by kernel.
-//
+// (bt_pool_step_frozen). Then it is captured: the host runs the step as usual, the device only
+// records it. Later steps launch the graph, without host work per kernel.
 // Invariants
-//   1. What is captured depends on the step through the batches alone, which lie at one place
-//      (feed.h). The update is launched behind the graph: learning rate and step number are
-//      arguments of its one kernel, and a policy of on_nonfinite may leave it out.
-//   2. A replay neither allocates nor frees. Its memory is the arena, which nobody else uses during
-//      a step, and what lives as long as the trainer.
-//   3. The optimizer's list of gradients is that of the capture. Whoever gives it another one drops
-//      the graph.
-// Not captured: kernels that draw random numbers by a seed among their arguments: a replay would
-// draw the same ones again.
+//   1. Captured work depends on the step only through the batches, which have fixed addresses
+//      (feed.h). The update is launched after the graph: learning rate and step number are
+//      arguments of its kernel, and an on_nonfinite policy may skip it.
+//   2. A replay neither allocates nor frees. It uses the arena, which nothing else uses during a
+//      step, and memory that lives as long as the trainer.
+//   3. The optimizer's list of gradients is that of the capture. Code that sets another list must
+//      drop the graph.
+// Not captured: steps with kernels that take a random seed as an argument, since a replay would
+// repeat the random numbers.
 #include <stdio.h>
 #include <string.h>
 
@@ -55,7 +54,7 @@ bool bt_train_graph_parse(const char *name, bt_train_graph *graph)
     return false;
 }
 
-// ---- which steps --------------------------------------------------------------------------------
+// ---- when to capture ----------------------------------------------------------------------------
 
 bt_train_launch bt_step_graph_choose(const bt_trainer *t, bool profiled)
 {
@@ -111,7 +110,7 @@ void bt_step_graph_drop(bt_trainer *t)
     t->graph.captured = NULL;
 }
 
-// The host's part of a step that was not launched.
+// The host's part of a step that is replayed.
 static void undo(bt_trainer *t)
 {
     t->session.context.tape = NULL;
@@ -136,7 +135,7 @@ bt_status bt_step_graph_capture(bt_trainer *t, bt_status (*work)(bt_trainer *), 
     graph->capturing = false;
     if (status == BT_OK) {
         status = device->backend->graph_end(device, t->session.context.stream, &graph->captured);
-    } else { // the error of the work says more than that of the capture that it broke
+    } else { // the error of the work is more specific than that of the broken capture
         bt_error_quiet_begin();
         (void)!device->backend->graph_end(device, t->session.context.stream, &graph->captured);
         bt_error_quiet_end();
@@ -163,7 +162,7 @@ bt_status bt_step_graph_launch(bt_trainer *t)
         "the captured step");
 }
 
-// ---- what is told -------------------------------------------------------------------------------
+// ---- reporting ----------------------------------------------------------------------------------
 
 bt_status bt_step_graph_report(bt_trainer *t, int64_t step, bt_train_launch launch)
 {

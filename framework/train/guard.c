@@ -1,4 +1,4 @@
-// framework/train/guard.c - medians of a small window
+// framework/train/guard.c - medians over a small window
 #include "framework/train/guard.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
-// framework/train/keep.c - keeping the training state: its list, its digest, checkpoints
+// framework/train/keep.c - the training state: its list, its digest, checkpoints
 //
-// The state's tensors are the master of each parameter under the parameter's name and its moments
-// as adamw.m.NAME and adamw.v.NAME; bf16 copies are made anew after a load. The data position is
-// the consumed one: what the feed has read ahead does not count.
+// The state's tensors are each parameter's master under the parameter's name and its moments as
+// adamw.m.NAME and adamw.v.NAME; bf16 copies are recomputed after a load. The data position is that
+// of the data trained on, without what the feed has read ahead.
 #include <stdio.h>
 #include <string.h>
 
@@ -41,14 +41,14 @@ bt_tensor *bt_keep_tensor(const bt_trainer *t, int64_t i, int kind)
     return of[kind];
 }
 
-// What is kept of a parameter of the model as a whole, on the rank that has the list.
+// The state of a parameter of the whole model, on the rank that has the list.
 static bt_tensor *kept_tensor(const bt_trainer *t, int64_t spec, int kind)
 {
     bt_tensor *whole = bt_mesh_state_whole(t, spec, kind);
     return whole ? whole : bt_keep_tensor(t, t->params.specs[spec].item, kind);
 }
 
-// The state of all ranks, where each has a part of it, in the tensors of rank 0's list.
+// Gathers the state of all ranks in the tensors of rank 0's list.
 static bt_status collect(bt_trainer *t)
 {
     BT_TRY(t->parallel ? bt_data_parallel_collect(t->parallel, &t->optimizer) : BT_OK);
@@ -65,8 +65,7 @@ static bt_status add_moment(bt_keep *keep, const char *prefix, const char *name,
     return bt_state_add(&keep->state, keep->names[keep->name_count++], tensor);
 }
 
-// What goes into a checkpoint: all of the list, or the parameters, which come first in it.
-// Borrowed.
+// The contents of a checkpoint: the whole list, or only the parameters, which come first. Borrowed.
 static bt_state saved_part(const bt_trainer *t)
 {
     bt_state part = t->keep.state;
@@ -111,7 +110,7 @@ static bt_checkpoint_options save_options(const bt_train_plan *plan)
                                    .build = plan->checkpoints.build};
 }
 
-// Checkpoints of another run are not mixed with this one's.
+// A store must not mix checkpoints of different runs.
 static bt_status expect_empty(const bt_checkpoint_store *store)
 {
     int64_t *steps = NULL;
@@ -222,7 +221,7 @@ static bt_status report(const bt_trainer *t, const bt_train_save *event)
     return hears ? t->observer->save(t->observer->self, event) : BT_OK;
 }
 
-// The values that must be the plan's; the plan's hash says more, where there is one.
+// The values that must equal the plan's; the plan's hash covers more, if there is one.
 static bt_status check_values(const bt_trainer *t, const bt_state_values *loaded)
 {
     bt_state_values own;
@@ -251,7 +250,7 @@ static bt_status check_values(const bt_trainer *t, const bt_state_values *loaded
                           (long long)loaded->step, (long long)t->plan->steps);
 }
 
-// What follows from the masters and moments that this rank updates, and from the values.
+// Updates what depends on the masters and moments of this rank, and on the values.
 bt_status bt_keep_take_masters(bt_trainer *t, const bt_state_values *values)
 {
     if (t->parallel) {
@@ -268,7 +267,7 @@ bt_status bt_keep_take_masters(bt_trainer *t, const bt_state_values *values)
                         t->plan->steps - values->step);
 }
 
-// What follows from the state's tensors, which rank 0 has, and values.
+// Updates what depends on the state's tensors, which rank 0 has, and the values.
 bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values)
 {
     if (t->parallel) {
@@ -278,7 +277,7 @@ bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values)
     return bt_keep_take_masters(t, values);
 }
 
-// Checkpoints of `from` and above, which were left out by choice.
+// Removes checkpoints from step `from` on, which were excluded by choice.
 static bt_status remove_newer(const bt_keep *keep, int64_t from)
 {
     int64_t *steps = NULL;
@@ -335,7 +334,7 @@ bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step)
 
 // ---- saving -------------------------------------------------------------------------------------
 
-// `status` of the save that was given last, whose message is bt_error_message().
+// `status` of the last save; its message is bt_error_message().
 static bt_status report_end(bt_trainer *t, int64_t seen_step, bt_status status)
 {
     bt_keep *keep = &t->keep;
@@ -357,8 +356,8 @@ static bt_status report_end(bt_trainer *t, int64_t seen_step, bt_status status)
     return report(t, &event);
 }
 
-// Gives the state to the writer, or saves it here. On a GPU the writer's page-locked memory serves
-// synchronous saves as well.
+// Passes the state to the writer, or saves it here. On a GPU the writer's page-locked memory is
+// used for synchronous saves as well.
 static bt_status begin_save(bt_trainer *t, int64_t step)
 {
     bt_keep *keep = &t->keep;
@@ -369,7 +368,7 @@ static bt_status begin_save(bt_trainer *t, int64_t step)
     if (keep->writer) {
         BT_TRY(bt_checkpoint_start(keep->writer, &keep->state.values, &started));
         if (!started) {
-            return BT_OK; // one is in flight: this one is left out
+            return BT_OK; // one is in flight: this one is skipped
         }
     } else {
         const bt_checkpoint_options options = save_options(t->plan);

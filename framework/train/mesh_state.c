@@ -1,11 +1,10 @@
-// framework/train/mesh_state.c - the whole training state of ranks that have parts of parameters
+// framework/train/mesh_state.c - the whole training state when ranks have parts of parameters
 //
-// A checkpoint does not know the mesh: it has whole parameters and moments. The first rank brings
-// them together, strip by strip, from the ranks of its tensor group, and gives them back after a
-// load. Other tensor groups have copies of the same.
-//
+// A checkpoint is independent of the mesh: it has whole parameters and moments. The first rank
+// gathers them, strip by strip, from the ranks of its tensor group, and scatters them after a load.
+// Other tensor groups have equal copies.
 // Invariants
-//   1. A part's place in the whole is told by its rank (bt_param_spec), and not recomputed here.
+//   1. Each rank reports the position of its part (bt_param_spec); it is not recomputed here.
 //   2. Bytes are moved, never summed: the whole has the bits of the parts.
 #include "framework/base/mem.h"
 #include "framework/train/trainer.h"
@@ -89,7 +88,7 @@ void bt_mesh_state_close(bt_trainer *t)
 
 // ---- moving -------------------------------------------------------------------------------------
 
-// Between the whole and the part of `rank`, which is `own` on that rank.
+// Copies between the whole and the part of `rank`, which is `own` on that rank.
 static bt_status move_part(bt_trainer *t, int64_t spec, int kind, int rank, bool to_whole)
 {
     bt_context *context = &t->session.context;

@@ -1,6 +1,6 @@
 // framework/train/profile.c - events around ranges, summed by path
 //
-// A hook cannot fail; the first failure is kept and reported by bt_profile_stop.
+// A hook cannot return an error; the first failure is stored and reported by bt_profile_stop.
 #include "framework/train/profile.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ typedef struct path_row {
 } path_row;
 
 typedef struct interval {
-    int64_t row, parent;   // parent: of its place in `intervals`; -1: outermost
+    int64_t row, parent;   // parent: its index in `intervals`; -1: outermost
     bt_timeline_work work; // by the kernels launched in it
     bool is_leaf;
     bt_event start, stop; // owned, reused from step to step
@@ -27,13 +27,13 @@ typedef struct interval {
 
 struct bt_profile {
     bt_context *context; // borrowed
-    interval *intervals; // owned; used of `made` with events of `capacity`
+    interval *intervals; // owned; `used` of the `made` events, array of `capacity`
     int64_t used, made, capacity;
     path_row *rows; // owned
     int64_t row_count, row_capacity;
     int64_t open[DEPTH];  // intervals not yet closed
     int depth;            // may exceed DEPTH: deeper ranges are not timed
-    bt_kernel_hook outer; // whoever listened before
+    bt_kernel_hook outer; // the previous listener
     bt_status status;
 };
 
@@ -151,7 +151,7 @@ static void on_pop(void *self)
     }
 }
 
-// The list of kinds of work rises in weight: a product with sums behind it is a product.
+// Kinds of work have ascending priority: a product followed by sums counts as a product.
 static void on_launched(void *self, const bt_kernel *kernel, const bt_kernel_plan *plan,
                         const void *args)
 {
@@ -223,8 +223,7 @@ bt_status bt_profile_stop(bt_profile *profile, int64_t step, const bt_train_obse
     return BT_OK;
 }
 
-// ---- the step as it went
-// -------------------------------------------------------------------------
+// ---- the timeline of a step ---------------------------------------------------------------------
 
 static const char *name_of(const bt_profile *profile, const interval *taken)
 {
@@ -246,8 +245,8 @@ static bt_timeline_phase phase_of(const bt_profile *profile, const interval *tak
     return (bt_timeline_phase)found;
 }
 
-// What is in an exchange belongs to it. A range without ranges and kernels copies, or runs
-// generated code.
+// Everything inside an exchange belongs to it. A range without inner ranges and kernels copies, or
+// runs generated code.
 static bt_timeline_work work_of(const bt_profile *profile, const interval *taken,
                                 const bt_timeline_interval *intervals)
 {
@@ -269,7 +268,7 @@ static bt_status fill_intervals(const bt_profile *profile, bt_timeline_interval 
                                               &row->start_ns));
         BT_TRY(device->backend->event_elapsed(device, profile->intervals[0].start, taken->stop,
                                               &row->stop_ns));
-        row->parent = taken->parent < 0 && i > 0 ? 0 : taken->parent; // an exchange behind the step
+        row->parent = taken->parent < 0 && i > 0 ? 0 : taken->parent; // an exchange after the step
         row->work = work_of(profile, taken, out);
         row->phase = phase_of(profile, taken);
         out[0].stop_ns = row->stop_ns > out[0].stop_ns ? row->stop_ns : out[0].stop_ns;

@@ -1,4 +1,4 @@
-// framework/train/profile.h - device time per named range, on steps that are not measurements
+// framework/train/profile.h - device time per named range, on steps that are not measured
 #ifndef BT_TRAIN_PROFILE_H
 #define BT_TRAIN_PROFILE_H
 
@@ -13,15 +13,15 @@ void bt_profile_destroy(bt_profile *profile);
 // Hooks into the context's ranges until bt_profile_stop.
 void bt_profile_start(bt_profile *profile);
 // Unhooks, waits for the device and reports a row per path, in order of first appearance.
-// Errors  of the ranges taken meanwhile, of the device, and of the observer
+// Errors  of the hooks, of the device, and of the observer
 BT_CHECKED bt_status bt_profile_stop(bt_profile *profile, int64_t step,
                                      const bt_train_observer *observer);
 
-// Behind bt_profile_stop: device times of the ranges right inside the last range of that name, in
-// the order in which they began. *count: how many there are, also where that is above `capacity`.
+// After bt_profile_stop: device times of the direct child ranges of the last range of that name, in
+// order of their begin. *count: their number, even if above `capacity`.
 BT_CHECKED bt_status bt_profile_inside(const bt_profile *profile, const char *name,
                                        int64_t *times_ns, int64_t capacity, int64_t *count);
-// Likewise: tells the observer how it went.
+// Likewise: reports the timeline to the observer.
 // Errors  OUT_OF_MEMORY; of the device, and of the observer
 BT_CHECKED bt_status bt_profile_timeline(const bt_profile *profile, int64_t step,
                                          const bt_train_observer *observer);

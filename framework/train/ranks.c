@@ -1,5 +1,4 @@
-// framework/train/ranks.c - a run by several ranks: what they agree on, and what they bring
-// together
+// framework/train/ranks.c - runs on several ranks: agreement between ranks, and gathered values
 //
 // On one rank everything here is the identity. Ranks call the same functions in the same order.
 #include <stdio.h>
@@ -93,9 +92,9 @@ bt_status bt_ranks_read_losses(bt_trainer *t)
     return bt_tensor_read(context, t->all_losses, t->host_losses);
 }
 
-// ---- do the ranks run the same plan? ------------------------------------------------------------
+// ---- plan comparison ----------------------------------------------------------------------------
 
-// What decides on sizes and order of the exchanges, and on the bits.
+// The values that determine the sizes and order of exchanges, and the bits.
 static uint64_t fingerprint(const bt_trainer *t)
 {
     const bt_train_plan *plan = t->plan;
@@ -160,7 +159,7 @@ static uint64_t fingerprint(const bt_trainer *t)
     return XXH3_64bits_withSeed(real, sizeof real, seed);
 }
 
-// The lowest rank whose `size_bytes` are not those of rank 0; the number of ranks: all are equal.
+// The lowest rank whose `size_bytes` differ from rank 0's; the number of ranks if all are equal.
 static bt_status find_other(bt_trainer *t, const void *own, size_t size_bytes, int *other)
 {
     const int ranks = bt_ranks_world(t);
@@ -190,7 +189,7 @@ static bt_status expect_same_plan(bt_trainer *t)
                           other);
 }
 
-// Weights that are drawn follow from the plan; those of a file may be another host's.
+// Random weights follow from the plan; weights from a file may differ between hosts.
 static bt_status expect_same_weights(bt_trainer *t)
 {
     char digest[33] = "";
@@ -219,9 +218,9 @@ static bt_status share_choice(void *self, void *data, size_t size_bytes)
     return bt_ranks_share(self, data, size_bytes);
 }
 
-// ---- sequences that ranks share ----------------------------------------------------------------
+// ---- context parallelism ------------------------------------------------------------------------
 
-// U ranks in a row share heads, ranks at the same place of their U are a ring.
+// U consecutive ranks share heads; ranks with the same index within their U form a ring.
 bt_status bt_ranks_open_sharing(bt_trainer *t)
 {
     const bt_train_parallel *plan = options_of(t);
@@ -255,7 +254,7 @@ void bt_ranks_close_sharing(bt_trainer *t)
 
 // ---- opening ------------------------------------------------------------------------------------
 
-// What all ranks of a tensor group have counts in the norm of the first.
+// The first rank of a tensor group counts replicated parameters in the norm.
 static void count_once(bt_trainer *t)
 {
     for (int64_t i = 0; i < t->params.spec_count; ++i) {
@@ -272,7 +271,8 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
     if (!plan->group && plan->invariant == 0) {
         return bt_adamw_init(&t->params, config, &t->optimizer);
     }
-    const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU; // GPUs: one part so far
+    // GPUs support a single part so far
+    const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU;
     const bt_data_parallel_options options = {.group = t->mesh.replicas,
                                               .sharding = plan->sharding,
                                               .bucket_mb = plan->bucket_mb,
@@ -293,7 +293,7 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
     return bt_data_parallel_optimizer(t->parallel, config, &t->optimizer);
 }
 
-// What the bits depend on, where they depend on the number of ranks.
+// The values that the bits depend on when they depend on the number of ranks.
 bt_status bt_ranks_note(bt_trainer *t)
 {
     const bt_train_parallel *plan = options_of(t);

@@ -1,4 +1,4 @@
-// framework/train/trace.c - naming the values of a step and telling them
+// framework/train/trace.c - names the values of a step and reports them
 #include "framework/train/trace.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ const char *bt_train_value_name(bt_train_value_kind kind)
 
 // ---- names --------------------------------------------------------------------------------------
 
-// "h.3" of "h.3.attn.c_attn", "wte" of "wte": the first part, and the number behind it.
+// "h.3" of "h.3.attn.c_attn", "wte" of "wte": the first part, and the number after it.
 static void layer_of(const char *module, char layer[BT_TRACE_LAYER_BYTES])
 {
     size_t length = strcspn(module, ".");
@@ -74,7 +74,7 @@ static bt_status begin_call(bt_trace *trace, const bt_op_value *value, bt_trace_
     return BT_OK;
 }
 
-// ---- telling ------------------------------------------------------------------------------------
+// ---- reporting ----------------------------------------------------------------------------------
 
 static bt_status tell(const bt_trace *trace, bt_context *context, bt_train_value *value,
                       const bt_tensor *tensor)
@@ -88,7 +88,7 @@ static bt_status on_output(bt_trace *trace, bt_context *context, const bt_op_val
 {
     char name[BT_TRACE_NAME_BYTES + 48];
     bt_trace_call *call = NULL;
-    if (context->weight_grads) { // a backward makes it again
+    if (context->weight_grads) { // recomputed by a backward
         return BT_OK;
     }
     if (value->index == 0) {
@@ -113,7 +113,7 @@ static bt_status on_output(bt_trace *trace, bt_context *context, const bt_op_val
                 value->tensor);
 }
 
-// The newest call of that op that the backward has not walked; what is newer has no gradient.
+// The newest call of that op that the backward has not reached; newer calls have no gradient.
 static int64_t walk_to(bt_trace *trace, const bt_op_value *value)
 {
     const bool same = trace->walked >= 0 && value->call == trace->walking &&

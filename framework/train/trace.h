@@ -1,25 +1,23 @@
 // framework/train/trace.h - names for the values of a training step
 //
-// While the observer asks for values (bt_train_observer.value), each value that a step makes is
-// told to it as soon as it is there. Names are the same on every device, in every precision and in
+// If the observer has a value callback (bt_train_observer.value), each value that a step makes is
+// reported as soon as it exists. Names are the same on every device, in every precision and in
 // every mode of recomputation:
 //   initial.PARAMETER     a master before the first step of the run
 //   input.M.ids, .targets of micro-batch M
 //   forward.M.CALL        output of the call of an op; a second output: CALL.out1
 //   backward.M.CALL.inI   gradient of the call's input I; of a parameter the sum so far
 //   gradient.PARAMETER    sum over the micro-batches, neither scaled nor clipped
-//   state.TENSOR          training state behind the update: PARAMETER, adamw.m.*, adamw.v.*
+//   state.TENSOR          training state after the update: PARAMETER, adamw.m.*, adamw.v.*
 // CALL is MODULE.OP, as in "h.3.attn.c_attn.linear": the module is that of the parameters which the
-// op reads, or the layer of the call before it ("h.3.attention"). A second call of a name in a
-// micro-batch ends in "#2".
-//
+// op reads, or the layer of the previous call ("h.3.attention"). A second call with the same name
+// in a micro-batch ends in "#2".
 // Invariants
-//   1. Forward calls that a backward makes again are not told.
-//   2. A backward walks the forward's calls from the newest to the oldest, so a gradient belongs to
-//      the newest call of its op that has not been walked. Recomputation keeps that order.
-//   3. Nothing is computed otherwise than without an observer of values. So a weight's gradient
-//   that
-//      waits for others (ops/weight_grads.h) is told as gradient.PARAMETER alone.
+//   1. Forward calls recomputed in a backward are not reported.
+//   2. A backward visits the forward's calls from newest to oldest, so a gradient belongs to the
+//      newest unvisited call of its op. Recomputation keeps that order.
+//   3. Observing does not change the computation. So a deferred weight gradient
+//      (ops/weight_grads.h) is reported only as gradient.PARAMETER.
 #ifndef BT_TRAIN_TRACE_H
 #define BT_TRAIN_TRACE_H
 
@@ -40,25 +38,25 @@ typedef struct bt_trace {
     int64_t step, micro;
     bt_trace_call *calls; // owned [capacity]; of this micro-batch, in order
     int64_t count, capacity;
-    int64_t open;        // calls that the backward has not walked
-    int64_t walked;      // the call whose gradients come now, or -1
-    const void *walking; // and its identity in the backward; borrowed, only compared
-    int input;           // of it that was told last
-    bool begun;          // initial values have been told
+    int64_t open;        // calls that the backward has not visited
+    int64_t walked;      // the call whose gradients are being reported, or -1
+    const void *walking; // its identity in the backward; borrowed, only compared
+    int input;           // number of its gradients reported last
+    bool begun;          // initial values have been reported
 } bt_trace;
 
-// Nothing of this does anything where the observer asks for no values. `params` and `state` are the
+// These functions do nothing unless the observer has a value callback. `params` and `state` are the
 // run's.
 
-// Before a step's first micro-batch: listens to the context's ops from now on.
+// Before a step's first micro-batch: starts listening to the context's ops.
 BT_CHECKED bt_status bt_trace_begin(bt_trace *trace, const bt_train_observer *observer,
                                     bt_context *context, const bt_params *params, int64_t step);
 BT_CHECKED bt_status bt_trace_micro(bt_trace *trace, bt_context *context, int64_t micro,
                                     const bt_tensor *ids, const bt_tensor *targets);
-// Behind the last backward of the step.
+// After the last backward of the step.
 BT_CHECKED bt_status bt_trace_gradients(bt_trace *trace, bt_context *context,
                                         const bt_params *params);
-// Behind the update: tells the state and listens no longer.
+// After the update: reports the state and stops listening.
 BT_CHECKED bt_status bt_trace_end(bt_trace *trace, bt_context *context, const bt_state *state);
 void bt_trace_release(bt_trace *trace);
 

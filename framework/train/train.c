@@ -1,8 +1,8 @@
 // framework/train/train.c - the training loop
 //
-// bt_train_run: open what the plan names, then for each step: micro-batches forward and backward
-// (gradients add up), clip and AdamW, report. Evaluation, profiled steps and checkpoints go in
-// between.
+// bt_train_run opens what the plan names, then for each step: micro-batches forward and backward
+// (gradients accumulate), clip and AdamW, report. Evaluation, profiled steps and checkpoints run
+// between steps.
 #include "framework/train/train.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static bt_batch batch_of(const bt_trainer *t, const bt_feed *feed, int64_t i)
 
 // ---- evaluation ---------------------------------------------------------------------------------
 
-// The losses of this rank's batches: of each round of a batch a rank, its own.
+// The losses of this rank's batches; in each round every rank has one batch.
 static bt_status evaluate_rounds(bt_trainer *t, int64_t rounds, float *losses)
 {
     const bt_train_plan *plan = t->plan;
@@ -128,7 +128,7 @@ static bt_status score(bt_trainer *t, int64_t step)
     return t->observer->score ? t->observer->score(t->observer->self, &event) : BT_OK;
 }
 
-// What is asked of the parameters behind `step` steps.
+// Evaluations due after `step` steps.
 static bt_status examine(bt_trainer *t, int64_t step, bt_train_result *result)
 {
     if (evaluates_at(t, step)) {
@@ -212,7 +212,7 @@ bt_status bt_step_measure(bt_trainer *t)
                        : bt_adamw_measure(&t->session.context, &t->optimizer, scale);
 }
 
-// What does not depend on the step but for the batches: all that is captured.
+// The part of a step that depends on the step only through the batches: it is captured.
 static bt_status gradients_and_norm(bt_trainer *t)
 {
     BT_TRY(micro_steps(t));
@@ -297,7 +297,7 @@ static uint64_t resident_bytes(void)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-// The pool's figures and, where ranks map memory of each other, that memory.
+// The pool's statistics plus memory mapped between ranks.
 static void read_pool(const bt_trainer *t, bt_pool_stats *stats)
 {
     const uint64_t beside = t->parallel ? bt_data_parallel_window_bytes(t->parallel) : 0;
@@ -318,8 +318,8 @@ static void read_memory(bt_trainer *t, bt_train_step *event)
     event->resident_bytes = resident_bytes();
 }
 
-// How many profiled steps come behind this one; -1: it is none of them. They divide what follows
-// the warm-up evenly.
+// The index of this profiled step, -1 if it is not one. Profiled steps divide the steps after the
+// warm-up evenly.
 static int64_t profiled_behind(const bt_train_plan *plan, int64_t step)
 {
     int64_t span = plan->steps - plan->warmup_timing_steps;
@@ -332,8 +332,9 @@ static int64_t profiled_behind(const bt_train_plan *plan, int64_t step)
     return -1;
 }
 
-// Where the next forward runs beside a step's last exchange, a step's time holds the exchange of
-// the step before. Some steps, and the last, hold their own as well: behind these nothing may run.
+// If the next forward overlaps a step's last exchange, a step's time contains the exchange of the
+// previous step. Some steps, and the last, contain their own as well: nothing may overlap after
+// these.
 static bool ends_alone(const bt_trainer *t, int64_t step)
 {
     return !t->parallel || !bt_data_parallel_runs_ahead(t->parallel) || step % ALONE_EVERY == 0 ||
@@ -376,8 +377,8 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
     event.launch =
         t->graph.failed && launch == BT_TRAIN_LAUNCH_CAPTURE ? BT_TRAIN_LAUNCH_FAILED : launch;
     event.host_ns = bt_clock_ns() - start_ns;
-    // The join waits for every stream. Training must not wait for the copy of a checkpoint, least
-    // of all outside of the step's time: a step beside which one still runs is not joined.
+    // The join waits for every stream. Training must not wait for a checkpoint's copy, least of all
+    // within a step's time: a step during which one runs is not joined.
     if (alone && !bt_keep_copies(t)) {
         BT_TRY(bt_region_end(&t->steps, &t->session.device, event.host_ns));
     }
@@ -413,7 +414,7 @@ static bt_status watched_step(bt_trainer *t, int64_t step)
 
 // ---- the run ------------------------------------------------------------------------------------
 
-// What rank 0's observer says.
+// Asks rank 0's observer.
 static bt_status ask_to_stop(bt_trainer *t, bool *stop)
 {
     const bt_train_observer *o = t->observer;

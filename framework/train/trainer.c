@@ -1,4 +1,4 @@
-// framework/train/trainer.c - opening and closing a training run, and the kernels that serve it
+// framework/train/trainer.c - opens and closes a training run, and reports its kernels
 #include "framework/train/trainer.h"
 
 #include <string.h>
@@ -93,7 +93,7 @@ static bt_status open_marks(bt_trainer *t)
 static void close_marks(bt_trainer *t)
 {
     if (t->marks) {
-        (void)!bt_context_synchronize(&t->session.context); // marks of a step that failed
+        (void)!bt_context_synchronize(&t->session.context); // range marks of a failed step
         bt_ranges_marks_keep(t->session.context.ranges, NULL);
         t->session.device.backend->pinned_free(&t->session.device, t->marks);
     }
@@ -116,7 +116,7 @@ static bt_status open_device(bt_trainer *t)
     return t->session.device.backend->event_create(&t->session.device, &t->step_stop);
 }
 
-// Weights of a file, whose model must be the plan's.
+// Loads weights from a file, whose model must match the plan's.
 static bt_status load_weights(bt_trainer *t)
 {
     const bt_model_config *planned = &t->plan->model;
@@ -179,7 +179,7 @@ bt_status bt_trainer_open(bt_trainer *t)
     void *losses = NULL;
     BT_TRY(bt_mem_alloc((size_t)t->micro_batches, sizeof *t->host_losses, &losses));
     t->host_losses = losses;
-    BT_TRY(open_loaders(t)); // before the device: bad data is the likelier mistake
+    BT_TRY(open_loaders(t)); // before the device: bad data is the more likely mistake
     BT_TRY(open_device(t));
     BT_TRY(open_model(t));
     BT_TRY(bt_tensor_create(&t->session.context, BT_F32, BT_SHAPE(t->accumulation), "losses",

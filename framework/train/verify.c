@@ -1,12 +1,12 @@
-// framework/train/verify.c - a step run again from its start, and the bits compared
+// framework/train/verify.c - replays a step from its start and compares the bits
 //
-// The same build, device and plan give the same bits (train.h, invariant 1). So a replay that gives
-// others was computed on hardware that erred, at least once. A third run says which of the two was
-// right: the state that two of three runs gave is kept. Where all three differ the hardware cannot
-// be trusted, and the run ends. A fault that repeats to the bit is not found this way.
-// Ranks replay together, each from a copy of what it updates. Loss, norm and digest are those of
-// all ranks, so every rank comes to the same verdict. The cost of a verified step: a copy of the
-// state in device memory, one more step, two digests.
+// The same build, device and plan give the same bits (train.h, invariant 1). So if a replay
+// differs, the hardware made an error in one of them. A third run decides: the state that two of
+// three runs gave is kept. If all three differ, the run ends. An error that repeats exactly is not
+// found.
+// Ranks replay together, each from a copy of what it updates. Loss, norm and digest cover all
+// ranks, so every rank gets the same verdict. The cost of a verified step: a copy of the state in
+// device memory, one more step, two digests.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 typedef struct outcome {
     float loss, grad_norm;
-    char digest[33]; // of the state behind the step
+    char digest[33]; // of the state after the step
 } outcome;
 
 bool bt_verify_due(const bt_trainer *t, int64_t step)

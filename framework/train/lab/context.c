@@ -1,11 +1,10 @@
-// framework/train/lab/context.c - training of GPT-2 124M by two GPUs that share sequences, beside
-// one
-//
+// framework/train/lab/context.c - training of GPT-2 124M on two context parallel GPUs, compared
+// with one
 //   lab_context_train bf16|tf32|fp32 BATCH SEQUENCE [LAYERS]
 //
-// Prints tokens a second of the median step: of one GPU (the slower of two that run at the same
-// time), then of both by each rotation, with the share of twice one GPU's rate, the losses'
-// largest difference to one GPU's, and the communication that a profiled step waits for.
+// Prints tokens a second of the median step: for one GPU (the slower of two that run at the same
+// time), then for both with each rotation: the rate as a fraction of twice one GPU's, the largest
+// difference of the losses to one GPU's, and the exposed communication of a profiled step.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
