@@ -22,7 +22,7 @@ struct bt_checkpoint_writer {
     int64_t max_to_keep;
     bt_image image;
     bt_tensor **tensors; // owned [tensor_count], retained; in the manifest's order
-    const void **data;   // owned [tensor_count]: offset of each in staging
+    const void **data;   // owned [tensor_count]: address of each in staging
     char *staging;       // owned host memory: page-locked, except on the CPU
     char *device_block;  // owned, from the pool; NULL: no device snapshot
     bt_stream stream;    // owned; for copies to the host
