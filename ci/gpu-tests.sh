@@ -55,6 +55,7 @@ tests=$(cd "$folder/tests" && pwd -P)
 mkdir -p "$out"
 out=$(cd "$out" && pwd -P)
 export limit out tests OMP_WAIT_POLICY=passive CUDA_MODULE_LOADING=EAGER NCCL_NVLS_ENABLE=0
+[ ! -d "$tests/cache" ] || export BT_CACHE_DIR=$tests/cache # code of compiled steps
 
 # One run: its row, and its name in $out/failed where it did not pass.
 one() { # name command...

@@ -7,7 +7,8 @@
 #   -o FOLDER      where to, default build-portable/bt-bench; must be new, empty or an earlier one
 #   -b BUILD       packs this build folder as it is instead of building one
 #   --data FOLDER  prepared data to take along, put at the same place under the new folder
-#   --tests        takes the test programs along, in tests/
+#   --tests        takes the test programs along, in tests/, and where the compiler is built the
+#                  code of the compiled steps that they run, in tests/cache
 #
 # Laid out as  bin/ (bt-bench, libblutrain.so, libbt_cuda.so)  lib/ (what a plain Debian 12, Ubuntu
 # 24.04 or newer lacks)  suites/  harness/peers/  data/. Everything is stripped and finds its
@@ -123,6 +124,16 @@ copy_tests() {
     cp "$root"/tests/golden/*.json "$out/tests/golden/"
 }
 
+# conformance_compiled_test finds its code by BT_CACHE_DIR.
+copy_code() {
+    local number
+    [ -e "$build/bin/libbt_mlir.so" ] || return 0
+    for number in ${arch//;/ }; do
+        [[ ! ${number%a} =~ ^(80|89|90)$ ]] || BT_CACHE_DIR=$out/tests/cache "$build/bin/bt-bench" \
+            compile "$root/tests/conformance/compiled.json" --target "sm_${number%a}" >&2
+    done
+}
+
 size_mib() { # file...
     du -sc --apparent-size -B 1 "$@" | awk 'END { printf "%.1f", $1 / 1048576 }'
 }
@@ -164,7 +175,10 @@ for folder in "${data[@]}"; do
     mkdir -p "$(dirname "$place")"
     cp -rL "$folder" "$place"
 done
-! $with_tests || copy_tests
+if $with_tests; then
+    copy_tests
+    copy_code
+fi
 echo "$out: $size MiB, needs glibc $(glibc_needed | sed "s/GLIBC_//"); run bin/bt-bench"
 if [ "${size%.*}" -ge $limit_mib ]; then
     echo "portable: more than $limit_mib MiB; the largest files:" >&2
