@@ -9,13 +9,30 @@ static int64_t padded(int64_t count, int64_t multiple)
     return (count + multiple - 1) / multiple * multiple;
 }
 
-// Walks the list from its end and adds each parameter to the open bucket of its type, or to a new
+// The buckets whose last member comes first in the list are complete last.
+static int64_t place(const bt_params *params, int64_t first, bool partial, const int64_t *bucket_of,
+                     int64_t placed, int64_t *order)
+{
+    for (int64_t i = params->count - 1; i >= 0; --i) {
+        bool last = i != first && params->items[i].partial == partial;
+        for (int64_t k = 0; k < i && last; ++k) {
+            last = bucket_of[k] != bucket_of[i];
+        }
+        if (last) {
+            order[placed++] = bucket_of[i];
+        }
+    }
+    return placed;
+}
+
+// Walks the list from its end and adds each parameter to the open bucket of its kind, or to a new
 // one. bucket_of [params->count], order [params->count]: buckets in the order of their last member.
 static int64_t assign(const bt_params *params, int64_t first, int64_t most, int64_t *bucket_of,
                       int64_t *order)
 {
-    int64_t open[BT_DTYPE_COUNT], filled[BT_DTYPE_COUNT], count = 0, placed = 0;
-    for (int i = 0; i < BT_DTYPE_COUNT; ++i) {
+    enum { KINDS = 2 * BT_DTYPE_COUNT }; // types of values, of partial parameters and of others
+    int64_t open[KINDS], filled[KINDS], count = 0, placed = 0;
+    for (int i = 0; i < KINDS; ++i) {
         open[i] = -1;
     }
     if (first >= 0) {
@@ -28,23 +45,16 @@ static int64_t assign(const bt_params *params, int64_t first, int64_t most, int6
             continue;
         }
         const int64_t room = padded(bt_tensor_count(value), BT_SQUARES_BLOCK);
-        if (open[value->dtype] < 0 || filled[value->dtype] + room > most) {
-            open[value->dtype] = count++;
-            filled[value->dtype] = 0;
+        const int kind = 2 * (int)value->dtype + params->items[i].partial;
+        if (open[kind] < 0 || filled[kind] + room > most) {
+            open[kind] = count++;
+            filled[kind] = 0;
         }
-        bucket_of[i] = open[value->dtype];
-        filled[value->dtype] += room;
+        bucket_of[i] = open[kind];
+        filled[kind] += room;
     }
-    // A bucket's last member is the one that comes first in the list.
-    for (int64_t i = params->count - 1; i >= 0; --i) {
-        bool last = i != first;
-        for (int64_t k = 0; k < i && last; ++k) {
-            last = bucket_of[k] != bucket_of[i];
-        }
-        if (last) {
-            order[placed++] = bucket_of[i];
-        }
-    }
+    placed = place(params, first, false, bucket_of, placed, order);
+    (void)place(params, first, true, bucket_of, placed, order);
     return count;
 }
 
@@ -59,6 +69,7 @@ static void fill_bucket(const bt_params *params, const int64_t *bucket_of, int64
             out->slots[out->slot_count++] = (bt_bucket_slot){
                 .param = i, .bucket = at, .offset = bucket->count, .count = bt_tensor_count(value)};
             bucket->dtype = value->dtype;
+            bucket->partial = params->items[i].partial;
             bucket->count += padded(bt_tensor_count(value), BT_SQUARES_BLOCK);
             ++bucket->slot_count;
         }

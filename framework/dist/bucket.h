@@ -8,7 +8,8 @@
 //      of the list. A bucket's values are of one type.
 //   2. Slots start at multiples of BT_SQUARES_BLOCK, and a rank's part of a bucket is a multiple of
 //      such blocks: a partial sum of the norm never spans two ranks.
-//   3. Which parameters share a bucket depends only on the list and the bucket size, not on the
+//   3. Partial parameters (bt_param) have buckets of their own, behind all others.
+//   4. Which parameters share a bucket depends only on the list and the bucket size, not on the
 //      ranks.
 #ifndef BT_DIST_BUCKET_H
 #define BT_DIST_BUCKET_H
@@ -26,6 +27,7 @@ typedef struct bt_bucket {
     int64_t first, slot_count; // its slots, in ascending order of offset
     int64_t count;             // elements with padding: ranks * part
     int64_t part;              // elements of each rank
+    bool partial;              // gradients are summed over tensor parallel ranks first
 } bt_bucket;
 
 typedef struct bt_buckets {

@@ -330,10 +330,27 @@ static bt_status keep_part(bt_data_parallel *p, int64_t b)
     return device->backend->event_record(device, p->reduced, p->stream);
 }
 
+// The shard's gradients of a partial bucket, of which each tensor parallel rank has a term.
+static bt_status sum_terms(bt_data_parallel *p, int64_t b)
+{
+    bt_tensor *grads = p->buckets[b].grads[bt_data_parallel_level(p)];
+    if (!p->layout.items[b].partial || !p->options.tensor) {
+        return BT_OK;
+    }
+    bt_tensor_touch(grads);
+    bt_range_push(p->context, BT_COMMUNICATION);
+    const bt_status status =
+        bt_all_reduce(p->options.tensor, bt_tensor_data(grads), p->layout.items[b].count, BT_F32,
+                      BT_REDUCE_SUM, p->context->stream);
+    bt_range_pop(p->context);
+    return status;
+}
+
 // Called when all gradients of the bucket are complete.
 static bt_status finish(bt_data_parallel *p, int64_t b)
 {
     bt_device *device = p->context->device;
+    BT_TRY(sum_terms(p, b));
     BT_TRY(bt_data_parallel_fold(p, p->buckets[b].grads, p->layout.items[b].count));
     if (p->ranks == 1 || (!is_last(p) && !sends_each(p))) {
         return BT_OK;
@@ -349,9 +366,14 @@ static bt_status finish(bt_data_parallel *p, int64_t b)
 }
 
 // Reduces buckets in index order, so that all ranks use the same order whatever completes first.
-static bt_status finish_complete(bt_data_parallel *p)
+// Partial ones wait for the end of the backward: tensor parallel ranks have other buckets, so
+// theirs are complete at other times.
+static bt_status finish_complete(bt_data_parallel *p, bool in_backward)
 {
     for (; p->next < p->layout.count && p->buckets[p->next].pending == 0; ++p->next) {
+        if (in_backward && p->layout.items[p->next].partial) {
+            break;
+        }
         BT_TRY(finish(p, p->next));
     }
     return BT_OK;
@@ -369,7 +391,7 @@ static bt_status ready(void *self, bt_context *context, bt_tensor *grad)
 bt_status bt_data_parallel_complete(bt_data_parallel *p, int64_t bucket)
 {
     --p->buckets[bucket].pending;
-    return ends_shard(p) && !p->options.no_overlap ? finish_complete(p) : BT_OK;
+    return ends_shard(p) && !p->options.no_overlap ? finish_complete(p, true) : BT_OK;
 }
 
 static void give_homes(bt_data_parallel *p, int level, bool as_gradients)
@@ -417,7 +439,7 @@ bt_status bt_data_parallel_end(bt_data_parallel *p)
 {
     BT_TRY(expect_all(p));
     if (ends_shard(p)) {
-        BT_TRY(finish_complete(p));
+        BT_TRY(finish_complete(p, false));
         BT_TRY(bt_lookup_fold(p));
     }
     BT_TRY(bt_resident_walk(p, 0, !is_last(p)));

@@ -203,10 +203,9 @@ static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
 // Turns *x of the last block into the head's input, [rows, width].
 static bt_status finish(bt_context *context, const bt_gpt2 *model, bt_tensor **x)
 {
-    const bt_nn_tensor_ranks ranks = ranks_of(&model->config);
     const int64_t width = model->config.width, rows = bt_tensor_count(*x) / width;
     bt_tensor *next = NULL;
-    BT_TRY(bt_nn_layernorm_over(context, &ranks, &model->ln_f, *x, &next));
+    BT_TRY(bt_nn_layernorm_forward(context, &model->ln_f, *x, &next));
     advance(x, next);
     BT_TRY(bt_reshape(context, *x, BT_SHAPE(rows, width), &next));
     advance(x, next);

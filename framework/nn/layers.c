@@ -139,7 +139,7 @@ static bt_status attend(bt_context *context, const bt_nn_block *block, bt_nn_att
     bt_tensor *qkv = NULL;
     bt_tensor *heads = NULL;
     bt_status status = BT_OK;
-    BT_TRY_GOTO(bt_nn_layernorm_over(context, ranks, &block->ln_1, x, &normed), done);
+    BT_TRY_GOTO(bt_nn_layernorm_forward(context, &block->ln_1, x, &normed), done);
     BT_TRY_GOTO(bt_nn_enter(context, ranks, &normed), done);
     BT_TRY_GOTO(
         bt_nn_linear_forward(context, &block->attn_qkv, normed, NULL, BT_ACTIVATION_NONE, &qkv),
@@ -160,7 +160,7 @@ static bt_status transform(bt_context *context, const bt_nn_block *block, bt_ten
                            bt_tensor **y)
 {
     bt_tensor *normed = NULL;
-    BT_TRY(bt_nn_layernorm_over(context, &block->ranks, &block->ln_2, x, &normed));
+    BT_TRY(bt_nn_layernorm_forward(context, &block->ln_2, x, &normed));
     bt_status status = bt_nn_enter(context, &block->ranks, &normed);
     if (status == BT_OK) {
         status = bt_nn_feed_forward(context, &block->ranks, &block->mlp_fc, &block->mlp_proj,

@@ -20,6 +20,7 @@ typedef struct bt_param {
     bt_tensor *master; // retained; f32, or f64 in tests
     bt_tensor *value;  // retained; == master unless there is a bf16 copy
     bool elsewhere;    // another rank has the same values and counts them in the gradient's norm
+    bool partial;      // tensor-parallel ranks have a term of its gradient each
 } bt_param;
 
 // A parameter of the whole model, independent of this rank's part.

@@ -112,23 +112,6 @@ bt_status bt_nn_feed_forward(bt_context *context, const bt_nn_tensor_ranks *rank
     return bt_nn_leave(context, ranks, &partial, residual, y);
 }
 
-bt_status bt_nn_layernorm_over(bt_context *context, const bt_nn_tensor_ranks *ranks,
-                               const bt_nn_layernorm *layer, bt_tensor *x, bt_tensor **y)
-{
-    bt_nn_layernorm own = {.epsilon = layer->epsilon};
-    bt_status status = BT_OK;
-    if (!ranks->group || !ranks->sequence_parallel) {
-        return bt_nn_layernorm_forward(context, layer, x, y);
-    }
-    BT_TRY_GOTO(bt_group_replicate(context, ranks->group, layer->weight, &own.weight), done);
-    BT_TRY_GOTO(bt_group_replicate(context, ranks->group, layer->bias, &own.bias), done);
-    status = bt_nn_layernorm_forward(context, &own, x, y);
-done:
-    bt_tensor_release(own.weight);
-    bt_tensor_release(own.bias);
-    return status;
-}
-
 bt_status bt_nn_enter(bt_context *context, const bt_nn_tensor_ranks *ranks, bt_tensor **x)
 {
     bt_tensor *shared = NULL;

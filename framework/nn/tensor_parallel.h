@@ -9,7 +9,8 @@
 // has rows [r n, (r + 1) n) of the B T rows of a micro-batch, n = B T / t. An all-reduce becomes a
 // reduce-scatter to the ranks that have the rows, and an all-gather precedes each column-parallel
 // layer. The order of sums is the same, so the forward has the same bits either way.
-// Source  Korthikanti et al. 2022, arXiv:2205.05198
+// The gradients of normalization parameters are those of this rank's rows; training sums them over
+// the ranks (bt_param.partial). Source  Korthikanti et al. 2022, arXiv:2205.05198
 //
 // If the group is NULL, each function is the plain layer.
 #ifndef BT_NN_TENSOR_PARALLEL_H
@@ -40,11 +41,6 @@ BT_CHECKED bt_status bt_nn_row_forward(bt_context *context, const bt_nn_tensor_r
 BT_CHECKED bt_status bt_nn_feed_forward(bt_context *context, const bt_nn_tensor_ranks *ranks,
                                         const bt_nn_linear *column, const bt_nn_linear *row,
                                         bt_tensor *x, bt_tensor *residual, bt_tensor **y);
-// Normalization between the products: if ranks have different rows, the gradients of its parameters
-// are summed over the ranks.
-BT_CHECKED bt_status bt_nn_layernorm_over(bt_context *context, const bt_nn_tensor_ranks *ranks,
-                                          const bt_nn_layernorm *layer, bt_tensor *x,
-                                          bt_tensor **y);
 // Replaces *x by all rows, for use by every rank. No change without a group.
 BT_CHECKED bt_status bt_nn_enter(bt_context *context, const bt_nn_tensor_ranks *ranks,
                                  bt_tensor **x);

@@ -254,13 +254,16 @@ void bt_ranks_close_sharing(bt_trainer *t)
 
 // ---- opening ------------------------------------------------------------------------------------
 
-// The first rank of a tensor group counts replicated parameters in the norm.
-static void count_once(bt_trainer *t)
+// The first rank of a tensor group counts replicated parameters in the norm. With sequence_parallel
+// each rank has a term of their gradients.
+static void mark_replicated(bt_trainer *t)
 {
     for (int64_t i = 0; i < t->params.spec_count; ++i) {
         const bt_param_spec *spec = &t->params.specs[i];
         if (spec->item >= 0) {
-            t->params.items[spec->item].elsewhere = !spec->is_shared && t->mesh.at.tensor > 0;
+            bt_param *param = &t->params.items[spec->item];
+            param->elsewhere = !spec->is_shared && t->mesh.at.tensor > 0;
+            param->partial = !spec->is_shared && t->mesh.tensor && options_of(t)->sequence_parallel;
         }
     }
 }
@@ -284,7 +287,7 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
                                               .tensor = t->mesh.tensor};
     BT_TRY(expect_same_plan(t));
     BT_TRY(expect_same_weights(t));
-    count_once(t);
+    mark_replicated(t);
     if (t->session.tuner && bt_ranks_world(t) > 1) {
         bt_gemm_tuner_agree(t->session.tuner,
                             (bt_gemm_agreement){t, bt_ranks_is_first(t), share_choice});

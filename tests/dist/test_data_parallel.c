@@ -61,6 +61,7 @@ static void check_layout(const bt_params *params, const bt_buckets *buckets, con
             assert_int_equal(slot->offset % BT_SQUARES_BLOCK, 0);
             assert_int_equal(slot->count, bt_tensor_count(value));
             assert_int_equal(value->dtype, bucket->dtype);
+            assert_int_equal(params->items[slot->param].partial, bucket->partial);
             assert_true(slot->offset >= end);
             end = slot->offset + slot->count;
             for (int rank = 0; rank < buckets->ranks; ++rank) {
@@ -105,6 +106,32 @@ static void buckets_tile_the_parameters(void **state)
         }
         close_gpt(&g);
     }
+}
+
+// Normalisations, of which ranks have terms, come behind all others.
+static void partial_parameters_are_in_the_last_buckets(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {1, 200000, 1 << 30};
+    gpt g;
+    open_gpt(&g, BT_F32);
+    for (int64_t i = 0; i < g.params.count; ++i) {
+        g.params.items[i].partial = strstr(g.params.items[i].name, "ln_") != NULL;
+    }
+    for (int s = 0; s < 3; ++s) {
+        bt_buckets one, two;
+        ASSERT_OK(bt_buckets_make(&g.params, 1, -1, sizes[s], &one));
+        ASSERT_OK(bt_buckets_make(&g.params, 2, -1, sizes[s], &two));
+        check_layout(&g.params, &two, &one);
+        for (int64_t b = 1; b < one.count; ++b) {
+            assert_true(one.items[b].partial >= one.items[b - 1].partial);
+        }
+        assert_true(one.items[one.count - 1].partial && !one.items[0].partial);
+        assert_true(s < 2 || one.count == 2);
+        bt_buckets_release(&one);
+        bt_buckets_release(&two);
+    }
+    close_gpt(&g);
 }
 
 typedef struct emission {
@@ -318,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_tile_the_parameters),
+        cmocka_unit_test(partial_parameters_are_in_the_last_buckets),
         cmocka_unit_test(buckets_are_in_the_order_of_the_backward),
         cmocka_unit_test(nothing_is_sent_before_the_last_micro_batch),
         cmocka_unit_test(weights_are_gathered_where_they_are_read),

@@ -5,7 +5,9 @@
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "framework/dist/flight.h"
 #include "tests/dist/ranks.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_train.h"
@@ -200,6 +202,47 @@ static void half_batches_have_the_losses_of_one_rank(void **state)
     }
 }
 
+// Collectives of the first of two tensor parallel ranks that share rows.
+static bt_status count_calls(bt_group *group, void *argument, rank_result *result)
+{
+    bt_flight flight;
+    int fd = -1;
+    BT_TRY(bt_flight_create(group->rank, group->size, 0, &fd, &flight));
+    group->flight = &flight;
+    bt_status status = train(group, argument, result);
+    result->digest = atomic_load(&flight.board->calls);
+    group->flight = NULL;
+    bt_flight_detach(&flight);
+    (void)close(fd);
+    return status;
+}
+
+static uint64_t calls_of(int64_t layers, int64_t steps)
+{
+    rank_result results[2];
+    run r = {.plan = base_plan()};
+    r.plan.model.layers = layers;
+    r.plan.steps = steps;
+    r.plan.parallel.bucket_mb = 4; // all normalisations
+    r.plan.parallel.mesh = (bt_mesh_degrees){.data = 1, .tensor = 2, .context = 1};
+    r.plan.parallel.sequence_parallel = true;
+    run_ranks(RANKS_THREADS, 2, timeout_ns, count_calls, &r, results);
+    for (int rank = 0; rank < 2; ++rank) {
+        assert_int_equal(results[rank].status, BT_OK);
+    }
+    return results[0].digest;
+}
+
+// A layer's exchanges are those of rows alone, four in each direction: gradients of all
+// normalisations are summed together, behind the backward.
+static void normalisations_add_no_exchange(void **state)
+{
+    (void)state;
+    enum { EXCHANGES = 8 };
+    const uint64_t three = calls_of(3, 2) - calls_of(3, 1), two = calls_of(2, 2) - calls_of(2, 1);
+    assert_int_equal(three - two, EXCHANGES * BATCHES);
+}
+
 // The control of the bounds: another seed is far outside of them.
 static void another_model_is_told_apart(void **state)
 {
@@ -349,6 +392,7 @@ int main(void)
         cmocka_unit_test(every_mesh_has_the_losses_of_one_rank),
         cmocka_unit_test(sequences_and_matrices_are_shared_together),
         cmocka_unit_test(rows_are_shared_in_every_mesh),
+        cmocka_unit_test(normalisations_add_no_exchange),
         cmocka_unit_test(half_batches_have_the_losses_of_one_rank),
         cmocka_unit_test(another_model_is_told_apart),
         cmocka_unit_test(bits_do_not_depend_on_data_parallel_ranks),

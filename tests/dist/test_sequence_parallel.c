@@ -110,6 +110,20 @@ static bt_status compare(run *r, bt_tensor *x, int64_t i, const char *name)
                           name, (long long)i, got, numeric);
 }
 
+// Adds up the ranks' terms of the gradients of what all have.
+static bt_status sum_terms(run *r)
+{
+    for (int64_t s = 0; s < r->params.spec_count; ++s) {
+        const bt_param_spec *spec = &r->params.specs[s];
+        if (!spec->is_shared && r->group->size > 1) {
+            bt_tensor *grad = r->params.items[spec->item].value->grad;
+            BT_TRY(bt_all_reduce(r->group, bt_tensor_data(grad), bt_tensor_count(grad), BT_F64,
+                                 BT_REDUCE_SUM, NULL));
+        }
+    }
+    return BT_OK;
+}
+
 // The first, a middle and the last element of what a rank has; of what all have, of all at once.
 static bt_status compare_spec(run *r, const bt_param_spec *spec)
 {
@@ -133,6 +147,7 @@ static bt_status differentiates(bt_group *group, void *argument, rank_result *re
     (void)result;
     bt_status status = open_run(&r);
     status = status ? status : evaluate(&r, true, &loss);
+    status = status ? status : sum_terms(&r);
     for (int64_t s = 0; s < r.params.spec_count && status == BT_OK; ++s) {
         status = compare_spec(&r, &r.params.specs[s]);
     }
