@@ -1,4 +1,4 @@
-// framework/autograd/backward.c - walking the tape from the newest node to the oldest
+// framework/autograd/backward.c - visits the nodes of the tape from newest to oldest
 #include "framework/autograd/node.h"
 #include "framework/ops/anomaly.h"
 #include "framework/ops/weight_grads.h"
@@ -8,7 +8,7 @@ static bt_tensor **slot_of(bt_edge *edge)
     return edge->leaf ? &edge->leaf->grad : &edge->node->dout[edge->output];
 }
 
-// Puts a copy of the edge's type in the tensor's place. A failure leaves one of the two there.
+// Replaces the tensor by a copy of the edge's type. After a failure it is one of the two.
 static bt_status replace_by_copy(bt_context *context, const bt_edge *edge, bt_tensor **tensor)
 {
     bt_tensor *copy = NULL;
@@ -19,8 +19,8 @@ static bt_status replace_by_copy(bt_context *context, const bt_edge *edge, bt_te
     return status;
 }
 
-// An op that accumulates in place needs a sum that is not shared: a leaf's gradient is not; an
-// activation's is copied when it is referenced elsewhere. So the bits do not depend on references.
+// An op that accumulates in place needs a sum with a single reference. A leaf's gradient has one;
+// an activation's is copied if it is referenced elsewhere. So the bits do not depend on references.
 static bt_status make_private(bt_context *context, const bt_edge *edge, bt_tensor **slot)
 {
     return edge->leaf || bt_tensor_is_exclusive(*slot) ? BT_OK
@@ -55,7 +55,7 @@ static bt_status add_to_slot(bt_context *context, const bt_edge *edge, bt_tensor
     return status;
 }
 
-// Makes the leaf's home its gradient: `grad`, copied where the op has not written it there.
+// Makes the leaf's home its gradient: `grad`, copied unless the op wrote it there.
 static bt_status settle(bt_context *context, bt_tensor *leaf, bt_tensor *grad)
 {
     if (grad != leaf->home) {
@@ -66,7 +66,7 @@ static bt_status settle(bt_context *context, bt_tensor *leaf, bt_tensor *grad)
     return BT_OK;
 }
 
-// Puts din->tensor where it belongs, or adds it to what is there.
+// Stores din->tensor as the gradient, or adds it to the existing one.
 static bt_status deliver(bt_context *context, bt_node *node, int i, bt_grad *din)
 {
     bt_edge *edge = &node->in[i];
@@ -87,7 +87,7 @@ static bt_status deliver(bt_context *context, bt_node *node, int i, bt_grad *din
         return add_to_slot(context, edge, slot, din->tensor);
     }
     if (edge->leaf && !bt_tensor_is_exclusive(din->tensor)) {
-        // A leaf's gradient is its own: later passes add to it in place.
+        // A leaf's gradient has its own storage: later passes add to it in place.
         BT_TRY(replace_by_copy(context, edge, &din->tensor));
     }
     *slot = din->tensor;
@@ -118,7 +118,7 @@ static bt_status check_finite(bt_context *context, const bt_node *node, int i,
     return status;
 }
 
-// Whether the gradient of this input is computed later, with others (weight_grads.h).
+// Whether the gradient of this input is deferred (weight_grads.h).
 static bool waits(const bt_grad *din) { return din->leaf && din->leaf->grad_pending > 1; }
 
 static bt_status tell(bt_context *context, const bt_node *node, int i, const bt_tensor *grad)
@@ -152,7 +152,7 @@ static bt_dtype written_dtype(const bt_node *node, int i)
     return node->op->flexible >> i & 1U ? edge->spec.dtype : edge->dtype;
 }
 
-// Where the op may write the gradient: the sum so far, to which it adds; or the leaf's home.
+// Where the op may write the gradient: the sum so far, to which it adds, or the leaf's home.
 static bt_status lend_target(bt_context *context, bt_edge *edge, bt_grad *din)
 {
     bt_tensor **slot = slot_of(edge);
@@ -167,8 +167,8 @@ static bt_status lend_target(bt_context *context, bt_edge *edge, bt_grad *din)
     return BT_OK;
 }
 
-// What the op is asked for, and where it may add. Of a tensor that is several inputs, each input's
-// gradient is memory of its own, which deliver() adds: kernels must not write to one place twice.
+// The gradients that the op must compute, and where it may add. If a tensor is several inputs, each
+// input gets separate memory and deliver() adds: kernels must not write to one place twice.
 static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backward *call)
 {
     for (int i = 0; i < call->in_count; ++i) {
@@ -214,7 +214,7 @@ static bt_status step_back(bt_context *context, bt_node *node)
         status = node->op->backward(context, &call);
     }
     for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
-        if (!call.saved[i]) { // taken over, if it was there
+        if (!call.saved[i]) { // taken over, if it existed
             node->saved[i].tensor = NULL;
         }
     }
@@ -237,7 +237,7 @@ static bt_status step_back(bt_context *context, bt_node *node)
 
 static bool is_leaf(const bt_tensor *x) { return x->requires_grad && !x->producer; }
 
-// How many nodes feed each leaf, so that its hook can run behind the last of them.
+// Counts the nodes that feed each leaf, so that its hook can run after the last of them.
 static void count_pending(const bt_tape *tape)
 {
     for (const bt_node *node = tape->newest; node; node = node->previous) {
@@ -253,7 +253,7 @@ static void count_pending(const bt_tape *tape)
     }
 }
 
-// A recomputed op no longer counts as one that feeds its captured leaves: from then on those of its
+// A recomputed op no longer counts as feeding its captured leaves: from here on the nodes of its
 // body do, or it is done.
 static bt_status finish_captures(bt_context *context, bt_captures *captures, bt_status status)
 {
@@ -279,7 +279,7 @@ static bt_status finish_leaves(bt_context *context, bt_node *node, bt_status sta
     return finish_captures(context, &node->captures, status);
 }
 
-// A hook may change the gradient in place, so it gets one that has no other reader.
+// A hook may change the gradient in place, so the gradient must have no other reader.
 static bt_status run_output_hooks(bt_context *context, bt_node *node)
 {
     for (int i = 0; i < node->op->out_count; ++i) {
@@ -320,10 +320,10 @@ bt_status bt_backward(bt_context *context, bt_tensor *root, bt_tensor *seed)
                         root->name);
     }
     BT_TRY(bt_tape_check_producer(tape, root));
-    BT_TRY(bt_weight_grads_run(context, 1, BT_OK)); // of a backward around this one
+    BT_TRY(bt_weight_grads_run(context, 1, BT_OK)); // of an enclosing backward
     bt_weight_grads waiting = {.count = 0}, *around = context->weight_grads;
     bt_status status = bt_tape_plant_seed(context, root, seed);
-    context->tape = NULL; // a backward is not itself recorded
+    context->tape = NULL; // a backward is not recorded
     context->weight_grads = &waiting;
     count_pending(tape);
     status = finish_captures(context, tape->captures, status);

@@ -1,4 +1,4 @@
-// framework/autograd/keep.c - what a node keeps for its backward, and making again what it does not
+// framework/autograd/keep.c - what a node keeps for its backward, and recomputing the rest
 #include "framework/autograd/node.h"
 
 static bt_status offload(bt_context *context, bt_tensor *tensor, bt_offloaded **away)
@@ -65,7 +65,7 @@ static bt_status restore(bt_context *context, const bt_node *node, bt_kept *kept
     return check_version(node, kept->tensor, kept->version);
 }
 
-// The call as it was, from the inputs that the node kept.
+// The original call, rebuilt from the inputs that the node kept.
 static bt_status run_again(bt_context *context, bt_node *node, bt_op_call *call)
 {
     for (int i = 0; i < call->in_count; ++i) {
@@ -75,8 +75,8 @@ static bt_status run_again(bt_context *context, bt_node *node, bt_op_call *call)
     return bt_op_run(context, call);
 }
 
-// Runs the node's op forward again: afterwards its outputs and what it saves are there. Outputs are
-// part of the tape as the first ones were: of their users some ask whether they need a gradient.
+// Runs the node's op forward again; afterwards its outputs and saved values exist. The outputs are
+// part of the tape like the original ones: some users ask whether they need a gradient.
 static bt_status remake(bt_context *context, bt_node *node)
 {
     bt_op_call call = {.op = node->op,

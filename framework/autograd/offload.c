@@ -1,22 +1,23 @@
-// framework/autograd/offload.c - copies to pinned memory and back beside the computation
+// framework/autograd/offload.c - copies to pinned memory and back, overlapping the computation
 #include "framework/autograd/offload.h"
 
 #include "framework/base/mem.h"
 
-enum { WINDOW = 3 }; // tensors on their way: about what a transformer block keeps
+enum { WINDOW = 3 }; // tensors in flight: about what a transformer block keeps
 
 struct bt_offloaded {
     bt_offload *owner; // borrowed
     int64_t refs;
-    bt_offloaded *older, *newer; // of the live ones, in the order of put; `older` of the free ones
+    bt_offloaded *older, *newer; // list of live ones, in the order of put; `older` links free ones
     bt_tensor *device;           // retained: the tensor put, until evicted; then the one fetched
-    bool evicted, written;       // written: in place, before it was evicted
+    bool evicted, written;       // version at put: written in place before it was evicted is an
+                                 // error
     bt_tensor like;           // shape, type, name and producer of the tensor put; retains nothing
     uint64_t serial, version; // of its storage
     void *host;               // owned, pinned
     size_t size_bytes;
     bt_event ready; // the source of the last copy was written, or its target may be
-    bt_event done;  // the last copy is
+    bt_event done;  // the last copy is complete
 };
 
 struct bt_offload {
@@ -25,7 +26,7 @@ struct bt_offload {
     bt_offloaded *newest, *resident; // live ones; resident: the oldest that is not evicted
     int64_t resident_count;
     bt_offloaded *unused; // with their host memory and events
-    bt_status status;     // of what cannot report a failure: the first
+    bt_status status;     // first error of functions that cannot return one
 };
 
 bt_status bt_offload_create(bt_context *context, bt_offload **out)
@@ -75,7 +76,7 @@ void bt_offload_destroy(bt_offload *offload)
     bt_mem_free(offload);
 }
 
-// Host memory and events for a tensor of this size, of an earlier one where there is one.
+// Host memory and events for a tensor of this size, reused from an earlier tensor if possible.
 static bt_status find_place(bt_offload *offload, size_t size_bytes, bt_offloaded **out)
 {
     const bt_backend *backend = offload->device->backend;
@@ -105,7 +106,7 @@ static bt_status find_place(bt_offload *offload, size_t size_bytes, bt_offloaded
     return BT_OK;
 }
 
-// A copy behind what the compute stream has done so far.
+// Starts a copy after the current work of the compute stream.
 static bt_status start_copy(bt_offloaded *away, void *to, const void *from, bt_copy_kind kind)
 {
     bt_offload *offload = away->owner;
@@ -123,7 +124,7 @@ static bt_status await_copy(bt_offloaded *away)
     return device->backend->event_wait(device, away->done, away->owner->compute);
 }
 
-// Gives up the device memory of the oldest that has it.
+// Frees the device memory of the oldest tensor that has it.
 static bt_status evict_oldest(bt_offload *offload)
 {
     bt_offloaded *away = offload->resident;
@@ -189,7 +190,7 @@ bt_status bt_offload_put(bt_offload *offload, bt_tensor *tensor, bt_offloaded **
     return BT_OK;
 }
 
-// Brings an evicted one back; it is part of the tape as the one that was put.
+// Fetches an evicted tensor; it replaces the original on the tape.
 static bt_status fetch(bt_context *context, bt_offloaded *away)
 {
     if (away->device) {
@@ -246,7 +247,7 @@ void bt_offload_drop(bt_offloaded *away)
         return;
     }
     bt_offload *offload = away->owner;
-    const bt_status status = await_copy(away); // its memory may be used again behind that
+    const bt_status status = await_copy(away); // its memory may be reused after that
     offload->status = offload->status == BT_OK ? status : offload->status;
     unlink_live(away);
     BT_TENSOR_RELEASE(away->device);

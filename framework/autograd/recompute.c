@@ -1,9 +1,9 @@
-// framework/autograd/recompute.c - keep the inputs only, run the body again in the backward
+// framework/autograd/recompute.c - keeps only the inputs and runs the body again in the backward
 //
-// Forward, the body runs without recording on constants that share the inputs' memory; what else it
-// uses is noted (ops/captures.h). Backward, it runs again on a tape of its own, on which the
-// inputs are leaves. Gradients of captured tensors go to where they belong directly: to leaves, or
-// to nodes of the tape around, which are all older than this one.
+// In the forward, the body runs without recording on constants that share the inputs' memory; other
+// tensors that it uses are recorded as captures (ops/captures.h). In the backward, it runs again on
+// a separate tape, on which the inputs are leaves. Gradients of captured tensors are added
+// directly: to leaves, or to nodes of the enclosing tape, which are all older than this one.
 #include "framework/autograd/recompute.h"
 
 #include "framework/autograd/tape.h"
@@ -15,7 +15,7 @@ const bt_op_attrs bt_attrs_recompute = BT_OP_ATTRS(bt_recompute_attrs, recompute
 
 bt_status bt_op_recompute_infer(bt_op_call *call)
 {
-    // The body knows the output's shape; forward() fills the spec.
+    // The output's shape is known after the body has run; forward() fills the spec.
     call->out_spec[0] = (bt_op_spec){call->in[0]->dtype, call->in[0]->shape};
     return BT_OK;
 }
@@ -27,7 +27,7 @@ static void release_all(bt_tensor **tensors, int count)
     }
 }
 
-// Constants that share the memory of `from`; NULL where that is. All are retained.
+// Constants that share the memory of `from`; NULL entries stay NULL. All are retained.
 static bt_status detach_all(bt_tensor *const *from, int count, bt_tensor **out)
 {
     for (int i = 0; i < count; ++i) {
@@ -36,7 +36,7 @@ static bt_status detach_all(bt_tensor *const *from, int count, bt_tensor **out)
     return BT_OK;
 }
 
-// Runs the body without recording it; where a tape is set, notes what it captures.
+// Runs the body without recording it; if a tape is set, records what it captures.
 static bt_status run_unrecorded(bt_context *context, bt_op_call *call, bt_tensor *const *in,
                                 bt_tensor **out)
 {
@@ -82,8 +82,8 @@ bt_status bt_op_recompute_forward(bt_context *context, bt_op_call *call)
     return status;
 }
 
-// The gradient of what the body makes now. A view stands between a body that returns an input or a
-// captured tensor and the tape of its own.
+// The gradient of what the body makes now. If the body returns an input or a captured tensor, a
+// view is inserted between it and the separate tape.
 static bt_status rerun(bt_context *context, bt_op_backward *call, bt_tensor *const *in)
 {
     static const int same_axes[BT_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -104,7 +104,7 @@ static bt_status rerun(bt_context *context, bt_op_backward *call, bt_tensor *con
     return status;
 }
 
-// Takes the gradients of the inputs out of the leaves; zero where the body did not use an input.
+// Takes the inputs' gradients from the leaves; zero if the body did not use an input.
 static bt_status take_grads(bt_context *context, bt_op_backward *call, bt_tensor *const *in)
 {
     for (int i = 0; i < call->in_count; ++i) {

@@ -1,8 +1,8 @@
-// framework/autograd/recorded.c - a backward whose gradients are recorded themselves
+// framework/autograd/recorded.c - a backward whose gradients are recorded
 //
-// The nodes that are on the tape now are walked from the newest to the oldest, as in backward.c,
-// but each gradient is made by recorded ops (the row's recorded()), which add newer nodes to the
-// same tape. Nothing is spent, so that a later backward finds what the gradients were made from.
+// The nodes on the tape are visited from newest to oldest, as in backward.c, but each gradient is
+// computed by recorded ops (the row's recorded()), which append nodes to the same tape. No node is
+// spent, so that a later backward can differentiate the gradients.
 #include "framework/autograd/node.h"
 #include "framework/ops/ops.h"
 
@@ -13,7 +13,7 @@ typedef struct walk {
     bt_tensor **out; // [count] retained; sums so far of those that are leaves
 } walk;
 
-// *sum += grad, as a tensor of its own.
+// *sum += grad, as a new tensor.
 static bt_status add_to(bt_context *context, bt_tensor **sum, bt_tensor *grad)
 {
     bt_tensor *both = NULL;
@@ -69,7 +69,7 @@ static bt_status step_back(walk *w, bt_node *node)
     return bt_error_context(status, "recorded backward of %s", node->op->name);
 }
 
-// Those of the tensors asked for that the node made have their whole gradient now.
+// The requested tensors that the node made now have their complete gradient.
 static void take_outputs(walk *w, const bt_node *node)
 {
     for (int i = 0; i < w->count; ++i) {

@@ -1,4 +1,4 @@
-// framework/autograd/session.c - opening and closing what every program needs
+// framework/autograd/session.c - opens and closes what every program needs
 #include "framework/autograd/session.h"
 
 static bt_status open_rest(uint64_t limit_bytes, bt_session *session)

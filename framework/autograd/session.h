@@ -21,7 +21,7 @@ typedef struct bt_session {
 // linalg/tune.h)
 BT_CHECKED bt_status bt_session_open(const char *backend, int ordinal, uint64_t limit_bytes,
                                      bt_session *session);
-// The same on a device that is open: borrowed, with its stream, and outlives the session.
+// The same on an open device: borrowed, with its stream; it outlives the session.
 BT_CHECKED bt_status bt_session_open_on(const bt_device *device, uint64_t limit_bytes,
                                         bt_session *session);
 // All tensors must have been released. Safe on a zeroed session.

@@ -1,4 +1,4 @@
-// framework/autograd/tape.c - recording ops; backward.c walks what is recorded
+// framework/autograd/tape.c - records ops; backward.c visits the recorded nodes
 #include <stdatomic.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ static bt_status check_producers(const bt_tape *tape, const bt_op_call *call)
     return BT_OK;
 }
 
-// The call's are the caller's, who may drop them before the backward.
+// The call's tensors belong to the caller, who may release them before the backward.
 static bt_status copy_attrs(bt_tape *tape, const bt_op_call *call, const void **out)
 {
     const size_t size_bytes = call->op->attrs->size_bytes;
@@ -93,7 +93,7 @@ static bt_status record(bt_context *context, bt_op_call *call)
     bt_node *node = block;
     BT_TRY(copy_attrs(tape, call, &node->attrs));
     node->previous = tape->newest;
-    tape->newest = node; // with what it keeps so far, also where the rest fails
+    tape->newest = node; // with what it keeps so far, also if the rest fails
     node->op = call->op;
     node->captures = call->captures;
     call->captures = (bt_captures){0};

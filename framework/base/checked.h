@@ -1,14 +1,14 @@
-// framework/base/checked.h - arithmetic on sizes that come from outside
+// framework/base/checked.h - overflow-checked arithmetic on sizes from outside
 //
-// A product or sum that does not fit answers false and leaves the caller to refuse the size. Public
-// entry points check what they were given with these before they compute with it.
+// A function returns false if a product or sum overflows; the caller then rejects the size. Public
+// entry points check their arguments with these functions before they compute with them.
 #ifndef BT_BASE_CHECKED_H
 #define BT_BASE_CHECKED_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// What any single buffer may hold; so that twice the bytes of two of them still fit in 64 bits.
+// The largest size of a buffer, such that twice the bytes of two of them fit in 64 bits.
 #define BT_ELEMENTS_MOST (INT64_C(1) << 56)
 
 static inline bool bt_checked_multiply(int64_t a, int64_t b, int64_t *product)

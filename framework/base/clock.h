@@ -12,7 +12,7 @@ extern "C" {
 int64_t bt_clock_ns(void);
 // Since 1970-01-01 UTC, for records.
 int64_t bt_clock_wall_ns(void);
-// Waits, busily, until the time since start_ns has grown by a share of itself.
+// Busy-waits until the time since start_ns has grown by fraction x itself.
 void bt_clock_stretch(int64_t start_ns, double share);
 
 #ifdef __cplusplus

@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-// X(enumerator, name as written in files, size in bytes, is it a floating-point type). F16 is for
-// storage: files of weights, copies, casts and fills on the CPU; no kernel computes in it.
+// X(enumerator, name as written in files, size in bytes, is it a floating-point type). F16 is a
+// storage type: files of weights, copies, casts and fills on the CPU; no kernel computes with it.
 #define BT_DTYPE_LIST(X)                                                                           \
     X(F64, "f64", 8, true)                                                                         \
     X(F32, "f32", 4, true)                                                                         \
@@ -36,7 +36,7 @@ const char *bt_dtype_name(bt_dtype dtype);
 bool bt_dtype_is_float(bt_dtype dtype);
 // Distance from 1 to the next larger value: 2^-52, 2^-23, 2^-7, 2^-10; 0 for integers.
 double bt_dtype_epsilon(bt_dtype dtype);
-// False when the name is none of the list's.
+// False if the name is not in the list.
 bool bt_dtype_parse(const char *name, bt_dtype *dtype);
 
 // bf16 <-> f32, round to nearest even, NaN stays NaN (quiet).

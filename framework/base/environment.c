@@ -1,4 +1,4 @@
-// framework/base/environment.c - the table of variables, and reading them
+// framework/base/environment.c - the table of environment variables, and reading them
 #include "framework/base/environment.h"
 
 #include <stdlib.h>

@@ -22,10 +22,10 @@ typedef struct bt_variable_row {
 
 // The value; NULL when the variable is not set. It is valid until the environment changes.
 const char *bt_environment_raw(bt_variable variable);
-// The same, but NULL also for an empty value, which means "not set" to nearly everyone.
+// The same, but NULL also for an empty value, which usually means "not set".
 const char *bt_environment(bt_variable variable);
 const bt_variable_row *bt_environment_row(bt_variable variable);
-// All variables of the process, "NAME=value", NULL at the end: for a child process or a record.
+// All variables of the process, "NAME=value", terminated by NULL: for a child process or a record.
 char **bt_environment_all(void);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 // framework/base/environment.inl - every environment variable that the project reads
 //
 // BT_ENVIRONMENT(enumerator, name, allowed values, meaning, reader). `ci/lint.sh environment`
-// refuses any other way to read a variable, and a BT_ variable of a script that has no row here.
-// A kernel reads no variable: what selects a kernel is read once, when the device is opened.
+// rejects any other way to read a variable, and a BT_ variable in a script without a row here.
+// Kernels read no variables: those that select kernels are read once, when the device is opened.
 BT_ENVIRONMENT(ROOT, "BT_ROOT", "a folder", "where suites/ and data/ of the product are",
                "bt-bench; set by ./bt-bench")
 BT_ENVIRONMENT(GEMM, "BT_GEMM", "auto, own, cublaslt, cublaslt-best, sm80",

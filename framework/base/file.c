@@ -62,12 +62,12 @@ bt_status bt_file_read(const char *path, void **bytes, size_t *size_bytes)
     *size_bytes = 0;
     uint64_t before = 0;
     struct stat info;
-    BT_TRY(bt_file_size(path, &before)); // a pipe would not open
+    BT_TRY(bt_file_size(path, &before)); // a pipe would block in open
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return failed("cannot open", path);
     }
-    // The size of what is open now: the file may have been replaced by another since.
+    // The size of the open file: its name may refer to another file by now.
     void *block = NULL;
     size_t got = 0;
     bt_status status = fstat(file, &info) == 0 ? BT_OK : failed("cannot read", path);
@@ -162,7 +162,8 @@ bt_status bt_dir_make(const char *path)
         bt_str_clear(&partial);
         bt_str_append_bytes(&partial, path, (size_t)(end - path));
         status = bt_str_status(&partial);
-        // A parent that is there will do, whatever mkdir says of it (no permission, read-only).
+        // An existing parent is sufficient, whatever mkdir returns for it (no permission,
+        // read-only).
         if (status == BT_OK && !bt_file_exists(bt_str_text(&partial)) &&
             mkdir(bt_str_text(&partial), 0755) != 0 && errno != EEXIST) {
             status = failed("cannot make the folder", bt_str_text(&partial));
@@ -213,7 +214,7 @@ bt_status bt_file_map(const char *path, const void **bytes, size_t *size_bytes)
 void bt_file_unmap(const void *bytes, size_t size_bytes)
 {
     if (bytes) {
-        // The mapping is ours; munmap merely lacks the const.
+        // munmap takes no const pointer.
         (void)munmap((void *)(uintptr_t)bytes, size_bytes);
     }
 }

@@ -10,18 +10,17 @@
 
 #include "framework/base/status.h"
 
-// Reads a whole file. A zero byte is put behind the contents, so text may be used as a string.
+// Reads a whole file. A zero byte is appended to the contents, so text can be used as a string.
 // Owns    *bytes: the caller (bt_mem_free)
 // Errors  IO, OUT_OF_MEMORY
 BT_CHECKED bt_status bt_file_read(const char *path, void **bytes, size_t *size_bytes);
-// Writes a file so that a reader sees the old contents or the new, never a part: temporary name in
-// the same folder, fsync, rename, fsync of the folder.
+// Writes a file atomically: temporary name in the same folder, fsync, rename, fsync of the folder.
 BT_CHECKED bt_status bt_file_write(const char *path, const void *bytes, size_t size_bytes);
 bool bt_file_exists(const char *path);
 BT_CHECKED bt_status bt_file_size(const char *path, uint64_t *size_bytes);
-// Makes a folder and its parents; one that exists is fine.
+// Makes a folder and its parents; an existing folder is no error.
 BT_CHECKED bt_status bt_dir_make(const char *path);
-// Bytes that an unprivileged writer may still put on the file system of `path`.
+// Bytes available to an unprivileged writer on the file system of `path`.
 BT_CHECKED bt_status bt_disk_free(const char *path, uint64_t *free_bytes);
 // A read-only shared mapping of a file. An empty file maps to NULL, 0.
 BT_CHECKED bt_status bt_file_map(const char *path, const void **bytes, size_t *size_bytes);

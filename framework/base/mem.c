@@ -15,7 +15,7 @@ static bt_status refuse(size_t count, size_t size_bytes)
     return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory: %zu x %zu bytes", count, size_bytes);
 }
 
-// One when this allocation is the one that a test asked to fail.
+// True for the allocation that a test asked to fail.
 static int injected(void)
 {
     if (atomic_load_explicit(&fail_countdown, memory_order_relaxed) == 0) {

@@ -22,7 +22,7 @@ extern "C" {
 // Errors  OUT_OF_MEMORY (real, injected, or a product that overflows)
 BT_CHECKED bt_status bt_mem_alloc(size_t count, size_t size_bytes, void **out);
 // Grows or shrinks *block to hold `count` items; contents up to the smaller size are kept, the
-// rest is not zeroed. On failure *block is untouched.
+// rest is not zeroed. On failure *block is unchanged.
 BT_CHECKED bt_status bt_mem_resize(void **block, size_t count, size_t size_bytes);
 // A copy of a string. Owns: the caller.
 BT_CHECKED bt_status bt_mem_strdup(const char *text, char **out);
@@ -30,9 +30,9 @@ void bt_mem_free(void *block);
 
 // Allocations made and not yet freed, in this process. For leak checks in tests.
 int64_t bt_mem_live_count(void);
-// Makes the n-th allocation from now on (1 is the next) fail, once; 0 turns injection off.
+// Makes the n-th allocation from now (1: the next) fail, once; 0 turns injection off.
 void bt_mem_fail_at(int64_t n);
-// Whether that failure is still to come.
+// Whether that failure has not happened yet.
 bool bt_mem_fail_pending(void);
 
 // Frees *pointer and sets it to NULL.
@@ -50,14 +50,13 @@ typedef struct bt_arena {
 
 BT_CHECKED bt_status bt_arena_alloc(bt_arena *arena, size_t size_bytes, void **out);
 
-// Zeroed items for the pointer *out, whose type says how large one is; NULL on failure. They are
-// owned as a block of bt_mem_alloc or bt_arena_alloc is.
+// Allocates zeroed items for the pointer *out, whose type determines the item size; NULL on
+// failure. Ownership is as with bt_mem_alloc or bt_arena_alloc.
 #define BT_MEM_ARRAY(count, out) bt_mem_array((size_t)(count), sizeof **(out), (out))
 #define BT_ARENA_ARRAY(arena, count, out)                                                          \
     bt_arena_array((arena), (size_t)(count), sizeof **(out), (out))
-// Makes room for at least `count` items (int64_t) at *items, *capacity of them (int64_t) in the
-// end: twice as many each time. Contents are kept, new ones not zeroed. On failure all is as it
-// was.
+// Grows *items to at least `count` items (int64_t) and sets *capacity (int64_t); the capacity
+// doubles. Contents are kept, new items are not zeroed. On failure nothing changes.
 #define BT_MEM_GROW(count, capacity, items)                                                        \
     bt_mem_grow((count), (capacity), sizeof **(items), (items))
 // Their functions: `out` is the address of a pointer to an object.
@@ -65,7 +64,7 @@ BT_CHECKED bt_status bt_mem_array(size_t count, size_t size_bytes, void *out);
 BT_CHECKED bt_status bt_arena_array(bt_arena *arena, size_t count, size_t size_bytes, void *out);
 BT_CHECKED bt_status bt_mem_grow(int64_t count, int64_t *capacity, size_t size_bytes, void *out);
 
-// Forgets all blocks but keeps the newest chunk for reuse.
+// Frees all blocks but keeps the newest chunk for reuse.
 void bt_arena_reset(bt_arena *arena);
 void bt_arena_release(bt_arena *arena);
 

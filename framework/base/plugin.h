@@ -6,7 +6,7 @@
 
 enum { BT_PLUGIN_PATH_BYTES = 4096 };
 
-// Where the library of that name is, or would be.
+// The path of the library of that name, whether it exists or not.
 void bt_plugin_path(const char *library, char path[BT_PLUGIN_PATH_BYTES]);
 // The address of a symbol of the library, which stays open for the rest of the process.
 // Errors  UNAVAILABLE (no such file, a library that it needs is missing, no such symbol), with the

@@ -1,4 +1,4 @@
-// framework/base/ranges.c - a stack behind a version number (a sequence lock with one writer)
+// framework/base/ranges.c - a stack protected by a version number (a sequence lock with one writer)
 #include "framework/base/ranges.h"
 
 #include <sched.h>
@@ -19,7 +19,7 @@ static void end(bt_ranges *ranges)
     atomic_store_explicit(&ranges->moves, moves + 1, memory_order_release);
 }
 
-// How many ranges of that name the range around this depth has had; counts one more.
+// The number of earlier ranges of that name in the enclosing range; counts one more.
 static int count_name(bt_ranges *ranges, int depth, const char *name)
 {
     for (int i = 0; i < ranges->seen_count[depth]; ++i) {
@@ -148,7 +148,7 @@ unsigned char *bt_ranges_marks_clear(bt_ranges *ranges)
         return NULL;
     }
     if (atomic_load(&ranges->mark_count) == BT_RANGES_MARKS) {
-        ranges->mark_kernels *= 2; // the last range was too long for marks as close as that
+        ranges->mark_kernels *= 2; // the last range was too long for marks at that distance
     }
     ranges->kernels = 0;
     atomic_store(&ranges->mark_count, 0);

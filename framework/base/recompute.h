@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-// What of a forward is kept for its backward; the rest is made again, with the same bits.
-// X(enumerator, name, what is not kept)
+// What a forward keeps for its backward; the rest is recomputed, with the same bits. X(enumerator,
+// name, what is not kept)
 #define BT_RECOMPUTE_LIST(X)                                                                       \
     X(NONE, "none", "everything is kept")                                                          \
     X(GELU_LN, "gelu_ln", "the outputs of GELU and LayerNorm are made again from their inputs")    \

@@ -22,7 +22,7 @@ typedef enum bt_sharding {
         BT_SHARDING_COUNT
 } bt_sharding;
 
-// "unknown" for a number that is none.
+// "unknown" for an invalid number.
 const char *bt_sharding_name(bt_sharding sharding);
 bool bt_sharding_parse(const char *name, bt_sharding *sharding);
 

@@ -9,10 +9,10 @@
 #undef bt_error_context
 
 static _Thread_local char message[BT_ERROR_CAPACITY];
-static _Thread_local int quiet; // calls of bt_error_quiet_begin without their end
+static _Thread_local int quiet; // depth of bt_error_quiet_begin
 
-// Names out of files come into messages: what could drive a terminal becomes '?'. Those are the
-// control characters of ASCII but tab and newline, and U+0080 to U+009F.
+// Messages contain names from files: replaces characters that could control a terminal by '?': the
+// ASCII control characters except tab and newline, and U+0080 to U+009F.
 static void disarm(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at; ++at) {
@@ -37,7 +37,7 @@ bt_status bt_error(bt_status status, const char *format, ...)
     if (quiet) {
         return status == BT_OK ? BT_STATUS_INTERNAL : status;
     }
-    // Formatted aside first: an argument may point into the current message.
+    // Formatted into a separate buffer first: an argument may point into the current message.
     char text[BT_ERROR_CAPACITY];
     va_list arguments;
     va_start(arguments, format);
@@ -59,7 +59,7 @@ bt_status bt_error_context(bt_status status, const char *format, ...)
     va_end(arguments);
     char old[BT_ERROR_CAPACITY];
     memcpy(old, message, sizeof old);
-    // The context matters less than the cause: when both do not fit, the context is cut.
+    // The cause matters more than the context: if both do not fit, the context is truncated.
     size_t cause = strlen(old);
     size_t room = sizeof message - 1 - cause;
     size_t context = strlen(text);

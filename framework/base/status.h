@@ -1,10 +1,9 @@
 // framework/base/status.h - what a fallible call returns, and the message that goes with it
 //
 // Every fallible function returns bt_status; BT_OK is zero. The message of the last failure of a
-// thread lives in a fixed thread-local buffer, so that reporting works without memory. The frame
-// that fails sets it with bt_error(); frames on the way up may add what they were doing with
-// bt_error_context(). Libraries never print and never exit: the caller decides.
-//
+// thread is in a fixed thread-local buffer, so that reporting works without memory. The function
+// that fails sets it with bt_error(); its callers may add context with bt_error_context().
+// Libraries never print and never exit: the caller decides.
 // Invariants
 //   1. bt_error() returns the status it was given, never BT_OK.
 //   2. bt_error_message() is valid until the next bt_error() or bt_error_clear() of this thread.
@@ -21,7 +20,7 @@
 extern "C" {
 #endif
 
-// X(enumerator, text, process exit code). The text is what a user reads before the message.
+// X(enumerator, text, process exit code). The text precedes the message.
 #define BT_STATUS_LIST(X)                                                                          \
     X(OK, "ok", 0)                                                                                 \
     X(INVALID_ARGUMENT, "invalid argument", 2)                                                     \
@@ -71,25 +70,25 @@ typedef enum bt_status {
 
 // Sets this thread's message (truncated at BT_ERROR_CAPACITY) and returns `status`.
 bt_status bt_error(bt_status status, const char *format, ...) BT_PRINTF(2, 3);
-// Puts "text: " in front of this thread's message; returns `status` unchanged. No effect on BT_OK.
+// Prepends "text: " to this thread's message; returns `status` unchanged. No effect on BT_OK.
 bt_status bt_error_context(bt_status status, const char *format, ...) BT_PRINTF(2, 3);
 // The message of this thread's last failure; "" when there was none. Never NULL.
 const char *bt_error_message(void);
 void bt_error_clear(void);
-// Between these calls, which nest, bt_error, bt_error_context and bt_error_clear leave this
-// thread's message as it is and format nothing. For clean-up, which must not replace the message of
-// the failure that it follows, and for attempts whose failure nobody reports.
+// Between these calls, which nest, bt_error, bt_error_context and bt_error_clear do not change this
+// thread's message. For clean-up after a failure, whose message must be kept, and for attempts
+// whose failure is not reported.
 void bt_error_quiet_begin(void);
 void bt_error_quiet_end(void);
 
-// The words for a status, such as "out of memory". Never NULL.
+// The text of a status, such as "out of memory". Never NULL.
 const char *bt_status_text(bt_status status);
 // The process exit code for a status (METHOD: 2 usage, 4 environment, 5 crash, 130 interrupted).
 int bt_status_exit_code(bt_status status);
 
 #define BT_ERROR_CAPACITY 2048
 
-// Invariant 1, told to the static analyzer, which sees no further than this file.
+// States invariant 1 for the static analyzer, which sees only this file.
 #if defined(__clang_analyzer__)
 #define bt_error(status, ...)         (bt_error((status), __VA_ARGS__), (status))
 #define bt_error_context(status, ...) (bt_error_context((status), __VA_ARGS__), (status))

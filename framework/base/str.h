@@ -1,7 +1,7 @@
 // framework/base/str.h - a growing string: build text piece by piece, check once
 //
-// A failed append makes the string sticky-failed: later appends do nothing and bt_str_status()
-// reports it. So a caller that writes forty pieces checks one status.
+// A failed append is sticky: later appends do nothing and bt_str_status() reports it. So a caller
+// checks one status after many appends.
 #ifndef BT_BASE_STR_H
 #define BT_BASE_STR_H
 
@@ -25,7 +25,7 @@ void bt_str_release(bt_str *string);
 // The text, "" when empty. Owned by the string, valid until the next append.
 const char *bt_str_text(const bt_str *string);
 BT_CHECKED bt_status bt_str_status(const bt_str *string);
-// Hands the text over to the caller (bt_mem_free) and leaves the string empty.
+// Moves the text to the caller (bt_mem_free) and leaves the string empty.
 BT_CHECKED bt_status bt_str_take(bt_str *string, char **text);
 
 #endif

@@ -1,4 +1,4 @@
-// framework/base/timeline.c - nested intervals into a text of equal parts
+// framework/base/timeline.c - converts nested intervals to a text of equal parts
 #include "framework/base/timeline.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct painting {
     const bt_timeline_interval *step;
     double work[BT_TIMELINE_PARTS][KINDS_MOST]; // of each part: time of each kind, in parts
     double phases[BT_TIMELINE_PARTS][KINDS_MOST];
-    int64_t cursor_ns; // everything before is painted
+    int64_t cursor_ns; // everything before is filled
     bt_timeline *out;
 } painting;
 
@@ -22,7 +22,7 @@ static double part_at(const painting *self, int64_t at_ns)
     return (double)(at_ns - self->step->start_ns) * BT_TIMELINE_PARTS / (double)self->out->time_ns;
 }
 
-// From the cursor to `until_ns`.
+// Fills from the cursor to `until_ns`.
 static void paint(painting *self, int64_t until_ns, bt_timeline_work work, bt_timeline_phase phase)
 {
     until_ns = until_ns < self->step->stop_ns ? until_ns : self->step->stop_ns;
@@ -51,7 +51,7 @@ static bt_timeline_phase phase_of(const bt_timeline_interval *intervals, int64_t
 static void paint_as(painting *self, const bt_timeline_interval *intervals, int64_t at,
                      int64_t until_ns)
 {
-    // A moment of an interval is also one of those around it.
+    // Time inside an interval also belongs to the enclosing ones.
     for (int64_t i = at; i >= 0; i = intervals[i].parent) {
         until_ns = until_ns < intervals[i].stop_ns ? until_ns : intervals[i].stop_ns;
     }

@@ -1,6 +1,6 @@
-// framework/device/cpu.c - the CPU as a backend: everything is done when a call returns
+// framework/device/cpu.c - the CPU backend: all work is complete when a call returns
 //
-// Streams order nothing that is not ordered already; events are points of time.
+// Streams have no effect; events are points in time.
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +66,8 @@ static bt_status memory_info(bt_device *device, uint64_t *free_bytes, uint64_t *
     return BT_OK;
 }
 
-// Large blocks ask for huge pages: touched for the first time, they cost a quarter of the faults'
-// time. A system that has none says no, which changes nothing.
+// Requests huge pages for large blocks: they reduce the cost of page faults on first touch. A
+// system without them refuses, which is no error.
 static bt_status memory_alloc(bt_device *device, size_t size_bytes, void **out)
 {
     (void)device;
@@ -167,7 +167,7 @@ static bt_status event_elapsed(bt_device *device, bt_event start, bt_event stop,
 
 static bt_status cache_reset(bt_device *device)
 {
-    (void)device; // its caches keep nothing at anybody's wish
+    (void)device; // no control over its caches
     return BT_OK;
 }
 

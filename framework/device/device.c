@@ -1,4 +1,4 @@
-// framework/device/device.c - opening a backend by name
+// framework/device/device.c - opens a backend by name
 #include "framework/device/device.h"
 
 #include <pthread.h>
@@ -56,7 +56,8 @@ static void open_plugin(void)
                        bt_error_message());
         return;
     }
-    // ISO C has no conversion from object to function pointer; POSIX says that this copy works.
+    // ISO C does not convert object pointers to function pointers; POSIX guarantees that this copy
+    // works.
     memcpy(&entry, &symbol, sizeof entry);
     const bt_backend *backend = entry();
     if (!backend || backend->abi != BT_BACKEND_ABI) {

@@ -1,8 +1,8 @@
-// framework/device/region.c - before and behind a timed region
+// framework/device/region.c - before and after a timed region
 #include "framework/device/region.h"
 
-#define IDLE_NS     100000 // more than an idle device takes to say so
-#define SHARE_PARTS 20     // a twentieth of the region: less does not matter
+#define IDLE_NS     100000 // more than an idle device needs to respond
+#define SHARE_PARTS 20     // a twentieth of the region: less is ignored
 
 bt_status bt_region_begin(bt_device *device) { return device->backend->cache_reset(device); }
 

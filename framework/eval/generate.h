@@ -33,7 +33,7 @@ BT_CHECKED bt_status bt_generate_choose(const float *logits, int64_t vocab, doub
                                         int64_t top_k, double uniform, int32_t *order, int32_t *id);
 // Continues prompt [count]. The context must have no tape.
 // Errors  INVALID_ARGUMENT (options; an id beyond the model's vocabulary; logits that are not
-//         finite), OUT_OF_MEMORY, the listener's
+//         finite), OUT_OF_MEMORY, those of the listener
 BT_CHECKED bt_status bt_generate(bt_context *context, const bt_gpt2 *model,
                                  const bt_generate_options *options, const uint16_t *prompt,
                                  int64_t count, bt_generate_listener listener);

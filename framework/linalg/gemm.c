@@ -1,4 +1,4 @@
-// framework/linalg/gemm.c - a fused row where there is one, else product and elementwise kernels
+// framework/linalg/gemm.c - a fused row if there is one, else product and elementwise kernels
 #include "framework/linalg/gemm.h"
 
 #include "framework/base/checked.h"
@@ -19,8 +19,8 @@ static bt_status add_bias(bt_context *context, const bt_gemm_args *args)
     return bt_context_launch(context, BT_KERNEL_BINARY, args->d_dtype, &add);
 }
 
-// dbias (+)= the sums of a matrix' columns (D's, or those of A where it is [k, m]), over rows in
-// the order of the column-sum kernel
+// dbias (+)= column sums of a matrix (D, or A if it is [k, m]), over rows in the order of the
+// column-sum kernel
 static bt_status multiply_then_sum(bt_context *context, const bt_gemm_args *args)
 {
     const bool of_a = args->dbias_of_a;
@@ -84,7 +84,8 @@ static bt_status decompose(bt_context *context, const bt_gemm_args *args)
     return bt_context_launch(context, BT_KERNEL_UNARY_BACKWARD, args->d_dtype, &dgelu);
 }
 
-// A matrix of rows x cols with a row stride, batch times: its last element must have an index.
+// A matrix of rows x cols with a row stride, `batch` times: its last element must have a valid
+// index.
 static bool fits(int64_t batch, int64_t stride, int64_t rows, int64_t ld, int64_t cols)
 {
     int64_t entries = 0, lines = 0, last = 0;
@@ -139,7 +140,7 @@ bt_status bt_gemm_grouped(bt_context *context, const bt_gemm_args *products, int
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "gemm: a group of %lld products at %p",
                         (long long)count, (const void *)products);
     }
-    if (count <= 1) { // a product alone is no faster for being a group
+    if (count <= 1) { // a single product is not faster as a group
         return count ? bt_gemm(context, products) : BT_OK;
     }
     bt_gemm_grouped_args group = {products, count};

@@ -1,4 +1,4 @@
-// framework/linalg/plan_cache.c - measured choices, kept in a file from run to run
+// framework/linalg/plan_cache.c - measured choices, stored in a file between runs
 #include "framework/linalg/plan_cache.h"
 
 #include <cjson/cJSON.h>
@@ -39,7 +39,7 @@ static bool read_choice(const cJSON *item, bt_planned *out)
     return out->kernel && out->plan;
 }
 
-// Why a file's contents are of no use; NULL: they are.
+// The reason why a file cannot be used; NULL: it can.
 static const char *complaint(const bt_plan_cache *cache, const cJSON *root)
 {
     const cJSON *format = cJSON_GetObjectItemCaseSensitive(root, "format");
@@ -60,7 +60,7 @@ static const char *complaint(const bt_plan_cache *cache, const cJSON *root)
                                                               : NULL;
 }
 
-// The file's choices, but for keys that have one here.
+// Copies the file's choices whose keys have none in memory.
 static bt_status take_over(bt_plan_cache *cache, cJSON *root)
 {
     cJSON *theirs = cJSON_GetObjectItemCaseSensitive(root, "plans");
@@ -84,7 +84,7 @@ static void warn(bt_plan_cache *cache, const char *what)
     bt_str_format(&cache->warning, "%s %s", bt_str_text(&cache->path), what);
 }
 
-// What the file has. Errors  OUT_OF_MEMORY
+// Reads the file. Errors  OUT_OF_MEMORY
 static bt_status read_file(bt_plan_cache *cache)
 {
     void *bytes = NULL;
@@ -156,7 +156,7 @@ static bt_status write_file(bt_plan_cache *cache)
 {
     cJSON *root = cJSON_CreateObject();
     char *text = NULL;
-    // The plans are lent to the document and taken back.
+    // The document borrows the plans and returns them.
     if (root && cJSON_AddNumberToObject(root, "format", FORMAT) &&
         cJSON_AddStringToObject(root, "build", bt_str_text(&cache->build)) &&
         cJSON_AddStringToObject(root, "device", bt_str_text(&cache->device)) &&

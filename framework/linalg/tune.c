@@ -1,4 +1,4 @@
-// framework/linalg/tune.c - measured choices among the ways to compute a matrix product
+// framework/linalg/tune.c - measured choices among the kernels of a matrix product
 #include "framework/linalg/tune.h"
 
 #include <dlfcn.h>
@@ -15,17 +15,17 @@
 #include "framework/linalg/plan_cache.h"
 
 enum {
-    PER_ROW = 3,       // plans of a row that are tried
+    PER_ROW = 3,       // plans tried per row
     CANDIDATES = 16,   // of all rows
-    PASSES = 3,        // over all candidates; the best time of each counts
-    CALLS_MOST = 20,   // in a row
-    PASS_NS = 300000,  // a pass of a candidate is about so long
-    ALIGNMENT = 256,   // of memory, at least
-    ALIGNMENT_KEY = 16 // what kernels ask for at most
+    PASSES = 3,        // passes over all candidates; each one's best time counts
+    CALLS_MOST = 20,   // consecutive calls
+    PASS_NS = 300000,  // approximate duration of a candidate's pass
+    ALIGNMENT = 256,   // minimum amount of memory
+    ALIGNMENT_KEY = 16 // maximum workspace of kernels
 };
-#define BETTER_BY 0.98 // of the time of the row that serves otherwise
+#define BETTER_BY 0.98 // of the time of the default row
 
-// What a choice depends on. No padding: compared as bytes.
+// The key of a choice. No padding: compared as bytes.
 typedef struct gemm_key {
     int64_t m, n, k, batch, lda, ldb, ldc, ldd, stride_a, stride_b, stride_c, stride_d;
     int32_t trans_a, trans_b, beta, epilogue, has_bias, ab_dtype, d_dtype, compute, alignment;
@@ -51,12 +51,12 @@ struct bt_gemm_tuner {
     choice *choices;      // owned, [count]
     int64_t count, capacity, measured;
     bt_event start, stop;        // owned
-    bt_gemm_agreement agreement; // share NULL: this rank decides for itself
+    bt_gemm_agreement agreement; // share NULL: this rank decides alone
 };
 
 // ---- opening and closing -----------------------------------------------------------------------
 
-// The backend's shared library, by content: a choice holds for one build. Errors  IO, INTERNAL
+// Hash of the backend's shared library: a choice is valid for one build. Errors  IO, INTERNAL
 static bt_status describe_build(const bt_device *device, bt_str *out)
 {
     Dl_info library;
@@ -108,7 +108,7 @@ bt_status bt_gemm_tuner_open(bt_device *device, bt_pool *pool, const char *folde
     void *block = NULL;
     *out = NULL;
     if (folder && bt_dir_make(folder) != BT_OK) {
-        bt_error_clear(); // writing the file will say why
+        bt_error_clear(); // the error of writing the file says why
     }
     BT_TRY(bt_mem_alloc(1, sizeof(bt_gemm_tuner), &block));
     bt_gemm_tuner *tuner = block;
@@ -239,7 +239,7 @@ static bt_status write_key(const gemm_key *key, bt_str *out)
 
 // ---- candidates --------------------------------------------------------------------------------
 
-// Fills list[CANDIDATES]: what `kernel`, which serves the call otherwise, would run by stands
+// Fills list[CANDIDATES]; the default choice of `kernel`, which serves the call otherwise, comes
 // first.
 static int find_candidates(const bt_gemm_tuner *tuner, const bt_gemm_args *args,
                            const bt_kernel *kernel, candidate *list)
@@ -302,7 +302,7 @@ static bt_status trial_make(bt_gemm_tuner *tuner, bt_stream stream, const bt_gem
     return BT_OK;
 }
 
-// Time of one of `calls` calls. A launch that is refused takes INT64_MAX.
+// Time per call over `calls` calls. A refused launch gives INT64_MAX.
 static bt_status time_calls(bt_gemm_tuner *tuner, const trial *on, const candidate *of, int calls,
                             int64_t *time_ns)
 {
@@ -326,7 +326,7 @@ static bt_status time_calls(bt_gemm_tuner *tuner, const trial *on, const candida
     return BT_OK;
 }
 
-// Warms each up, then times all in turn, so that what changes meanwhile changes for all.
+// Warms each candidate up, then times them interleaved, so that drift affects all equally.
 static bt_status time_all(bt_gemm_tuner *tuner, const trial *on, candidate *list, int count)
 {
     int calls[CANDIDATES];
@@ -359,7 +359,7 @@ static int fastest(const candidate *list, int count)
     return best;
 }
 
-// *best: the index of the choice; 0, without times, where there is no memory to measure in.
+// *best: the index of the choice; 0, without times, if there is no memory for measuring.
 static bt_status measure(bt_gemm_tuner *tuner, bt_stream stream, const bt_gemm_args *args,
                          candidate *list, int count, int *best)
 {
@@ -403,7 +403,7 @@ static bt_status remember(bt_gemm_tuner *tuner, const gemm_key *key, const candi
     return BT_OK;
 }
 
-// The candidate that the file names; -1 for none, or for one that is not there any more.
+// The candidate that the file names; -1 if there is none, or if it no longer exists.
 static int find_kept(const bt_gemm_tuner *tuner, const char *key, const candidate *list, int count)
 {
     bt_planned kept;
@@ -423,12 +423,12 @@ void bt_gemm_tuner_agree(bt_gemm_tuner *tuner, bt_gemm_agreement agreement)
     tuner->agreement = agreement;
 }
 
-// By name: ranks may list candidates in different orders.
+// Found by name: ranks may list candidates in different orders.
 typedef struct agreed {
     char kernel[64], plan[sizeof((bt_kernel_plan *)NULL)->name];
 } agreed;
 
-// *best becomes what the rank that measures has chosen.
+// Sets *best to the choice of the measuring rank.
 static bt_status agree(const bt_gemm_tuner *tuner, const candidate *list, int count, int *best)
 {
     const bt_gemm_agreement *with = &tuner->agreement;
@@ -452,7 +452,7 @@ static bt_status agree(const bt_gemm_tuner *tuner, const candidate *list, int co
         chosen.kernel, chosen.plan);
 }
 
-// What the file names, or what is fastest now.
+// The choice in the file, else the fastest now.
 static bt_status find_best(bt_gemm_tuner *tuner, bt_stream stream, const bt_gemm_args *args,
                            const gemm_key *key, candidate *list, int count, int *out)
 {
@@ -498,7 +498,7 @@ bt_status bt_gemm_tuner_choose(bt_gemm_tuner *tuner, bt_stream stream, const bt_
     *plan = NULL;
     BT_TRY(bt_gemm_check(args));
     const gemm_key key = key_of(args);
-    const bool plain = !args->dbias; // its candidates lack the product with a sum behind it
+    const bool plain = !args->dbias; // its candidates lack products followed by sums
     const choice *known = plain ? recall(tuner, &key) : NULL;
     if (!known) {
         BT_TRY(bt_kernel_find(tuner->device, BT_KERNEL_GEMM, args->ab_dtype, args, kernel));

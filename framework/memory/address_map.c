@@ -8,7 +8,8 @@
 
 enum { SMALLEST_CAPACITY = 64 };
 
-// Where the probe for an address starts. Blocks are 256-byte aligned: the low bits say nothing.
+// Start of the probe sequence of an address. Blocks are 256-byte aligned: the low bits are always
+// 0.
 static size_t home_of(const bt_address_map *map, const void *address)
 {
     uint64_t key = (uint64_t)(uintptr_t)address >> 8;

@@ -1,4 +1,4 @@
-// framework/memory/address_map.h - block address -> what the pool knows of it
+// framework/memory/address_map.h - maps block addresses to the pool's records
 //
 // Open addressing with linear probing; at most half full, so a probe is short. Only
 // bt_address_map_reserve allocates: an insertion after it, and every removal, cannot fail.
@@ -20,14 +20,14 @@ typedef struct bt_address_map {
     size_t count;
 } bt_address_map;
 
-// Makes room for `count` entries in all.
-// Errors  OUT_OF_MEMORY; the map is as it was
+// Reserves capacity for `count` entries in total.
+// Errors  OUT_OF_MEMORY; the map is unchanged
 BT_CHECKED bt_status bt_address_map_reserve(bt_address_map *map, size_t count);
-// The address must be absent, not NULL, and room reserved for it.
+// The address must be absent, not NULL, and capacity reserved for it.
 void bt_address_map_insert(bt_address_map *map, const void *address, void *value);
-// NULL when absent.
+// NULL if absent.
 void *bt_address_map_find(const bt_address_map *map, const void *address);
-// Returns the value that was there, NULL when absent.
+// Returns the removed value, NULL if absent.
 void *bt_address_map_remove(bt_address_map *map, const void *address);
 void bt_address_map_release(bt_address_map *map);
 

@@ -1,13 +1,12 @@
 // framework/memory/pool.c - caching allocator: segments, blocks, best fit
 //
-// A segment is one piece of device memory and belongs to one heap; a heap is the memory of one
-// stream and one size class. Small requests (up to 1 MiB) share segments of 2 MiB in steps of
-// 256 bytes; larger ones get segments of 2 MiB multiples, 16 MiB at least, in steps of 64 KiB. The
-// two never mix, so a long-lived small block cannot pin a large segment.
-//
-//                 split, if a step or more is left over
+// A segment is one allocation of device memory and belongs to one heap; a heap is the memory of one
+// stream and one size class. Small requests (up to 1 MiB) share segments of 2 MiB in steps of 256
+// bytes; larger ones get segments of multiples of 2 MiB, at least 16 MiB, in steps of 64 KiB. The
+// classes never mix, so a long-lived small block cannot pin a large segment.
+//                 split if at least one step remains
 //       FREE  -------------------------------------------->  LIVE
-//        ^     bt_pool_alloc: smallest that fits;              |
+//        ^     bt_pool_alloc: smallest that fits; |
 //        |     of equal ones the oldest segment, lowest offset |
 //        |                                                     |
 //        +-----------------------------------------------------+
@@ -16,12 +15,12 @@
 //       a segment that is one FREE block  --bt_pool_release_cached, or before OOM-->  device
 //
 // Invariants, beside those of pool.h
-//   4. A block's size is a function of what was asked: no block carries slack of an earlier owner.
+//   4. A block's size is a function of the request: no block keeps slack of an earlier owner.
 //   5. A FREE block is in the bin of its size in its segment's heap; a LIVE one is in the map.
-//   6. bt_pool_alloc takes all host memory that it needs before it changes anything;
-//      bt_pool_free takes none, so it cannot fail.
-// Does not defragment: live blocks never move. A stream must outlive the blocks allocated on it and
-// what is cached for it, or be retired (bt_pool_retire_stream).
+//   6. bt_pool_alloc allocates all host memory that it needs before it changes anything;
+//      bt_pool_free allocates none, so it cannot fail.
+// Does not defragment: live blocks never move. A stream must outlive its blocks and its cached
+// memory, or be retired (bt_pool_retire_stream).
 #include "framework/memory/pool.h"
 
 #include <assert.h>
@@ -89,8 +88,8 @@ static pool_block *find_best_fit(const pool_heap *heap, size_t size_bytes)
 
 // ---- records -----------------------------------------------------------------------------------
 
-// Makes sure that there are records of `missing` blocks and of a segment. An allocation may need
-// two blocks, those that a new segment is split into.
+// Ensures that there are records for `missing` blocks and a segment. An allocation may need two
+// blocks, those that a new segment is split into.
 static bt_status reserve_records(bt_pool *pool, size_t missing)
 {
     void *fresh = NULL;
@@ -188,7 +187,7 @@ static bt_status segment_create(bt_pool *pool, pool_heap *heap, size_t size_byte
     return BT_OK;
 }
 
-// Takes a segment out of every list and gives its memory back. All its blocks go to the spares.
+// Removes a segment from every list and frees its memory. Its blocks become spare records.
 static void segment_destroy(bt_pool *pool, pool_segment *old)
 {
     while (old->first) {
@@ -242,7 +241,7 @@ static bt_status out_of_memory(const bt_pool *pool, size_t size_bytes, const cha
     return status;
 }
 
-// Cuts a free block, which is in no bin, to size_bytes; the rest becomes a free block.
+// Splits a free block, which is in no bin, at size_bytes; the rest becomes a free block.
 static void split(bt_pool *pool, pool_block *whole, size_t size_bytes)
 {
     if (whole->size_bytes == size_bytes) {
@@ -262,7 +261,7 @@ static void split(bt_pool *pool, pool_block *whole, size_t size_bytes)
     bin_insert(rest);
 }
 
-// Appends the right neighbour, which is in no bin, to the left one.
+// Merges the right neighbor, which is in no bin, into the left one.
 static void merge(bt_pool *pool, pool_block *left, pool_block *right)
 {
     left->size_bytes += right->size_bytes;
@@ -283,8 +282,8 @@ static void count_allocation(bt_pool_stats *stats, const pool_block *taken)
     ++stats->live_blocks;
 }
 
-// Gives a part of a free block, which is in no bin, to an owner; the rest stays free. Needs a
-// reserved record, and room in the map.
+// Allocates part of a free block, which is in no bin; the rest stays free. Needs a reserved record,
+// and capacity in the map.
 static void make_live(bt_pool *pool, pool_block *taken, size_t size_bytes, size_t requested_bytes,
                       const char *tag)
 {
@@ -317,9 +316,9 @@ static void make_free(bt_pool *pool, pool_block *freed)
     bin_insert(freed);
 }
 
-// ---- the arena taken apart ---------------------------------------------------------------------
+// ---- releasing the arena -----------------------------------------------------------------------
 
-// Makes a block of the arena, whose memory is free in `segment`, a live block of the pool.
+// Turns a block of the arena, whose memory is free in `segment`, into a live block of the pool.
 static void adopt(bt_pool *pool, const pool_segment *segment, const char *address,
                   const bt_step_block *was)
 {
@@ -338,8 +337,8 @@ static void adopt(bt_pool *pool, const pool_segment *segment, const char *addres
     make_live(pool, part, was->size_bytes, was->requested_bytes, was->tag);
 }
 
-// What lives in the arena stays where it is, as blocks of the pool; the rest of it is free.
-// False when there is none, or no host memory to do it; nothing has changed then.
+// Live blocks of the arena keep their addresses and become blocks of the pool; the rest of the
+// arena becomes free. False if there is no arena, or no host memory; nothing has changed then.
 static bool dissolve_arena(bt_pool *pool)
 {
     bt_steps *steps = &pool->steps;
@@ -367,8 +366,8 @@ static bool dissolve_arena(bt_pool *pool)
 
 // ---- allocating and freeing --------------------------------------------------------------------
 
-// A free block of at least size_bytes: cached, or from a new segment; before giving up, cached
-// segments go back and a segment of just this size is tried, then the arena is taken apart.
+// A free block of at least size_bytes: cached, or from a new segment. Before it fails, it returns
+// cached segments and tries a segment of exactly this size, then releases the arena.
 static bt_status obtain(bt_pool *pool, pool_heap *heap, size_t size_bytes, bool aside,
                         pool_block **out)
 {
@@ -469,7 +468,8 @@ void bt_pool_free(bt_pool *pool, void *address)
 bt_status bt_pool_free_behind(bt_pool *pool, void *address, bt_event event)
 {
     const pool_block *block = address ? bt_address_map_find(&pool->live, address) : NULL;
-    const bt_stream own = block ? block->segment->heap->stream : NULL; // the arena is of NULL
+    // the arena belongs to the NULL stream
+    const bt_stream own = block ? block->segment->heap->stream : NULL;
     bt_status status =
         address ? pool->device->backend->event_wait(pool->device, event, own) : BT_OK;
     bt_pool_free(pool, address);
@@ -498,7 +498,7 @@ static void move_segments(bt_pool *pool, pool_heap *from, pool_heap *to)
     }
 }
 
-// Hands a heap of a stream that is idle to the default stream. False when the heap is gone then.
+// Moves a heap of an idle stream to the default stream. False if the heap no longer exists.
 static bool hand_over(bt_pool *pool, pool_heap *old)
 {
     pool_heap *heir = pool->heaps;
@@ -548,12 +548,12 @@ static void drop_arena(bt_pool *pool)
 void bt_pool_step_begin(bt_pool *pool, int step)
 {
     if (bt_steps_begin(&pool->steps, step)) {
-        drop_arena(pool); // the step that is recorded may use its memory
+        drop_arena(pool); // the recorded step may use its memory
     }
 }
 
-// Gets an arena that is large enough for every plan. What was cached for the recorded step is given
-// back first: the arena takes its place.
+// Allocates an arena that is large enough for every plan. Memory cached for the recorded step is
+// freed first: the arena replaces it.
 void bt_pool_step_end(bt_pool *pool)
 {
     void *arena = NULL;
@@ -561,7 +561,7 @@ void bt_pool_step_end(bt_pool *pool)
     if (size_bytes == 0) {
         return;
     }
-    bt_error_quiet_begin(); // without an arena the pool serves the steps itself
+    bt_error_quiet_begin(); // without an arena the pool serves the steps
     if (bt_pool_release_cached(pool) == BT_OK &&
         bt_pool_alloc(pool, size_bytes, NULL, "repeated steps", &arena) == BT_OK) {
         bt_steps_set_arena(&pool->steps, arena);
@@ -575,7 +575,7 @@ uint64_t bt_pool_step_frozen(const bt_pool *pool, int step)
     return bt_steps_frozen(&pool->steps, step);
 }
 
-// ---- life and numbers --------------------------------------------------------------------------
+// ---- create, destroy, statistics ---------------------------------------------------------------
 
 bt_status bt_pool_create(bt_device *device, uint64_t limit_bytes, bt_pool **out)
 {
@@ -598,7 +598,7 @@ void bt_pool_destroy(bt_pool *pool)
     bt_steps_release(&pool->steps);
     assert(pool->stats.live_blocks == 0 && "bt_pool_destroy: blocks are still live");
     while (pool->oldest) {
-        // A device that is broken cannot be waited for; its memory is given back all the same.
+        // A broken device cannot be waited for; its memory is freed anyway.
         (void)pool->device->backend->stream_synchronize(pool->device, pool->oldest->heap->stream);
         segment_destroy(pool, pool->oldest);
     }

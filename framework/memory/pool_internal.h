@@ -1,4 +1,4 @@
-// framework/memory/pool_internal.h - what the files of the pool share: segments, blocks, heaps
+// framework/memory/pool_internal.h - segments, blocks and heaps; internal to this folder
 #ifndef BT_MEMORY_POOL_INTERNAL_H
 #define BT_MEMORY_POOL_INTERNAL_H
 
@@ -20,16 +20,17 @@ typedef struct pool_block {
     size_t requested_bytes; // LIVE only
     const char *tag;        // LIVE only; borrowed
     bool live;
-    bt_step_birth birth;                      // LIVE: in a recorded step, if it was born in one
+    bt_step_birth birth;                      // LIVE: its place in a recorded step, if allocated in
+                                              // one
     struct pool_block *before, *after;        // neighbours in the segment
-    struct pool_block *bin_before, *bin_next; // FREE: its bin. bin_next also links the spare ones
+    struct pool_block *bin_before, *bin_next; // FREE: its bin. bin_next also links spare records
 } pool_block;
 
 typedef struct pool_segment {
     struct pool_heap *heap; // unowned
     char *base;             // device memory, owned
     size_t size_bytes;
-    uint64_t serial;   // counts segments ever made: the order of ties
+    uint64_t serial;   // number of the segment, ascending: breaks ties
     pool_block *first; // owned, with all that follow it
     struct pool_segment *before, *next;
 } pool_segment;

@@ -1,4 +1,4 @@
-// framework/memory/pool_report.c - what is live by tag, and the check of the pool's invariants
+// framework/memory/pool_report.c - live memory by tag, and the check of the pool's invariants
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,13 +96,13 @@ static bool in_its_bin(const pool_block *free_block)
     return it == free_block;
 }
 
-// Walks the blocks of a segment and adds what is live to `seen`.
+// Visits the blocks of a segment and adds live ones to `seen`.
 static bt_status check_segment(const bt_pool *pool, const pool_segment *it, bt_pool_stats *seen)
 {
     size_t end = 0;
     const pool_block *before = NULL;
     for (const pool_block *part = it->first; part; before = part, part = part->after) {
-        // Blocks of an arena that was taken apart may be small ones in a segment of large ones.
+        // Blocks of a released arena may be small ones in a large segment.
         const size_t step = part->requested_bytes > SMALL_LIMIT ? LARGE_STEP : SMALL_STEP;
         if (part->offset_bytes != end || part->before != before || part->segment != it ||
             part->size_bytes == 0) {

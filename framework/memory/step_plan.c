@@ -1,7 +1,7 @@
-// framework/memory/step_plan.c - recording lifetimes, and packing them largest first
+// framework/memory/step_plan.c - records lifetimes and packs blocks, largest first
 //
-// A block goes to the lowest gap that holds it between those blocks, already placed, whose
-// lifetimes meet its own. Quadratic in the number of blocks: some thousand, once.
+// A block is placed in the lowest gap that fits between placed blocks whose lifetimes overlap its
+// own. Quadratic in the number of blocks: some thousand, once.
 #include "framework/memory/step_plan.h"
 
 #include <stdlib.h>
@@ -42,10 +42,10 @@ static bool live_together(const bt_step_block *a, const bt_step_block *b)
     return a->born < b->died && b->born < a->died;
 }
 
-// placed[count] is ordered by offset. Finds block's offset and puts it in.
+// placed[count] is sorted by offset. Computes the block's offset and inserts it.
 static void place(bt_step_block **placed, int64_t count, bt_step_block *block)
 {
-    size_t end = 0; // of those that live together with block, so far
+    size_t end = 0; // end of the blocks that overlap in time, so far
     for (int64_t i = 0; i < count; ++i) {
         const bt_step_block *other = placed[i];
         if (!live_together(other, block)) {

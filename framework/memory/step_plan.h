@@ -1,10 +1,9 @@
-// framework/memory/step_plan.h - where the blocks of a repeated step go: learnt once, then replayed
-//
+// framework/memory/step_plan.h - offsets of the blocks of a repeated step: recorded once, then
+// replayed
 // A training step allocates and frees the same sizes in the same order each time. The first one is
 // recorded: each block's size and lifetime. pack() then gives each block an offset in one arena so
-// that blocks which live at the same time do not overlap, and the arena is about as large as what
-// was live at the fullest moment. Used by pool.c; knows no device memory.
-//
+// that blocks which live at the same time do not overlap; the arena is about as large as the peak
+// of live memory. Used by pool.c; it does not access device memory.
 // Invariants
 //   1. Packed blocks that live at the same time do not overlap; all lie within arena_bytes.
 //   2. The offsets are a function of the recorded sequence alone.
@@ -20,7 +19,7 @@
 
 typedef struct bt_step_block {
     size_t size_bytes;
-    int64_t born, died; // counts of the record; died 0: it outlived the step and is not packed
+    int64_t born, died; // indices into the record; died 0: it outlived the step and is not packed
     size_t offset_bytes;
     size_t requested_bytes; // replay: of the block that is there now
     const char *tag;        // likewise; borrowed
@@ -35,12 +34,12 @@ typedef struct bt_step_plan {
     bool whole; // packed, and the last replay took every block from the arena, and no other
 } bt_step_plan;
 
-// Records an allocation; *index names it. Errors  OUT_OF_MEMORY; the plan is as it was
+// Records an allocation; *index identifies it. Errors  OUT_OF_MEMORY; the plan is unchanged
 BT_CHECKED bt_status bt_step_plan_alloc(bt_step_plan *plan, size_t size_bytes, int64_t *index);
 void bt_step_plan_free(bt_step_plan *plan, int64_t index);
 // Ends the record and places the blocks. Errors  OUT_OF_MEMORY; the plan is not packed then
 BT_CHECKED bt_status bt_step_plan_pack(bt_step_plan *plan);
-// Forgets the record and keeps its memory.
+// Clears the record and keeps its memory.
 void bt_step_plan_reset(bt_step_plan *plan);
 void bt_step_plan_release(bt_step_plan *plan);
 

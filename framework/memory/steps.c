@@ -1,6 +1,6 @@
-// framework/memory/steps.c - recording and replaying a repeated step
+// framework/memory/steps.c - records and replays a repeated step
 //
-// Failures of host memory cost the plan, never the allocation: the pool serves without one.
+// If host memory runs out, the plan is lost, but the allocation succeeds: the pool serves it.
 #include "framework/memory/steps.h"
 
 #include <assert.h>
@@ -17,7 +17,7 @@ bool bt_steps_begin(bt_steps *steps, int step)
     ++steps->serial;
     steps->astray = steps->live.count > 0;
     if (steps->astray) {
-        return false; // a block of an earlier step is still in use: the arena is not free
+        return false; // a block of an earlier step is still in use, so the arena is not free
     }
     steps->open = &steps->plans[step];
     steps->replaying = steps->open->packed && steps->arena;
@@ -59,7 +59,7 @@ size_t bt_steps_end(bt_steps *steps)
     return wanted;
 }
 
-// The order of births and deaths must be the recorded one: offsets overlap in time otherwise.
+// The order of allocations and frees must be the recorded one: else offsets could overlap in time.
 static bool has_room(bt_steps *steps)
 {
     bt_error_quiet_begin();

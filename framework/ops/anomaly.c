@@ -1,4 +1,4 @@
-// framework/ops/anomaly.c - counting what is not finite, and saying where
+// framework/ops/anomaly.c - counts non-finite values and reports where they are
 #include "framework/ops/anomaly.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ void bt_anomaly_attributes(const bt_op *op, const void *attrs, bt_str *out)
     }
 }
 
-// The inputs that were not finite before the op: a parameter that an update spoilt, for example.
+// The inputs that were not finite before the op: for example a parameter spoilt by an update.
 static bt_status name_inputs(bt_context *context, const bt_op_call *call, bt_str *out)
 {
     for (int i = 0; i < call->in_count; ++i) {

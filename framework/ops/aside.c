@@ -1,12 +1,13 @@
-// framework/ops/aside.c - a stream, and an event for each collective that is under way
+// framework/ops/aside.c - a stream, and an event for each collective in flight
 #include "framework/ops/aside.h"
 
 #include "framework/base/mem.h"
 
 struct bt_aside {
-    bt_device *device;             // borrowed; NULL: nothing has been begun
+    bt_device *device;             // borrowed; NULL: no collective was begun yet
     bt_stream stream;              // owned
-    bt_event produced;             // owned; the context's stream has written what is exchanged
+    bt_event produced;             // owned; the context's stream has written the data to be
+                                   // exchanged
     bt_event done[BT_ASIDE_SLOTS]; // owned
 };
 
@@ -27,7 +28,7 @@ void bt_aside_destroy(bt_aside *aside)
     if (aside->device) {
         const bt_backend *backend = aside->device->backend;
         bt_error_quiet_begin();
-        (void)!backend->stream_synchronize(aside->device, aside->stream); // its users were told
+        (void)!backend->stream_synchronize(aside->device, aside->stream); // its users were notified
         bt_error_quiet_end();
         for (int i = 0; i < BT_ASIDE_SLOTS; ++i) {
             if (aside->done[i]) {

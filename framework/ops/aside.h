@@ -1,7 +1,7 @@
-// framework/ops/aside.h - collectives on a stream of their own, beside the products of a context
+// framework/ops/aside.h - collectives on a separate stream, overlapping a context's products
 //
-// A collective begins behind what the context's stream has to do so far, and has a slot. Whoever
-// uses its result waits for the slot. Collectives of one aside run one after the other.
+// A collective begins after the current work of the context's stream, and has a slot. A user of its
+// result waits for the slot. Collectives of one aside run one after another.
 #ifndef BT_OPS_ASIDE_H
 #define BT_OPS_ASIDE_H
 
@@ -19,23 +19,23 @@ typedef struct bt_aside bt_aside;
 BT_CHECKED bt_status bt_aside_create(bt_aside **out);
 // Waits for its stream. Safe on NULL.
 void bt_aside_destroy(bt_aside *aside);
-// *stream: where the collective goes; borrowed.
+// *stream: the stream of the collective; borrowed.
 BT_CHECKED bt_status bt_aside_begin(bt_aside *aside, bt_context *context, bt_stream *stream);
-// The collective has been given to the stream.
+// The collective has been submitted to the stream.
 BT_CHECKED bt_status bt_aside_end(bt_aside *aside, int slot);
-// The context's stream waits for the slot; nothing where nothing was begun in it.
+// The context's stream waits for the slot; no effect if nothing was begun in it.
 BT_CHECKED bt_status bt_aside_await(bt_aside *aside, bt_context *context, int slot);
 
 // ---- ops ----------------------------------------------------------------------------------------
-// As those without an aside in ops.h. In place; the result is to be awaited.
+// As their counterparts in ops.h. In place; the user waits for the result.
 BT_CHECKED bt_status bt_group_all_reduce_aside(bt_context *context, struct bt_group *group,
                                                struct bt_tensor *x, bt_aside *aside, int slot,
                                                struct bt_tensor **out);
-// The gradient of x is to be awaited.
+// The user waits for the gradient of x.
 BT_CHECKED bt_status bt_group_replicate_aside(bt_context *context, struct bt_group *group,
                                               struct bt_tensor *x, bt_aside *aside, int slot,
                                               struct bt_tensor **out);
-// x, with the slot awaited now, or in front of what the backward does with its gradient.
+// Returns x and waits for the slot: now, or in the backward before the gradient is used.
 BT_CHECKED bt_status bt_group_await(bt_context *context, struct bt_tensor *x, bt_aside *aside,
                                     int slot, bool in_backward, struct bt_tensor **out);
 

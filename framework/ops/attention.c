@@ -107,7 +107,7 @@ bt_status bt_op_attention_infer(bt_op_call *call)
     return BT_OK;
 }
 
-// Heads `first` and further of a tensor [B, T, heads of all operands * head_dim].
+// A view of heads `first` and following of a tensor [B, T, heads of all operands * head_dim].
 static bt_attention_view view_of(const bt_tensor *tensor, int64_t first, int64_t head_dim)
 {
     const int64_t width = tensor->shape.size[2], tokens = tensor->shape.size[1];
@@ -150,7 +150,7 @@ bt_status bt_op_attention_forward(bt_context *context, bt_op_call *call)
     return bt_context_launch(context, BT_KERNEL_ATTENTION, q->dtype, &args);
 }
 
-// The kernel writes all three gradients; one that is not needed goes to scratch memory.
+// The kernel writes all three gradients; unneeded ones go to scratch memory.
 static bt_status gradients(bt_context *context, bt_op_backward *call, bt_tensor **out,
                            bt_tensor **scratch)
 {

@@ -1,4 +1,4 @@
-// framework/ops/attrs.c - comparing and printing attributes by their tables
+// framework/ops/attrs.c - compares and prints attributes using their tables
 #include "framework/ops/attrs.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 const bt_op_attrs bt_attrs_none = {0};
 
-// ---- a printer a kind ---------------------------------------------------------------------------
+// ---- one printer per kind -----------------------------------------------------------------------
 
 static void print_bool(const void *at, bt_str *out)
 {
@@ -68,7 +68,7 @@ static bool is_null(const void *at)
     return memcmp(at, zeros, sizeof zeros) == 0;
 }
 
-// Addresses differ from run to run.
+// Addresses differ between runs.
 static void print_pointer(const void *at, bt_str *out)
 {
     bt_str_append(out, is_null(at) ? "none" : "given");
@@ -96,7 +96,7 @@ size_t bt_attr_size(bt_attr_kind kind) { return kinds[kind].size_bytes; }
 
 // ---- structs ------------------------------------------------------------------------------------
 
-// Sizes behind a shape's rank have no meaning.
+// Sizes beyond a shape's rank are undefined.
 static bool field_equal(const bt_attr_field *field, const char *a, const char *b)
 {
     return field->kind == BT_ATTR_SHAPE

@@ -1,8 +1,8 @@
-// framework/ops/attrs.h - the attributes of an op: a struct of its own, and the table of its fields
+// framework/ops/attrs.h - the attributes of an op: a struct, and the table of its fields
 //
-// What a call is parametrised with besides its tensors stands in a struct that the op's own source
-// or header declares. The op's row names the table of the struct's fields, so that the tape, error
-// messages and traces handle attributes of which they know no type.
+// The parameters of a call other than tensors are in a struct that the op's source or header
+// declares. The op's row names the table of the struct's fields, so that the tape, error messages
+// and traces can handle attributes without knowing their types.
 //
 //   typedef struct bt_sum_attrs { int axis; } bt_sum_attrs;
 //   static const bt_attr_field fields[] = {BT_ATTR(bt_sum_attrs, axis, INT)};
@@ -53,15 +53,15 @@ typedef struct bt_op_attrs {
         sizeof(type), (int)(sizeof(fields) / sizeof(fields)[0]), fields                            \
     }
 
-// Of ops that have none.
+// For ops without attributes.
 extern const bt_op_attrs bt_attrs_none;
 
 // Bytes of one value of a kind.
 size_t bt_attr_size(bt_attr_kind kind);
-// Whether two structs that the table describes have equal values in all fields; of doubles and
-// pointers equal bits.
+// Whether two structs described by the table are equal in all fields; doubles and pointers bit by
+// bit.
 bool bt_op_attrs_equal(const bt_op_attrs *attrs, const void *a, const void *b);
-// Appends "function log, alpha 0"; nothing where there are no fields.
+// Appends "function log, alpha 0"; nothing if there are no fields.
 void bt_op_attrs_print(const bt_op_attrs *attrs, const void *values, bt_str *out);
 
 #endif

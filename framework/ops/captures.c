@@ -25,7 +25,7 @@ static bool have_storage(const bt_captures *captures, const bt_storage *storage)
 
 static bool belongs(const bt_captures *captures, const bt_tensor *x)
 {
-    if (x->requires_grad) { // the body's own tensors do not: nothing is recorded meanwhile
+    if (x->requires_grad) { // the body's tensors do not: nothing is recorded in it
         return !bt_captures_have(captures, x);
     }
     return x->storage->serial < captures->first_serial && !have_storage(captures, x->storage);

@@ -6,16 +6,15 @@
 //   reduce_scatter  y = this rank's part of     dx = dy of all ranks
 //                   the sum over ranks of x
 //
-// These gradients are those of a loss that all ranks have, where what an all_reduce gives is used
-// by all ranks alike, and what replicate gives by each in its own way.
-//
-// With an aside (aside.h) the sums of all_reduce's forward and replicate's backward run beside the
-// context's stream; a replicate that awaits has no group, and waits for a slot on one of its ways.
-//
+// These gradients assume a loss that all ranks have, that all ranks use the result of all_reduce
+// identically, and that each rank uses the result of replicate differently.
+// With an aside (aside.h) the sums of all_reduce's forward and replicate's backward overlap the
+// context's stream; a replicate that waits has no group, and waits for a slot in its forward or
+// backward.
 // Invariants
-//   1. Every rank makes the same calls in the same order, in the backward, too: its order follows
-//      from the tape alone.
-//   2. A group of NULL, or of one rank, exchanges nothing.
+//   1. Every rank makes the same calls in the same order, also in the backward: its order depends
+//      on the tape alone.
+//   2. Without a group, or with one rank, nothing is exchanged.
 #include "framework/ops/collective.h"
 
 typedef enum await_way { AWAIT_NONE, AWAIT_FORWARD, AWAIT_BACKWARD } await_way;
@@ -28,7 +27,7 @@ static const bt_attr_field collective_fields[] = {
 // NOLINTEND(bugprone-sizeof-expression)
 const bt_op_attrs bt_attrs_collective = BT_OP_ATTRS(bt_collective_attrs, collective_fields);
 
-// Where a rank's computation waits for other ranks.
+// The range in which a rank's computation waits for other ranks.
 #define COMMUNICATION "communication"
 
 static int ranks_of(const bt_collective_attrs *attrs)
@@ -49,7 +48,7 @@ static bt_status sum_in_place(bt_context *context, const bt_collective_attrs *at
     if (ranks_of(attrs) == 1) {
         return BT_OK;
     }
-    if (attrs->aside && !context->value_hook.made) { // a hook reads what has been made
+    if (attrs->aside && !context->value_hook.made) { // a hook reads the result
         BT_TRY(bt_aside_begin(attrs->aside, context, &aside));
         BT_TRY(sum_on(attrs->group, x, aside));
         return bt_aside_end(attrs->aside, attrs->slot);
@@ -141,7 +140,7 @@ bt_status bt_group_replicate(bt_context *context, struct bt_group *group, bt_ten
     return bt_op_apply(context, BT_OP_REPLICATE, &attrs, &x, 1, out);
 }
 
-// ---- beside products ----------------------------------------------------------------------------
+// ---- overlapping products -----------------------------------------------------------------------
 
 bt_status bt_group_all_reduce_aside(bt_context *context, struct bt_group *group, bt_tensor *x,
                                     bt_aside *aside, int slot, bt_tensor **out)
@@ -168,7 +167,7 @@ bt_status bt_group_await(bt_context *context, bt_tensor *x, bt_aside *aside, int
 
 // ---- all_gather, reduce_scatter -----------------------------------------------------------------
 
-// A tensor along whose axis the ranks' parts lie: [before, ranks, part], part in elements.
+// A tensor along whose axis the ranks' parts are placed: [before, ranks, part], part in elements.
 typedef struct layout {
     int64_t before, ranks, part;
 } layout;
@@ -184,7 +183,7 @@ static layout layout_of(const bt_tensor *whole, const bt_collective_attrs *attrs
     return at;
 }
 
-// Copies between `whole` and `parts`, which has them one behind the other: [ranks, before, part].
+// Copies between `whole` and `parts`, which has them consecutively: [ranks, before, part].
 static bt_status rearrange(bt_context *context, const layout *at, bt_tensor *whole,
                            bt_tensor *parts, bool gathers)
 {
@@ -216,7 +215,7 @@ static bt_status exchange(bt_context *context, bt_group *group, const bt_tensor 
     return status;
 }
 
-// whole = the ranks' parts, or part = this rank's of the sum of the wholes.
+// whole = the ranks' parts, or part = this rank's part of the sum of the wholes.
 static bt_status run(bt_context *context, const bt_collective_attrs *attrs, bt_tensor *whole,
                      bt_tensor *part, bool gathers)
 {
@@ -260,7 +259,8 @@ bt_status bt_op_all_gather_infer(bt_op_call *call) { return infer(call, true); }
 
 bt_status bt_op_all_gather_forward(bt_context *context, bt_op_call *call)
 {
-    // What was made again from a normalisation's input is not kept gathered, either.
+    // If the input can be recomputed from a normalization's input, the gathered result is
+    // recomputed too.
     call->remake = context->recompute >= BT_RECOMPUTE_GELU_LN;
     return run(context, call->attrs, call->out[0], call->in[0], true);
 }

@@ -8,11 +8,12 @@
 
 typedef struct bt_collective_attrs {
     bt_group *group;        // borrowed, outlives the backward; NULL: one rank
-    int axis;               // along which the ranks' parts lie
-    bool in_place;          // the result may take over the operand's memory
-    struct bt_aside *aside; // borrowed, likewise: the sum goes there (aside.h); NULL: the stream
+    int axis;               // axis along which the ranks' parts are placed
+    bool in_place;          // the result may reuse the operand's memory
+    struct bt_aside *aside; // borrowed, outlives the backward: the sum runs there (aside.h); NULL:
+                            // on the stream
     int slot;               // of the aside
-    int awaits;             // of replicate: a way on which it waits for the slot; 0: none
+    int awaits;             // of replicate: the direction in which it waits for the slot; 0: none
 } bt_collective_attrs;
 
 typedef struct bt_head_exchange_attrs {

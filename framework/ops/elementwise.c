@@ -18,7 +18,7 @@ bt_status bt_op_unary_infer(bt_op_call *call)
     return BT_OK;
 }
 
-// The slope of the others is a constant: their backward does not read x.
+// The slope of the other functions is constant: their backward does not read x.
 static bool slope_depends_on_x(bt_unary function)
 {
     return function != BT_UNARY_NEGATE && function != BT_UNARY_SCALE && function != BT_UNARY_SHIFT;
@@ -128,7 +128,7 @@ static bt_status launch_binary(bt_context *context, bt_binary function, const bt
     return bt_context_launch(context, BT_KERNEL_BINARY, y->dtype, &args);
 }
 
-// Products and quotients: d/da reads b, d/db reads a, and of a quotient b as well.
+// Of products and quotients: d/da reads b, d/db reads a, and for a quotient b as well.
 bt_status bt_op_binary_forward(bt_context *context, bt_op_call *call)
 {
     const bool divides = BT_ATTRS(call, binary)->function == BT_BINARY_DIV;

@@ -1,4 +1,4 @@
-// framework/ops/embedding.c - rows of a table, plus a row per position; what ids are not in a table
+// framework/ops/embedding.c - rows of a table, plus a row per position; ids outside of the table
 #include "framework/ops/ops.h"
 
 // inputs ids [B, T], table [V, C], position [P, C]; outputs y [B, T, C], bad_row [1]
@@ -56,7 +56,7 @@ bt_status bt_op_embedding_forward(bt_context *context, bt_op_call *call)
     return context->anomaly ? bt_check_ids(context, ids, args.vocab, call->out[1]) : BT_OK;
 }
 
-// A new gradient of a position table longer than the sequence is zero where nothing was read.
+// If the position table is longer than the sequence, the rest of its new gradient is zero.
 static bt_status position_target(bt_context *context, bt_op_backward *call, int64_t positions,
                                  bt_tensor **out, bool *accumulate)
 {

@@ -1,4 +1,4 @@
-// framework/ops/expression.c - recorded ops in a row
+// framework/ops/expression.c - chains of recorded ops
 #include "framework/ops/expression.h"
 
 bt_tensor *bt_expression_take(bt_expression *e, bt_status status, bt_tensor *made)

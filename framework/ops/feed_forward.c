@@ -1,16 +1,16 @@
 // framework/ops/feed_forward.c - a transformer's MLP: y = gelu(x w^T + b) v^T + c + residual
 //
 // One op, so that the slope of GELU and the sums for b's gradient are epilogues of the product dy v
-// in the backward: the hidden gradient is written once, and never read for them. Where
-// context->recompute says so, pre-activation and activation are not saved, and made again.
+// in the backward: the hidden gradient is written once, and not read for them. If
+// context->recompute says so, pre-activation and activation are recomputed instead of saved.
 #include "framework/linalg/gemm.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/ops.h"
 
 // inputs x [.., in], w [hidden, in], b [hidden], v [out, hidden], c [out], residual [.., out]
 // saved  x (for w's gradient), w (for x's), activation [.., hidden] (for v's); v and pre-activation
-//        [.., hidden] (for those of x, w and b). To make the activation again: pre-activation; to
-//        make both again: x, w and b
+//        [.., hidden] (for those of x, w and b). To recompute the activation: pre-activation; to
+//        recompute both: x, w and b
 enum { X, W, B, V, C, RESIDUAL };
 enum { SAVED_X, SAVED_W, SAVED_B, SAVED_V, SAVED_PRE, SAVED_HIDDEN };
 
@@ -90,8 +90,8 @@ bt_status bt_op_feed_forward_forward(bt_context *context, bt_op_call *call)
     return status;
 }
 
-// What was saved of pre-activation and activation, and made again of the rest, as far as it is
-// used. Both are retained.
+// The saved or recomputed pre-activation and activation, as far as they are used. Both are
+// retained.
 static bt_status restore(bt_context *context, const bt_op_backward *call, bt_tensor **pre,
                          bt_tensor **hidden)
 {
@@ -131,7 +131,7 @@ static bt_status hidden_backward(bt_context *context, bt_op_backward *call, cons
     return bt_gemm(context, &args);
 }
 
-// The gradients of x, w and b. That of b comes with w's where that is computed at once.
+// The gradients of x, w and b. If w's is computed now, b's is computed in the same product.
 static bt_status inner_backward(bt_context *context, bt_op_backward *call, const bt_tensor *pre)
 {
     bt_tensor *dpre = NULL, *x = call->saved[SAVED_X];

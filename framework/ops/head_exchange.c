@@ -1,15 +1,14 @@
-// framework/ops/head_exchange.c - tokens of all heads become heads of all tokens, and back
+// framework/ops/head_exchange.c - exchanges tokens of all heads for heads of all tokens, and back
 //
 //   share_heads   x [B, T, all heads D] -> y [B, U T, own heads D]     dx = share_tokens(dy)
 //   share_tokens  x [B, U T, own heads D] -> y [B, T, all heads D]     dx = share_heads(dy)
 //
 // for U ranks of which each has T tokens of the same sequences, in two halves: the U first halves
-// of the ranks come before the second ones. Heads are dealt out by groups (of queries that share a
-// key), as even as can be; a tensor has several parts side by side (queries, keys, values), whose
-// heads are dealt out alike.
-//
+// of the ranks come before the second ones. Heads are distributed by groups (of queries that share
+// a key), balanced; a tensor has several parts side by side (queries, keys, values), whose heads
+// are distributed in the same way.
 // Invariants
-//   1. Nothing is computed: bits are those of the operand.
+//   1. Elements are only moved, so bits do not change.
 //   2. The message from rank r to rank q holds [B, T, the heads of q D], in a slot of the size of
 //      the largest; rank r has tokens, rank q heads, or, in share_tokens, the reverse.
 #include "framework/ops/collective.h"
@@ -59,7 +58,7 @@ static int64_t all_heads(const layout *l)
     return sum;
 }
 
-// Of all parts.
+// Width of all parts.
 static int64_t own_heads(const layout *l, int size, int rank)
 {
     int64_t sum = 0;
@@ -102,12 +101,12 @@ static bt_status copy(const exchange *e, int64_t width, const void *x, const int
     return bt_context_launch(e->context, BT_KERNEL_COPY, e->dtype, &args);
 }
 
-// Strides of rows of `width` elements, of which a half's tokens lie `half` tokens apart from the
-// other's, in a batch of `tokens`.
+// Strides of rows of `width` elements, where the halves are `half` tokens apart, in a batch of
+// `tokens`.
 #define STRIDES(tokens, half, width)                                                               \
     ((const int64_t[]){(tokens) * (width), (half) * (width), (width), 1})
 
-// Between the own heads of all tokens, and slots by rank.
+// Copies between own heads of all tokens, and slots by rank.
 static bt_status move_tokens(const exchange *e, void *whole, bt_tensor *slots, bool gather)
 {
     const int64_t width = own_heads(e->heads, e->size, e->rank) * e->dim;
@@ -123,7 +122,7 @@ static bt_status move_tokens(const exchange *e, void *whole, bt_tensor *slots, b
     return BT_OK;
 }
 
-// Between all heads of the own tokens, and slots by rank.
+// Copies between all heads of own tokens, and slots by rank.
 static bt_status move_heads(const exchange *e, void *whole, bt_tensor *slots, bool gather)
 {
     const int64_t row = all_heads(e->heads) * e->dim;
@@ -176,7 +175,7 @@ static bt_status exchange_heads(bt_context *context, const bt_head_exchange_attr
     const layout *l = &attrs->layout;
     const int64_t heads = all_heads(l);
     const bt_tensor *by_tokens = to_heads ? x : y;
-    assert(heads > 0); // others are refused when the call is inferred
+    assert(heads > 0); // others are rejected when the call is inferred
     exchange e = {.context = context,
                   .group = attrs->group,
                   .heads = l,
@@ -190,7 +189,7 @@ static bt_status exchange_heads(bt_context *context, const bt_head_exchange_attr
         const int64_t elements = e.batch * tokens * own_heads(l, e.size, rank) * e.dim;
         e.slot = elements > e.slot ? elements : e.slot;
     }
-    const int64_t whole = 256 / (int64_t)bt_dtype_size(e.dtype); // slots begin at aligned places
+    const int64_t whole = 256 / (int64_t)bt_dtype_size(e.dtype); // slots begin at aligned offsets
     e.slot = (e.slot + whole - 1) / whole * whole;
     bt_status status = run(&e, to_heads, x, y);
     bt_tensor_release(e.sent);

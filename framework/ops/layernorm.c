@@ -1,4 +1,4 @@
-// framework/ops/layernorm.c - layer normalisation over the last axis; the same behind a residual
+// framework/ops/layernorm.c - layer normalization over the last axis, optionally after a residual
 // sum
 //
 // layernorm      y = norm(x) gamma + beta
@@ -81,7 +81,7 @@ bt_status bt_op_layernorm_forward(bt_context *context, bt_op_call *call)
     return forward(context, call, NULL, NULL);
 }
 
-// Where input i's gradient goes; scratch memory when it is not needed. *out is retained.
+// Where input i's gradient is written; scratch memory if it is not needed. *out is retained.
 static bt_status target_or_scratch(bt_context *context, bt_op_backward *call, int i,
                                    bt_tensor **out)
 {
@@ -94,8 +94,8 @@ static bt_status target_or_scratch(bt_context *context, bt_op_backward *call, in
     return BT_OK;
 }
 
-// The kernel adds to the gradients of both parameters or to none. Where they differ (one is frozen,
-// or is used elsewhere as well), both are new, and the tape adds them.
+// The kernel adds to the gradients of both parameters or to none. If they differ (one is frozen, or
+// is also used elsewhere), both are new, and the tape adds them.
 static void accumulate_both_or_none(bt_op_backward *call)
 {
     bt_grad *gamma = &call->din[LAYERNORM_GAMMA], *beta = &call->din[LAYERNORM_BETA];
@@ -178,7 +178,7 @@ bt_status bt_op_add_layernorm_forward(bt_context *context, bt_op_call *call)
     return forward(context, call, call->in[LAYERNORM_RESIDUAL], call->out[1]);
 }
 
-// Only the sum was used: the parameters had no part in it.
+// Only the sum was used: the parameters have no gradient from it.
 static bt_status clear_param_grads(bt_context *context, bt_op_backward *call)
 {
     static const int params[] = {LAYERNORM_GAMMA, LAYERNORM_BETA};
@@ -193,7 +193,7 @@ static bt_status clear_param_grads(bt_context *context, bt_op_backward *call)
     return BT_OK;
 }
 
-// LN'(dy), plus what comes from s's other users. *out is retained.
+// LN'(dy), plus the gradient from s's other users. *out is retained.
 static bt_status sum_grad(bt_context *context, bt_op_backward *call, bt_tensor **out)
 {
     bt_tensor *other = call->dout[1];
@@ -213,7 +213,7 @@ static bt_status sum_grad(bt_context *context, bt_op_backward *call, bt_tensor *
     return status == BT_OK ? backward(context, call, *out, other != NULL) : status;
 }
 
-// The gradient of s goes to x and residual alike.
+// The gradient of s goes to x and residual.
 bt_status bt_op_add_layernorm_backward(bt_context *context, bt_op_backward *call)
 {
     static const int sides[] = {LAYERNORM_X, LAYERNORM_RESIDUAL};

@@ -1,4 +1,4 @@
-// framework/ops/layernorm.h - attributes of layer normalisation, also behind a residual sum
+// framework/ops/layernorm.h - attributes of layer normalization, with or without residual sum
 #ifndef BT_OPS_LAYERNORM_H
 #define BT_OPS_LAYERNORM_H
 

@@ -229,7 +229,7 @@ bt_status bt_op_linear_forward(bt_context *context, bt_op_call *call)
         bt_tensor *pre = NULL;
         BT_TRY(
             bt_tensor_create(context, x->dtype, call->out_spec[0].shape, "pre-activation", &pre));
-        call->saved[2] = pre; // released with the call when nothing is recorded
+        call->saved[2] = pre; // released with the call if nothing is recorded
         args.epilogue = BT_EPILOGUE_BIAS_GELU;
         args.aux = bt_tensor_data(pre);
     }
@@ -355,7 +355,7 @@ static bt_status launch_matmul(bt_context *context, const bt_tensor *a, bool tra
 
 bt_status bt_op_matmul_forward(bt_context *context, bt_op_call *call)
 {
-    if (call->recording) { // each for the other's gradient
+    if (call->recording) { // each is needed for the other's gradient
         call->saved[0] = call->in[1]->requires_grad ? bt_tensor_retain(call->in[0]) : NULL;
         call->saved[1] = call->in[0]->requires_grad ? bt_tensor_retain(call->in[1]) : NULL;
     }
@@ -363,7 +363,7 @@ bt_status bt_op_matmul_forward(bt_context *context, bt_op_call *call)
                          BT_ATTRS(call, matmul)->trans_b, call->out[0], false);
 }
 
-// d = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy, transposed where op transposes.
+// d = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy, transposed if op transposes.
 bt_status bt_op_matmul_backward(bt_context *context, bt_op_backward *call)
 {
     bt_tensor *dy = call->dout[0];

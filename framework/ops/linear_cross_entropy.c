@@ -1,12 +1,10 @@
 // framework/ops/linear_cross_entropy.c - the last layer and its loss, in chunks of rows
 //
-// The logits of all rows are the largest tensor of a language model's step. Here those of a chunk
-// exist at a time: product, loss and dlogits (over the logits), then dx of these rows and dw +=.
-// So the gradients are made in the forward, for a dmean of 1: the number of rows that count is
-// known from the targets beforehand. The backward multiplies by dmean, which costs a launch where
-// that is 1.
-//
-// Where nothing is recorded no gradient is made.
+// The logits of all rows are the largest tensor of a language model's step. Here only those of one
+// chunk exist at a time: product, loss and dlogits (in place), then dx of these rows and dw +=. So
+// the gradients are computed in the forward, for dmean = 1: the number of rows that count is known
+// from the targets. The backward multiplies by dmean; for dmean = 1 that costs only a launch.
+// If nothing is recorded, no gradients are computed.
 #include "framework/linalg/gemm.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/loss.h"
@@ -23,14 +21,14 @@ enum { X, W, TARGETS };
 enum { MEAN, BAD_ROW };
 enum { SAVED_DX, SAVED_DW };
 
-// What the pieces of one call share.
+// State shared by the steps of one call.
 typedef struct head {
     bt_tensor *x, *w, *targets; // borrowed
     bt_tensor *logits;          // owned; [chunk, vocab], dlogits too
     bt_tensor *loss;            // owned; [rows], loss_dtype
     bt_tensor *inv_count;       // owned; [1], loss_dtype
-    bt_tensor *dx, *dw;         // borrowed; NULL where not wanted
-    int64_t rows, vocab, chunk; // chunk: rows of one, at least 1
+    bt_tensor *dx, *dw;         // borrowed; NULL if not needed
+    int64_t rows, vocab, chunk; // chunk: rows per chunk, at least 1
     int32_t ignore;
     bt_dtype loss_dtype;
 } head;
@@ -138,7 +136,7 @@ static void *row_of(const bt_tensor *x, int64_t row, int64_t cols)
     return (char *)bt_tensor_data(x) + (size_t)(row * cols) * bt_dtype_size(x->dtype);
 }
 
-// Losses of `count` rows from `first` on; their dlogits where a gradient is wanted.
+// Losses of `count` rows starting at `first`; their dlogits if a gradient is needed.
 static bt_status chunk_loss(bt_context *context, const head *h, int64_t first, int64_t count)
 {
     bt_gemm_args product = bt_linear_args(context, h->x, h->w, NULL, h->logits);
@@ -166,7 +164,7 @@ static bt_status chunk_loss(bt_context *context, const head *h, int64_t first, i
     return status;
 }
 
-// dx of these rows, and their part of dw.
+// dx of these rows, and their contribution to dw.
 static bt_status chunk_grads(bt_context *context, const head *h, int64_t first, int64_t count)
 {
     bt_status status = BT_OK;
@@ -209,7 +207,7 @@ done:
     return status;
 }
 
-// din (+)= dmean times what the forward saved, whose memory din takes over where it has none.
+// din (+)= dmean times the saved gradient, whose memory din reuses if it has none.
 static bt_status hand_out(bt_context *context, bt_op_backward *call, int input, int saved)
 {
     bt_grad *din = &call->din[input];

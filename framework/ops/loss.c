@@ -83,8 +83,7 @@ bt_status bt_op_cross_entropy_backward(bt_context *context, bt_op_backward *call
     bt_tensor *logits = call->saved[0];
     bt_tensor *dlogits = NULL;
     const bool is_shard = BT_ATTRS(call, cross_entropy)->group != NULL;
-    if (BT_ATTRS(call, cross_entropy)
-            ->in_place) { // logits that another product may still have to read
+    if (BT_ATTRS(call, cross_entropy)->in_place) { // another product may still read the logits
         BT_TRY(bt_weight_grads_run(context, 1, BT_OK));
         call->din[0].tensor = bt_tensor_retain(logits);
     }

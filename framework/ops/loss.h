@@ -7,13 +7,14 @@
 typedef struct bt_cross_entropy_attrs {
     int32_t ignore;
     bool in_place;          // the backward overwrites the logits with their gradient
-    struct bt_group *group; // over which the vocabulary is dealt out (shard.h); NULL: it is not
+    struct bt_group *group; // group over which the vocabulary is sharded (shard.h); NULL: not
+                            // sharded
     int64_t vocab;          // of all ranks, with a group
 } bt_cross_entropy_attrs;
 
 typedef struct bt_linear_cross_entropy_attrs {
     int32_t ignore;
-    int64_t chunk_rows; // whose logits exist at a time; 0: bt_linear_cross_entropy_rows
+    int64_t chunk_rows; // rows whose logits exist at a time; 0: bt_linear_cross_entropy_rows
 } bt_linear_cross_entropy_attrs;
 
 #endif

@@ -1,8 +1,8 @@
-// framework/ops/ops.inl - every op, a row each. Include after defining
+// framework/ops/ops.inl - every op, one row each. Include after defining
 //   BT_OP(ID, name, attributes, roles of inputs, optional mask, roles of outputs, accumulates mask,
 //         flexible mask, wide mask, makes outputs, differentiable TWICE or ONCE)
 // attributes: the table bt_attrs_<attributes>, in the op's source (attrs.h). Row functions are
-// bt_op_<name>_infer, _forward, _backward, of those that say TWICE also _recorded; masks
+// bt_op_<name>_infer, _forward, _backward, and with TWICE also _recorded; masks
 // are bt_op's (op.h).
 BT_OP(UNARY, unary, unary, ("x"), 0, ("y"), 0x1, 0, 0, false, TWICE)
 BT_OP(BINARY, binary, binary, ("a", "b"), 0, ("y"), 0, 0x3, 0, false, TWICE)

@@ -1,9 +1,9 @@
-// framework/ops/recorded_elementwise.c - gradients of elementwise ops and views by recorded ops
+// framework/ops/recorded_elementwise.c - gradients of elementwise ops and views with recorded ops
 #include "framework/ops/elementwise.h"
 #include "framework/ops/expression.h"
 #include "framework/ops/view.h"
 
-// f'(x) of the functions whose slope is not a constant; of RELU without a gradient of its own.
+// f'(x) of the functions whose slope is not constant; for RELU, without a gradient.
 static bt_tensor *sigmoid_slope(bt_expression *e, bt_tensor *x)
 {
     bt_tensor *s = bt_expression_unary(e, BT_UNARY_SIGMOID, 0, x);
@@ -63,7 +63,7 @@ static bt_tensor *sqrt_divisor(bt_expression *e, bt_tensor *x)
     return bt_expression_unary(e, BT_UNARY_SCALE, 2, bt_expression_unary(e, BT_UNARY_SQRT, 0, x));
 }
 
-// ReLU's slope is 0 or 1, a constant but at 0.
+// ReLU's slope is 0 or 1, constant except at 0.
 static bt_tensor *relu_slope(bt_expression *e, bt_tensor *x)
 {
     bt_tensor *slope = NULL;
@@ -152,7 +152,7 @@ bt_status bt_op_binary_recorded(bt_context *context, bt_op_backward *call)
     return bt_expression_finish(&e);
 }
 
-// The same mask on the gradient.
+// The same mask is applied to the gradient.
 bt_status bt_op_dropout_recorded(bt_context *context, bt_op_backward *call)
 {
     bt_expression e = {.context = context};

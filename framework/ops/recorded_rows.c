@@ -1,4 +1,4 @@
-// framework/ops/recorded_rows.c - gradients of sums, norms and products by recorded ops
+// framework/ops/recorded_rows.c - gradients of sums, norms and products with recorded ops
 #include "framework/ops/expression.h"
 #include "framework/ops/layernorm.h"
 #include "framework/ops/linear.h"
@@ -27,7 +27,7 @@ bt_status bt_op_softmax_recorded(bt_context *context, bt_op_backward *call)
 }
 
 // The gradients of a norm of s = saved[0]: those of gamma and beta are given, that of s is
-// returned. Mean and deviation are made of s again, as the saved ones are constants.
+// returned. Mean and deviation are recomputed from s, since the saved ones are constants.
 static bt_tensor *norm_backward(bt_expression *e, bt_op_backward *call)
 {
     enum { GAMMA = 1, BETA = 2 };
@@ -65,7 +65,7 @@ bt_status bt_op_layernorm_recorded(bt_context *context, bt_op_backward *call)
     return bt_expression_finish(&e);
 }
 
-// The gradient of the sum, from the norm and from the sum's other users, goes to both of its sides.
+// The gradient of the sum, from the norm and from the sum's other users, goes to both summands.
 bt_status bt_op_add_layernorm_recorded(bt_context *context, bt_op_backward *call)
 {
     static const int params[] = {1, 2}, sides[] = {0, 3};
@@ -77,7 +77,8 @@ bt_status bt_op_add_layernorm_recorded(bt_context *context, bt_op_backward *call
     }
     for (int i = 0; i < 2; ++i) {
         bt_expression_give(&e, call, sides[i], ds);
-        bt_grad *param = &call->din[params[i]]; // only the sum was used: it has no part in it
+        bt_grad *param = &call->din[params[i]]; // only the sum was used: it has no gradient from
+                                                // the norm
         if (e.status == BT_OK && param->wanted && !call->dout[0]) {
             const bt_op_spec *spec = &call->in_spec[params[i]];
             e.status =

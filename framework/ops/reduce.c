@@ -1,7 +1,7 @@
 // framework/ops/reduce.c - sums over an axis, softmax
 #include "framework/ops/reduce.h"
 
-// y = x summed over its axes begin to end - 1, as if x had `shape`.
+// y = x summed over axes begin to end - 1, viewing x as `shape`.
 static bt_status launch_sum(bt_context *context, const bt_tensor *x, const bt_shape *shape,
                             int begin, int end, bt_tensor *y)
 {
@@ -28,7 +28,7 @@ static bool is_broadcast(const bt_shape *shape, const bt_shape *larger, int axis
            (axis < lacking || shape->size[axis - lacking] != larger->size[axis]);
 }
 
-// Replaces *sum by its sum over neighbouring axes, which keep size 1. The result is of `dtype`.
+// Replaces *sum by its sum over adjacent axes, which become size 1. The result is of `dtype`.
 static bt_status sum_axes(bt_context *context, int begin, int end, bt_dtype dtype, bt_tensor **sum)
 {
     bt_shape smaller = (*sum)->shape;
@@ -43,7 +43,7 @@ static bt_status sum_axes(bt_context *context, int begin, int end, bt_dtype dtyp
     return status;
 }
 
-// Neighbouring broadcast axes are one sum; at the end the leading axes are cut.
+// Adjacent broadcast axes are summed in one call; finally the leading axes are removed.
 bt_status bt_sum_to_shape(bt_context *context, bt_tensor *grad, const bt_op_spec *spec,
                           bt_tensor **out)
 {

@@ -1,4 +1,4 @@
-// framework/ops/ring.c - which calls of attention a rank makes on the keys of another
+// framework/ops/ring.c - the attention calls of a rank on the keys of another rank
 #include "framework/ops/ring.h"
 
 int64_t bt_ring_chunk(int64_t tokens, int size, int chunk)
@@ -46,7 +46,7 @@ static bt_ring_visit pair(const bt_ring_mask *mask, const held *q, int a, const 
                            .causal = mask->causal};
 }
 
-// Whether any query of the pair sees a key: the nearest two lie `gap` tokens apart.
+// Whether any query of the pair sees a key: the nearest two are `gap` tokens apart.
 static bool meets(const bt_ring_mask *mask, const bt_ring_visit *v)
 {
     const int64_t ahead = v->q_first - (v->k_count - 1), behind = -v->q_first - (v->q_count - 1);
@@ -104,11 +104,11 @@ int bt_ring_visits(const bt_ring_mask *mask, int size, int queries, int keys, bt
     if (!mask->causal) {
         return add_full(mask, &q, 0, 2, &k, 0, 2, out);
     }
-    if (queries == keys) { // the second chunk lies behind the first: plain causal attention
+    if (queries == keys) { // the second chunk follows the first directly: plain causal attention
         return add(out, 0, (bt_ring_visit){.q_count = own, .k_count = own, .causal = true});
     }
-    // A lower rank's first chunk lies before all tokens of this one, its second chunk behind all of
-    // them; both chunks of a higher rank lie before this rank's second one and behind the first.
+    // A lower rank's first chunk precedes all tokens of this one, its second chunk follows them;
+    // both chunks of a higher rank precede this rank's second one and follow the first.
     return keys < queries ? add_full(mask, &q, 0, 2, &k, 0, 1, out)
                           : add_full(mask, &q, 1, 1, &k, 0, 2, out);
 }

@@ -1,16 +1,16 @@
-// framework/ops/ring_attention.c - attention of sequences whose tokens lie on several ranks
+// framework/ops/ring_attention.c - attention of sequences distributed over several ranks
 //
-// forward   own K and V go to all ranks; queries meet one rank's keys after the other; the partial
-//           results are merged through their log-sum-exp
-// backward  the same with the merged o and lse: dq is the sum of all shares; the share of a rank's
-//           dk and dv goes to that rank, which adds those of all ranks
+// forward   sends own K and V to all ranks; attends to the keys of one rank after another; merges
+//           the partial results through their log-sum-exp
+// backward  the same with the merged o and lse: dq is the sum of all partial gradients; the partial
+//           gradient of a rank's dk and dv is sent to that rank, which adds those of all ranks
 //
 // Invariants
-//   1. Partial results and shares are merged in the order of the ranks whose keys (dk, dv: whose
-//      queries) they are of, in f32, rounded once: bits depend neither on how blocks travel nor on
-//      when they arrive.
+//   1. Partial results are merged in the order of the ranks of their keys (dk, dv: of their
+//      queries), in f32, rounded once: bits depend neither on the route of blocks nor on their
+//      arrival.
 //   2. A block holds tokens [B, T, 2 G D] of a rank: keys of all heads, then values. Its gradient
-//      lies alike.
+//      has the same layout.
 #include "framework/ops/ops.h"
 #include "framework/ops/ring_job.h"
 
@@ -79,7 +79,7 @@ bt_status bt_op_ring_attention_infer(bt_op_call *call)
     return BT_OK;
 }
 
-// This rank's queries against the keys of one rank; block NULL: its own.
+// This rank's queries against the keys of one rank; block NULL: its own keys.
 static bt_status attend(const bt_ring_job *j, const bt_tensor *qkv, const void *block, int source)
 {
     for (int n = j->first[source]; n < j->first[source + 1]; ++n) {

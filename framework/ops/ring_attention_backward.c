@@ -1,11 +1,11 @@
 // framework/ops/ring_attention_backward.c - attention over ranks, backward: ring_attention.c
 //
-// A half of the own keys' work comes first, while the others' keys are on their way, and a half
-// last, while gradients are.
+// Half of the work on own keys comes first and overlaps the transfer of the others' keys, the other
+// half last and overlaps the transfer of gradients.
 #include "framework/base/mem.h"
 #include "framework/ops/ring_job.h"
 
-// The lse of a visit's queries: all of this rank's, or those of a chunk.
+// The lse of a visit's queries: all of this rank's, or those of one chunk.
 static bt_status lse_of(bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit,
                         void **out)
 {
@@ -78,8 +78,8 @@ static void cut_call(bt_attention_backward_args *args, const share *p)
     args->shape.kv_heads = p->groups;
 }
 
-// Shares of dq, dk and dv of a part of one visit. `gradient`: where dk and dv go, of the source's
-// tokens; NULL: into the visit's own.
+// Partial dq, dk and dv of a part of one visit. `gradient`: where dk and dv are written, for the
+// source's tokens; NULL: into the visit's own.
 static bt_status visit_backward(bt_ring_job *j, bt_op_backward *call, const void *block, int source,
                                 int n, void *gradient, share of)
 {
@@ -107,7 +107,7 @@ static bt_status visit_backward(bt_ring_job *j, bt_op_backward *call, const void
     return bt_context_launch(j->context, BT_KERNEL_ATTENTION_BACKWARD, j->dtype, &args);
 }
 
-// What the visits to a rank's keys gave for these, as parts.
+// The results of the visits to a rank's keys, as parts.
 static int key_parts(const bt_ring_job *j, int source, bt_attention_part *parts)
 {
     for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
@@ -120,7 +120,7 @@ static int key_parts(const bt_ring_job *j, int source, bt_attention_part *parts)
     return j->first[source + 1] - j->first[source];
 }
 
-// Shares of dk and dv for another rank, added up where they leave from.
+// Partial dk and dv for another rank, summed in the send buffer.
 static bt_status remote_backward(bt_ring_job *j, bt_op_backward *call, int step)
 {
     const int source = bt_ring_source(j, step);
@@ -143,7 +143,7 @@ static bt_status remote_backward(bt_ring_job *j, bt_op_backward *call, int step)
     return j->ring->give(j->ring->self, j->context, step);
 }
 
-// The share of a rank in this rank's dk and dv: none, that of one visit, or of several, added up.
+// A rank's contribution to this rank's dk and dv: none, that of one visit, or the sum of several.
 static int received(const bt_ring_job *j, int rank, const void *gradient, bt_attention_part *part)
 {
     bt_ring_visit visits[BT_RING_VISITS];
@@ -158,7 +158,7 @@ static int received(const bt_ring_job *j, int rank, const void *gradient, bt_att
     return 1;
 }
 
-// dk and dv of the own tokens: shares of all ranks, by rank.
+// dk and dv of own tokens: the contributions of all ranks, by rank.
 static bt_status sum_keys(const bt_ring_job *j, bt_attention_view out)
 {
     const int size = j->ring->size;

@@ -1,10 +1,10 @@
-// framework/ops/ring_job.c - views of a rank's operands, its calls of attention and what they give
+// framework/ops/ring_job.c - views of a rank's operands, its attention calls and their results
 #include <math.h>
 
 #include "framework/base/mem.h"
 #include "framework/ops/ring_job.h"
 
-int64_t bt_ring_width(const bt_ring_job *j) // of a token in a block
+int64_t bt_ring_width(const bt_ring_job *j) // offset of a token in a block
 {
     return 2 * j->shape.kv_heads * j->shape.head_dim;
 }
@@ -29,7 +29,7 @@ void *bt_ring_place_at(void *base, int64_t elements, bt_dtype dtype)
     return (char *)base + elements * (int64_t)bt_dtype_size(dtype);
 }
 
-// Tokens from `token` on of [B, tokens, width], from element `at` of a token on.
+// Tokens starting at `token` of [B, tokens, width], from element `at` of each token.
 static bt_attention_view view_of(const bt_ring_job *j, void *base, int64_t tokens, int64_t width,
                                  int64_t token, int64_t at)
 {
@@ -111,7 +111,7 @@ void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_ring_attenti
                                  .q_tokens = qkv->shape.size[1],
                                  .head_dim = head_dim,
                                  .scale = 1.0 / sqrt((double)head_dim)},
-                       // f32's fast kernels take as many keys as queries
+                       // the fast f32 kernels require as many keys as queries
                        .mask = {.tokens = attrs->tokens,
                                 .window = with->window,
                                 .causal = with->causal,
@@ -141,7 +141,7 @@ bt_status bt_ring_job_open(bt_ring_job *j, bool backward)
                 BT_TRY(bt_tensor_create(j->context, j->dtype == BT_F64 ? BT_F64 : BT_F32,
                                         BT_SHAPE(s->batch, s->heads, v->q_count),
                                         "part of log-sum-exp", &j->lse_part[n]));
-            } else if (!alone) { // one alone is written where it leaves from
+            } else if (!alone) { // a single one is written directly to the send buffer
                 BT_TRY(bt_tensor_create(j->context, j->dtype,
                                         BT_SHAPE(s->batch, v->k_count, bt_ring_width(j)),
                                         "part of dk and dv", &j->k_part[n]));

@@ -1,6 +1,6 @@
-// framework/ops/ring_job.h - what the two directions of attention over ranks share
+// framework/ops/ring_job.h - declarations shared by forward and backward of ring attention
 //
-// Nobody else includes it. Invariants: ring_attention.c.
+// Internal to these files. Invariants: ring_attention.c.
 #ifndef BT_OPS_RING_JOB_H
 #define BT_OPS_RING_JOB_H
 
@@ -10,25 +10,25 @@
 
 typedef struct bt_ring_attention_attrs {
     const bt_ring *ring; // borrowed, outlives the backward
-    int64_t tokens;      // of a sequence, on all ranks
+    int64_t tokens;      // of a sequence, over all ranks
     bt_attention_options options;
 } bt_ring_attention_attrs;
 
 enum { BT_RING_SAVED_QKV, BT_RING_SAVED_Y, BT_RING_SAVED_LSE };
 
-// What is the same for all calls of attention of an op.
+// What all attention calls of an op have in common.
 typedef struct bt_ring_job {
     bt_context *context;
     const bt_ring *ring;
-    bt_attention_shape shape; // q_tokens: of this rank; of a call: bt_ring_shape
+    bt_attention_shape shape; // q_tokens: of this rank; for a call: bt_ring_shape
     bt_ring_mask mask;
     bt_dtype dtype;
-    int *first;            // owned [size + 1]: where a rank's keys begin in visits
+    int *first;            // owned [size + 1]: index of a rank's first visit
     bt_ring_visit *visits; // owned [first[size]], by rank
-    // Owned, a tensor a visit: what it gives for its queries, their lse or NULL, and the gradients
-    // of its keys or NULL.
+    // Owned, one tensor per visit: its results for the queries, their lse or NULL, and the
+    // gradients of its keys or NULL.
     bt_tensor **q_part, **lse_part, **k_part;
-    bt_tensor *lse_chunk[2]; // retained; of the queries of a chunk alone, or NULL
+    bt_tensor *lse_chunk[2]; // retained; of the queries of one chunk, or NULL
 } bt_ring_job;
 
 // Elements of a token in a block.
@@ -39,33 +39,33 @@ int64_t bt_ring_tokens(const bt_ring_job *j, int rank);
 int bt_ring_source(const bt_ring_job *j, int step);
 void *bt_ring_place_at(void *base, int64_t elements, bt_dtype dtype);
 
-// Q, K or V (part 0, 1, 2) of packed tokens, from `token` on.
+// Q, K or V (part 0, 1, 2) of packed tokens, starting at `token`.
 bt_attention_view bt_ring_packed(const bt_ring_job *j, const bt_tensor *qkv, int part,
                                  int64_t token);
 // K or V (part 1, 2) of a block of `tokens` tokens.
 bt_attention_view bt_ring_blocked(const bt_ring_job *j, void *block, int64_t tokens, int part,
                                   int64_t token);
-// Queries [B, tokens, H D] from `token` on.
+// Queries [B, tokens, H D] starting at `token`.
 bt_attention_view bt_ring_queries(const bt_ring_job *j, const bt_tensor *x, int64_t token);
-// K or V of the keys of a visit: of a block, or of the own tokens.
+// K or V of the keys of a visit: of a block, or of own tokens.
 bt_attention_view bt_ring_keys(const bt_ring_job *j, const bt_tensor *qkv, const void *block,
                                int source, int part, const bt_ring_visit *visit);
 bt_attention_shape bt_ring_shape(const bt_ring_job *j, const bt_ring_visit *visit);
 
 void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_ring_attention_attrs *attrs,
                       const bt_tensor *qkv);
-// Lists the visits and makes room for what they give. On failure bt_ring_job_close, too.
+// Lists the visits and allocates their results. After a failure call bt_ring_job_close, too.
 BT_CHECKED bt_status bt_ring_job_open(bt_ring_job *j, bool backward);
 void bt_ring_job_close(bt_ring_job *j);
 // *(void **)out: zeroed memory for `count` items; owns: the caller, bt_mem_free.
 BT_CHECKED bt_status bt_ring_allocate(int64_t count, size_t size_bytes, void *out);
 
-// Writes the own keys and values into a block, and sends it.
+// Writes own keys and values into a block and sends it.
 BT_CHECKED bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv);
 // out = parts, merged in their order.
 BT_CHECKED bt_status bt_ring_merge(const bt_ring_job *j, const bt_attention_part *parts, int count,
                                    bt_attention_view out, void *lse, int64_t heads, int64_t tokens);
-// What all visits gave for the queries, merged: through their lse where that is wanted.
+// The results of all visits for the queries, merged; through their lse if requested.
 BT_CHECKED bt_status bt_ring_merge_queries(const bt_ring_job *j, bt_attention_view out, void *lse);
 
 #endif

@@ -1,11 +1,11 @@
 // framework/ops/shard.c - embedding and cross-entropy where each rank has a part of the vocabulary
 //
-// Embedding: each rank looks up the ids that it has, and zeros for the others; the sum over ranks,
-// which is the caller's, has one row that is not zero for each id.
-// Cross-entropy: of each row a rank knows the log-sum-exp of its logits and, for one of them, the
-// target's. The log-sum-exps of all ranks are logits again: their cross-entropy with the owner of
-// the target as target is lse - lse_owner, and what the owner adds is lse_owner - logit.
-// Exact: sums in which one term is not zero. Bits: the same on every rank and in every run.
+// Embedding: each rank looks up the ids that it has and gives zeros for the others; in the sum over
+// ranks, which the caller makes, each id has one row that is not zero.
+// Cross-entropy: for each row, a rank knows the log-sum-exp of its logits, and the owner of the
+// target also its logit. With the log-sum-exps of all ranks as logits, the cross-entropy with the
+// owner as target is lse - lse_owner; the owner adds lse_owner - logit.
+// Sums with a single nonzero term are exact. The bits are the same on every rank and in every run.
 #include "framework/ops/shard.h"
 
 #include "framework/dist/group.h"
@@ -21,10 +21,10 @@ int64_t bt_shard_rows(int64_t vocab, int ranks, int rank, int64_t *first)
 }
 
 // ---- ids ----------------------------------------------------------------------------------------
-// Kernels know no comparison of whole numbers. In f32, where they are exact, relu(x + 1) - relu(x)
-// is 1 for x >= 0 and 0 below, and from that follows all that is asked of an id.
+// There are no kernels that compare integers. In f32, where ids are exact, relu(x + 1) - relu(x) is
+// 1 for x >= 0 and 0 below; the other tests of ids follow from that.
 
-static const double far = 1 << 23; // no id, and still exact beside one
+static const double far = 1 << 23; // not a valid id, and sums with ids are still exact
 
 // *x becomes alpha x + beta.
 static bt_status line(bt_context *context, bt_tensor **x, double alpha, double beta)
@@ -79,7 +79,7 @@ done:
     return status;
 }
 
-// *x becomes *x f(y); y as it is.
+// *x becomes *x f(y); y is unchanged.
 static bt_status apply(bt_context *context, bt_binary function, bt_tensor **x, bt_tensor *y)
 {
     bt_tensor *out = NULL;
@@ -92,7 +92,7 @@ static bt_status apply(bt_context *context, bt_binary function, bt_tensor **x, b
 // ---- embedding ----------------------------------------------------------------------------------
 
 // local: the row of an id that this rank has, else 0. own, [B, T, 1]: 1 for such ids, 0 for those
-// of other ranks, NaN for those that nobody has.
+// of other ranks, NaN for ids outside of the table.
 static bt_status place_ids(bt_context *context, const bt_group *group, bt_tensor *ids,
                            int64_t vocab, bt_dtype dtype, bt_tensor **local, bt_tensor **own)
 {
@@ -144,12 +144,13 @@ done:
 
 // ---- cross-entropy ------------------------------------------------------------------------------
 
-// Of one call. All tensors are owned; [rows] but where it says otherwise.
+// State of one call. All tensors are owned and [rows] unless stated otherwise.
 typedef struct shard_loss {
     bt_group *group; // borrowed
     bt_dtype dtype;  // of losses
     int64_t rows;
-    bt_tensor *mine;                       // i32: targets of this shard, the others ignored
+    bt_tensor *mine;                       // i32: targets of this shard; the others are set to
+                                           // ignored
     bt_tensor *owner;                      // i32
     bt_tensor *loss, *lse;                 // of this shard
     bt_tensor *gathered;                   // log-sum-exps, [ranks, rows]
@@ -192,7 +193,7 @@ static bt_status create(bt_context *context, bt_op_call *call, shard_loss *s)
     return BT_OK;
 }
 
-// Log-sum-exp and loss of the rows of `logits`; bad targets make their row NaN.
+// Log-sum-exp and loss of the rows of `logits`; invalid targets make their row NaN.
 static bt_status launch_rows(bt_context *context, shard_loss *s, bt_tensor *logits,
                              bt_tensor *targets, bt_tensor *loss, bt_tensor *lse)
 {
@@ -211,7 +212,7 @@ static bt_status launch_rows(bt_context *context, shard_loss *s, bt_tensor *logi
     return bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY, logits->dtype, &args);
 }
 
-// The rank that has x: how many parts lie before it.
+// The rank that has x: the number of parts before it.
 static bt_status count_before(bt_context *context, bt_tensor *x, int64_t each, int ranks,
                               bt_tensor **owner)
 {
@@ -226,14 +227,13 @@ static bt_status count_before(bt_context *context, bt_tensor *x, int64_t each, i
     return BT_OK;
 }
 
-// Of an x that counts and that this rank has: its column here; of another rank's, of one that is
-// ignored and of one that nobody has: as said at the results.
+// For an x that counts and that this rank has: its column here; for the other cases see the
+// results.
 typedef struct columns {
     bt_tensor *x, *counts, *known, *own;
-    bt_tensor *mine; // IGNORED but for this rank's
-    bt_tensor
-        *others;      // IGNORED for those that are ignored, far for the rest: no column, a gradient
-    bt_tensor *owner; // IGNORED, or far for those that nobody has
+    bt_tensor *mine;   // IGNORED but for this rank's
+    bt_tensor *others; // IGNORED for ignored ones, `far` for the rest: no column, but a gradient
+    bt_tensor *owner;  // IGNORED, or `far` for ids outside of the vocabulary
 } columns;
 
 static void columns_release(columns *c)

@@ -1,4 +1,4 @@
-// framework/ops/shard.h - a table whose rows are dealt out to the ranks of a group
+// framework/ops/shard.h - a table whose rows are sharded over the ranks of a group
 //
 // Rank r of t has rows [r k, (r + 1) k) of `vocab`, k = ceil(vocab / t); the last rank may have
 // fewer.
@@ -9,14 +9,14 @@
 
 struct bt_group;
 
-// Rows of a rank; *first: the first of them. 0 where the ranks before have all.
+// Number of rows of a rank; *first: its first row. 0 if the ranks before have all.
 int64_t bt_shard_rows(int64_t vocab, int ranks, int rank, int64_t *first);
 
 // Ids are counted in f32, exactly.
 enum { BT_SHARD_IGNORED = -1, BT_SHARD_VOCAB_MOST = 1 << 22 };
 
-// The forward of CROSS_ENTROPY on a shard of the logits. saved: logits, targets as this shard sees
-// them, log-sum-exp over the whole vocabulary, 1 / count.
+// The forward of CROSS_ENTROPY on a shard of the logits. saved: logits, targets of this shard,
+// log-sum-exp over the whole vocabulary, 1 / count.
 BT_CHECKED bt_status bt_cross_entropy_shard_forward(bt_context *context, bt_op_call *call);
 
 #endif

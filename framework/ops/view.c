@@ -1,7 +1,8 @@
 // framework/ops/view.c - cast and contiguous copies, and the views: reshape, permute, narrow,
 // expand
 //
-// A view's backward undoes it on the gradient; gradients stay contiguous, so permute copies.
+// A view's backward applies the inverse to the gradient; gradients stay contiguous, so permute
+// copies.
 #include "framework/ops/view.h"
 
 // ---- cast, contiguous ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@ typedef struct bt_cast_attrs {
     bt_dtype dtype;
 } bt_cast_attrs;
 
-// Of reshape and expand.
+// Attributes of reshape and expand.
 typedef struct bt_view_attrs {
     bt_shape shape; // the result's
 } bt_view_attrs;

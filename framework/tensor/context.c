@@ -1,4 +1,4 @@
-// framework/tensor/context.c - launching kernels from the table
+// framework/tensor/context.c - launches kernels from the table
 #include "framework/tensor/context.h"
 
 bt_status bt_context_launch_row(bt_context *context, const bt_kernel *kernel,
@@ -28,7 +28,7 @@ bt_status bt_context_launch_row(bt_context *context, const bt_kernel *kernel,
     bt_status status = kernel->launch(&launch, args);
     bt_ranges_note(context->ranges, NULL);
     if (launch.workspace) {
-        // Reuse on the same stream is ordered behind the kernel.
+        // Reuse on the same stream is ordered after the kernel.
         bt_pool_free(context->pool, launch.workspace);
     }
     return bt_error_context(status, "%s", kernel->name);
@@ -53,8 +53,8 @@ static bool captures(const bt_context *context)
     return backend->graph_capturing && backend->graph_capturing(context->device, context->stream);
 }
 
-// Bytes that tell a watching thread how far the device has come. One that cannot be enqueued is
-// left out: what follows it fails for the same reason.
+// Bytes that show a watching thread the device's progress. A mark that cannot be enqueued is
+// omitted: the following work fails for the same reason.
 static void enqueue_mark(bt_context *context, unsigned char *at, uint8_t byte, size_t size_bytes)
 {
     if (at && !context->dry) {

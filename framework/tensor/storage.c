@@ -1,4 +1,4 @@
-// framework/tensor/storage.c - storages whose memory comes and goes
+// framework/tensor/storage.c - storages whose memory is freed and restored
 #include "framework/tensor/tensor.h"
 
 void bt_storage_give_up(bt_storage *storage)

@@ -216,7 +216,7 @@ bt_status bt_tensor_expect(const bt_tensor *tensor, bt_dtype dtype, const char *
     return BT_OK;
 }
 
-// The lowest and the highest element of the storage that a view has. False when they overflow.
+// The lowest and the highest storage element of a view. False on overflow.
 static bool view_extremes(const bt_shape *shape, const int64_t *stride, int64_t start, int64_t *low,
                           int64_t *high)
 {

@@ -2,11 +2,11 @@
 //
 // Invariants
 //   1. A tensor is a view: shape, strides and offset (in elements) into one storage. Views share
-//      it; the last one to go releases it.
-//   2. storage->version counts in-place writes. Whoever writes through a tensor calls
+//      it; releasing the last one frees it.
+//   2. storage->version counts in-place writes. Code that writes through a tensor calls
 //      bt_tensor_touch; the tape compares versions of what it saved.
 //   3. A tensor belongs to one thread at a time; counts are not atomic.
-//   4. Contiguity is explicit: no function copies behind the caller's back.
+//   4. Contiguity is explicit: no function copies implicitly.
 #ifndef BT_TENSOR_TENSOR_H
 #define BT_TENSOR_TENSOR_H
 
@@ -19,22 +19,22 @@
 
 struct bt_storage;
 
-// Brings back the contents of a storage whose memory was given up (bt_storage_give_up).
+// Restores the contents of a storage whose memory was freed (bt_storage_give_up).
 typedef struct bt_storage_source {
     void *self; // borrowed, outlives the storage
-    // Called before each op that reads a tensor of the storage, also while its memory is there.
-    // Makes storage->data where it is NULL, by bt_storage_take_back, and fills it.
+    // Called before each op that reads a tensor of the storage, even if its memory exists.
+    // Allocates storage->data if it is NULL, by bt_storage_take_back, and fills it.
     bt_status (*fetch)(void *self, bt_context *context, struct bt_storage *storage);
 } bt_storage_source;
 
 typedef struct bt_storage {
     int64_t refs;
-    bt_pool *pool; // borrowed; where data came from; NULL: data is not owned
-    void *data;    // owned if of a pool; NULL while the memory is given up
+    bt_pool *pool; // borrowed; allocator of data; NULL: data is not owned
+    void *data;    // owned if from a pool; NULL while the memory is freed
     size_t size_bytes;
     uint64_t version;
     uint64_t serial;          // unique in the process, ascending
-    bt_storage_source source; // fetch NULL: memory is never given up
+    bt_storage_source source; // fetch NULL: memory is never freed early
 } bt_storage;
 
 typedef struct bt_shape {
@@ -44,14 +44,14 @@ typedef struct bt_shape {
 
 struct bt_tensor;
 
-// Told that a tensor's gradient is complete: exactly once per outermost backward that has nodes
-// which feed the tensor, behind all that write it. The gradient is borrowed and may be changed in
+// Called when a tensor's gradient is complete: exactly once per outermost backward that has nodes
+// which feed the tensor, after all that write it. The gradient is borrowed and may be changed in
 // place. Set with bt_tensor_set_grad_hook (framework/autograd/tape.h).
 typedef struct bt_grad_hook {
     void *self; // borrowed
     bt_status (*ready)(void *self, bt_context *context, struct bt_tensor *grad);
-    // Told, where set, of each node before the last that has added to a leaf's gradient: the hook
-    // may take the gradient so far away and give the leaf another home.
+    // Called, if set, after each node before the last that has added to a leaf's gradient: the hook
+    // may take the gradient so far and give the leaf another home.
     bt_status (*part)(void *self, bt_context *context, struct bt_tensor *leaf);
 } bt_grad_hook;
 
@@ -60,20 +60,20 @@ typedef struct bt_tensor {
     bt_storage *storage; // retained
     int64_t offset;      // elements
     bt_shape shape;
-    int64_t stride[BT_MAX_RANK]; // elements; 0 where expanded
+    int64_t stride[BT_MAX_RANK]; // elements; 0 if expanded
     bt_dtype dtype;
     const char *name; // borrowed, for messages and memory reports
     // Autograd. A leaf that requires a gradient has no producer.
     bool requires_grad;
-    bt_dtype grad_dtype;      // type in which a leaf sums its gradient
+    bt_dtype grad_dtype;      // type in which a leaf accumulates its gradient
     struct bt_tensor *grad;   // retained; of a leaf, NULL until the first backward
     struct bt_tensor *home;   // retained; of a leaf: its gradient is written here and grad becomes
-                              // this tensor; NULL: the gradient is new memory
+                              // this tensor; NULL: a new gradient is allocated
     struct bt_node *producer; // borrowed from the tape; NULL for leaves and constants
     int producer_output;
-    uint64_t producer_generation; // of the tape, so that a spent producer is never followed
+    uint64_t producer_generation; // serial of the tape, so that a spent producer is not followed
     bt_grad_hook grad_hook;       // of a leaf
-    int64_t grad_pending;         // nodes of the backward under way that still feed the leaf
+    int64_t grad_pending;         // nodes of the current backward that still feed the leaf
 } bt_tensor;
 
 // BT_SHAPE(2, 3) is a bt_shape of rank 2; BT_SCALAR has rank 0.
@@ -82,7 +82,7 @@ typedef struct bt_tensor {
                 .size = {__VA_ARGS__}})
 #define BT_SCALAR ((bt_shape){.rank = 0})
 
-// The serial number that the next storage gets.
+// The serial number of the next storage.
 uint64_t bt_storage_next_serial(void);
 
 enum { BT_SHAPE_TEXT_BYTES = 64 };
@@ -108,7 +108,7 @@ BT_CHECKED bt_status bt_tensor_zeros(bt_context *context, bt_dtype dtype, bt_sha
 BT_CHECKED bt_status bt_tensor_over(bt_context *context, bt_dtype dtype, bt_shape shape, void *data,
                                     const char *name, bt_tensor **out);
 bt_tensor *bt_tensor_retain(bt_tensor *tensor);
-// NULL is fine.
+// NULL is allowed.
 void bt_tensor_release(bt_tensor *tensor);
 // Releases the tensor and sets the variable to NULL.
 #define BT_TENSOR_RELEASE(tensor)                                                                  \
@@ -120,33 +120,33 @@ void bt_tensor_release(bt_tensor *tensor);
 int64_t bt_tensor_count(const bt_tensor *tensor);
 size_t bt_tensor_bytes(const bt_tensor *tensor);
 bool bt_tensor_is_contiguous(const bt_tensor *tensor);
-// True when this memory has one tensor with one reference.
+// True if this memory has one tensor with one reference.
 bool bt_tensor_is_exclusive(const bt_tensor *tensor);
 // The first element.
 void *bt_tensor_data(const bt_tensor *tensor);
-// Says that the storage was written in place.
+// Records that the storage was written in place.
 void bt_tensor_touch(bt_tensor *tensor);
 // BT_OK for a contiguous tensor of this type, else INVALID_ARGUMENT naming `what`.
 BT_CHECKED bt_status bt_tensor_expect(const bt_tensor *tensor, bt_dtype dtype, const char *what);
 
 // A view of base's storage without autograd; framework/ops has the recorded ones.
 // Owns    the caller
-// Errors  INVALID_ARGUMENT when the view leaves the storage, or as bt_shape_check
+// Errors  INVALID_ARGUMENT if the view exceeds the storage, or as bt_shape_check
 BT_CHECKED bt_status bt_tensor_view(bt_tensor *base, bt_shape shape, const int64_t *stride,
                                     int64_t offset, bt_tensor **out);
 
-// Makes the tensor a view of flat's storage, from element `offset` on, with the contents that it
-// has. Nobody else sees its storage; it is contiguous, flat is of its type.
-// Errors  INVALID_ARGUMENT when it is not so, or flat is too short
+// Moves the tensor and its contents into flat's storage, starting at element `offset`. Its storage
+// must have no other users; it must be contiguous and have flat's type.
+// Errors  INVALID_ARGUMENT otherwise, or if flat is too short
 BT_CHECKED bt_status bt_tensor_move_into(bt_context *context, bt_tensor *tensor, bt_tensor *flat,
                                          int64_t offset);
-// Returns the storage's memory to the pool. Its source brings the contents back when an op reads a
-// tensor of it; without a source nobody may read it again.
+// Returns the storage's memory to the pool. Its source restores the contents when an op reads a
+// tensor of it; without a source it must not be read again.
 void bt_storage_give_up(bt_storage *storage);
-// Memory for a storage that has given up its own; contents undefined.
+// Allocates memory for a storage that has none; contents undefined.
 BT_CHECKED bt_status bt_storage_take_back(bt_context *context, bt_storage *storage,
                                           const char *name);
-// Brings back the contents of those whose memory was given up. NULLs are allowed.
+// Restores the contents of those whose memory was freed. NULLs are allowed.
 BT_CHECKED bt_status bt_tensors_fetch(bt_context *context, bt_tensor *const *tensors, int count);
 
 // Copies between host memory and a contiguous tensor. The write is asynchronous on a GPU if `host`
