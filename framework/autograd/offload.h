@@ -3,6 +3,7 @@
 // A tensor is copied to pinned memory on a separate stream during the forward; its device memory is
 // freed a few tensors later. In the backward it is fetched, and the tensors put before it are
 // prefetched, since they are needed next. Host memory is kept for the next step.
+//
 // Invariants
 //   1. The compute stream waits for a copy before the tensor's memory is reused, the copy stream
 //      waits for the compute stream's writes; the host waits for neither.

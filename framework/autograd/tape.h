@@ -3,6 +3,7 @@
 // While context->tape is set, every op whose input requires a gradient is recorded as a node.
 // bt_backward visits the nodes from newest to oldest, which is a topological order because a node
 // can only use what was made before it.
+//
 // Invariants
 //   1. A node retains what it saved and the leaves it feeds, nothing else: an activation lives only
 //      as long as a node's backward needs it.

@@ -2,8 +2,10 @@
 //
 // The working thread pushes and pops; a watching thread may read at any time, also while the first
 // one hangs. There are no locks: by a version number a reader detects an incomplete change.
+//
 // The progress of an asynchronous device is known from marks: bytes of host memory that the device
 // sets, in the order of its work, at the ends of some ranges (bt_range_pop in tensor/context.h).
+//
 // Invariants
 //   1. One thread writes. Any number read.
 //   2. A path that was read was correct at one moment, unless the writer was faster in every

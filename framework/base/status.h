@@ -4,6 +4,7 @@
 // thread is in a fixed thread-local buffer, so that reporting works without memory. The function
 // that fails sets it with bt_error(); its callers may add context with bt_error_context().
 // Libraries never print and never exit: the caller decides.
+//
 // Invariants
 //   1. bt_error() returns the status it was given, never BT_OK.
 //   2. bt_error_message() is valid until the next bt_error() or bt_error_clear() of this thread.

@@ -2,6 +2,7 @@
 //
 // Made from the intervals of a step's ranges, which nest. A time belongs to the innermost interval
 // that contains it.
+//
 // Invariants
 //   1. work_ns are exact: their sum is time_ns.
 //   2. work and phases have BT_TIMELINE_PARTS letters, each for an equal part of the step: the kind

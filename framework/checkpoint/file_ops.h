@@ -2,6 +2,7 @@
 //
 // All disk accesses of checkpoint/ go through bt_file_ops, so that a test can fail the n-th
 // operation, or record all of them and simulate a power failure.
+//
 // Invariants
 //   1. An operation returns 0 or more, or -errno. It sets no message, so the message of a failure
 //      survives the cleanup.

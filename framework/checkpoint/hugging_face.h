@@ -1,5 +1,6 @@
 // framework/checkpoint/hugging_face.h - GPT-2 weights in the layout of the Python package
 // transformers
+//
 // Its names are ours with the prefix "transformer."; its linear weights (Conv1D) are [in, out],
 // ours are [out, in]. Published files omit the prefix and contain masks that are not weights; both
 // are accepted.

@@ -1,5 +1,6 @@
 // framework/checkpoint/hugging_face_config.c - the shape of a GPT-2 model: from its tensors and
 // config.json
+//
 // Source: transformers, models/gpt2/configuration_gpt2.py.
 #include <math.h>
 #include <stdio.h>

@@ -7,10 +7,10 @@
 // which execute tasks [begin, end) of bt_emit_tasks. A task's result does not depend on the thread
 // that runs it, so the bits do not depend on the number of threads. kernel_past uses non-temporal
 // stores (kernels/cpu/stream.h); it may be called if bt_emitted.past is set and every written
-// operand is 64-byte aligned. Bits: as the group specifies (group.h), hence those of the eager
-// kernels where the group specifies their order. A reduction of order {0} uses 32 lanes, sums 16
-// elements of a lane in its type, then adds in f64; a column sum is accumulated in f64, rows
-// ascending.
+// operand is 64-byte aligned.
+// Bits: as the group specifies (group.h), hence those of the eager kernels where the group
+// specifies their order. A reduction of order {0} uses 32 lanes, sums 16 elements of a lane in its
+// type, then adds in f64; a column sum is accumulated in f64, rows ascending.
 //
 // CUDA. The text has one kernel: kernel(ptr operand 0, ptr operand 1, ..., i64 rows), to be
 // launched with bt_emitted_cuda's shape. Row groups keep a row in registers: it is read once. Sums

@@ -86,9 +86,9 @@ typedef enum bt_fused_op {
 // `part` for `block` of them, then the part is added to the lane's sum in `sum` and starts again at
 // 0; block 0 adds each element to the lane's sum at once. The lanes' sums are added by halves:
 // lane j += lane j + lanes / 2, then lanes / 4, ... 1. lanes 0: the emitter chooses the order,
-// which is fixed for a shape; the error bound is that of a sum in `sum`. Each element is rounded to
-// `part`, or to `sum` where it is added to that, and the result to the instruction's dtype. Column
-// sums: element i is row i; lanes 1 is ascending.
+// which is fixed for a shape; the error bound is that of a sum in `sum`.
+// Each element is rounded to `part`, or to `sum` where it is added to that, and the result to the
+// instruction's dtype. Column sums: element i is row i; lanes 1 is ascending.
 typedef struct bt_fused_order {
     int lanes;     // 0 or a power of two
     int64_t block; // elements of a lane

@@ -24,7 +24,8 @@ BT_CHECKED bt_status bt_program_create(const bt_dag *graph, const bt_fusion_plan
                                        const int *homes, bt_program **out);
 void bt_program_destroy(bt_program *program);
 // memory[value]: of each input, given. Of an output it may be given; if NULL, it is allocated and
-// the caller owns it (bt_pool_free). An output with a home has none. Groups are passed to `launch`.
+// the caller owns it (bt_pool_free). An output with a home has none.
+// Groups are passed to `launch`.
 // Shapes  memory [value_count], device pointers
 // Errors  INVALID_ARGUMENT (an input is missing), UNSUPPORTED, OUT_OF_MEMORY, the launches';
 // everything allocated is freed then

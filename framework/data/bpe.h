@@ -6,6 +6,7 @@
 // is a token, lowest rank first, leftmost first among equals. Exactly one pair can form a token
 // (the last two parts left when its bytes are merged with the lower ranks), so the table holds one
 // pair per token, and a lookup is one integer hash.
+//
 // Invariants
 //   1. Token ids are below BT_BPE_NONE and a token's id is its rank.
 //   2. Short and long merging give the same result; long costs n log n instead of n^2.

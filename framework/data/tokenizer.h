@@ -2,6 +2,7 @@
 //
 // A rank file (.tiktoken: a line per token, base64 and rank) endoftext|endoftext|>" in a text
 // encodes as the characters that it is.
+//
 // Invariants
 //   1. decode(encode(text)) == text, for any valid UTF-8.
 //   2. Text may be split between a newline and a character that is not white space: encoding the

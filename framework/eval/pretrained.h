@@ -1,5 +1,6 @@
 // framework/eval/pretrained.h - loads a model from a checkpoint or from GPT-2 weights in the layout
 // of transformers
+//
 // A path names one of
 //   step-00000100        a checkpoint
 //   runs/7/checkpoints   a store: its newest checkpoint that verifies

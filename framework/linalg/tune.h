@@ -5,6 +5,7 @@
 // capture, the first plans that the backend lists (bt_backend.plans; with cuBLASLt if BT_GEMM is
 // auto) are timed, interleaved, on the call's operands, and the fastest serves the call from then
 // on. The default row stays unless another is more than 2 % faster.
+//
 // Invariants
 //   1. Measuring changes no operand: D and GELU's pre-activation are written to memory of the
 //      tuner; if C is D, it is copied there first.

@@ -4,9 +4,10 @@
 // stream and one size class. Small requests (up to 1 MiB) share segments of 2 MiB in steps of 256
 // bytes; larger ones get segments of multiples of 2 MiB, at least 16 MiB, in steps of 64 KiB. The
 // classes never mix, so a long-lived small block cannot pin a large segment.
+//
 //                 split if at least one step remains
 //       FREE  -------------------------------------------->  LIVE
-//        ^     bt_pool_alloc: smallest that fits; |
+//        ^     bt_pool_alloc: smallest that fits;              |
 //        |     of equal ones the oldest segment, lowest offset |
 //        |                                                     |
 //        +-----------------------------------------------------+

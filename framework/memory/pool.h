@@ -4,6 +4,7 @@
 // neighbours and kept for reuse. Stream-aware: a block freed on the stream that used it is
 // immediately reusable on that stream; another stream can get it only after bt_pool_release_cached.
 // A block that another stream used is freed after an event of that stream.
+//
 // Invariants (checked by bt_pool_check)
 //   1. Blocks tile their segment without gap or overlap; two free neighbours are merged.
 //   2. allocated <= reserved <= limit, in bytes, at all times.

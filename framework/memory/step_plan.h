@@ -1,9 +1,11 @@
 // framework/memory/step_plan.h - offsets of the blocks of a repeated step: recorded once, then
 // replayed
+//
 // A training step allocates and frees the same sizes in the same order each time. The first one is
 // recorded: each block's size and lifetime. pack() then gives each block an offset in one arena so
 // that blocks which live at the same time do not overlap; the arena is about as large as the peak
 // of live memory. Used by pool.c; it does not access device memory.
+//
 // Invariants
 //   1. Packed blocks that live at the same time do not overlap; all lie within arena_bytes.
 //   2. The offsets are a function of the recorded sequence alone.

@@ -12,6 +12,7 @@
 // A step that deviates (ASTRAY), or that begins while blocks of an earlier one are still in the
 // arena, cannot use the arena: the pool releases it (bt_steps_abandoned), so that no step needs
 // memory in addition.
+//
 // Used by pool.c, which owns the arena's memory; see bt_pool_step_begin in pool.h.
 #ifndef BT_MEMORY_STEPS_H
 #define BT_MEMORY_STEPS_H

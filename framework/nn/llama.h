@@ -4,6 +4,7 @@
 // et al. 2023, arXiv:2307.09288; rotary: Su et al. 2021, arXiv:2104.09864). It has no special
 // kernels: norms and gates are elementwise and reduce ops, which framework/compiler fuses.
 // Parameter names are those of transformers: "model.layers.0.self_attn.q_proj.weight".
+//
 // RMSNorm is computed in f32 (f64 for f64) for every type of activations.
 #ifndef BT_NN_LLAMA_H
 #define BT_NN_LLAMA_H

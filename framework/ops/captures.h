@@ -4,6 +4,7 @@
 // adds the inputs of the body's ops that the body did not make. The node of the recomputed op keeps
 // the list, so that the tape knows before the backward which leaves the body will feed, and can
 // check that captured tensors were not written since.
+//
 // Invariants
 //   1. A tensor that requires a gradient is in the list once; of constants, each storage is.
 //   2. A storage whose serial number is below first_serial was not made by the body.

@@ -8,9 +8,11 @@
 //
 // These gradients assume a loss that all ranks have, that all ranks use the result of all_reduce
 // identically, and that each rank uses the result of replicate differently.
+//
 // With an aside (aside.h) the sums of all_reduce's forward and replicate's backward overlap the
 // context's stream; a replicate that waits has no group, and waits for a slot in its forward or
 // backward.
+//
 // Invariants
 //   1. Every rank makes the same calls in the same order, also in the backward: its order depends
 //      on the tape alone.

@@ -7,6 +7,7 @@
 // of the ranks come before the second ones. Heads are distributed by groups (of queries that share
 // a key), balanced; a tensor has several parts side by side (queries, keys, values), whose heads
 // are distributed in the same way.
+//
 // Invariants
 //   1. Elements are only moved, so bits do not change.
 //   2. The message from rank r to rank q holds [B, T, the heads of q D], in a slot of the size of

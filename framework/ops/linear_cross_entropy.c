@@ -4,6 +4,7 @@
 // chunk exist at a time: product, loss and dlogits (in place), then dx of these rows and dw +=. So
 // the gradients are computed in the forward, for dmean = 1: the number of rows that count is known
 // from the targets. The backward multiplies by dmean; for dmean = 1 that costs only a launch.
+//
 // If nothing is recorded, no gradients are computed.
 #include "framework/linalg/gemm.h"
 #include "framework/ops/linear.h"

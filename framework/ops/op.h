@@ -3,6 +3,7 @@
 // Users call ops.h; this header is for code that defines ops, iterates over the table or replays
 // the tape. An op is a file with four functions and a row in ops.inl; README.md shows how to add
 // one.
+//
 // Invariants
 //   1. Parameter gradients are summed (+=), gradients of activations are written (=); the tape
 //      decides, an op sees it in bt_grad.accumulate.

@@ -149,9 +149,10 @@ BT_CHECKED bt_status bt_ring_attention(bt_context *context, bt_tensor *qkv,
 // Each rank of a group has T tokens of the same sequences, in two halves. share_heads gives each
 // rank its part of the heads for all tokens, first halves of all ranks before second ones
 // (Ulysses); share_tokens is the inverse. The group is borrowed until the backward. All ranks make
-// the same call. Shapes  share_heads x [B, T, all heads D], y [B, size T, own heads D];
-// share_tokens the reverse Errors  also those of the group's ranks Source  Jacobs et al. 2023,
-// arXiv:2309.14509
+// the same call.
+// Shapes  share_heads: x [B, T, all heads D], y [B, size T, own heads D]; share_tokens: the reverse
+// Errors  also those of the group's ranks
+// Source  Jacobs et al. 2023, arXiv:2309.14509
 BT_CHECKED bt_status bt_share_heads(bt_context *context, struct bt_group *group, bt_tensor *x,
                                     const bt_head_layout *heads, bt_tensor **out);
 BT_CHECKED bt_status bt_share_tokens(bt_context *context, struct bt_group *group, bt_tensor *x,

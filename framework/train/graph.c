@@ -3,6 +3,7 @@
 // A step launches the same kernels at the same addresses each time, once the pool's plan is frozen
 // (bt_pool_step_frozen). Then it is captured: the host runs the step as usual, the device only
 // records it. Later steps launch the graph, without host work per kernel.
+//
 // Invariants
 //   1. Captured work depends on the step only through the batches, which have fixed addresses
 //      (feed.h). The update is launched after the graph: learning rate and step number are

@@ -3,6 +3,7 @@
 // A checkpoint is independent of the mesh: it has whole parameters and moments. The first rank
 // gathers them, strip by strip, from the ranks of its tensor group, and scatters them after a load.
 // Other tensor groups have equal copies.
+//
 // Invariants
 //   1. Each rank reports the position of its part (bt_param_spec); it is not recomputed here.
 //   2. Bytes are moved, never summed: the whole has the bits of the parts.

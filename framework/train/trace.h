@@ -12,6 +12,7 @@
 // CALL is MODULE.OP, as in "h.3.attn.c_attn.linear": the module is that of the parameters which the
 // op reads, or the layer of the previous call ("h.3.attention"). A second call with the same name
 // in a micro-batch ends in "#2".
+//
 // Invariants
 //   1. Forward calls recomputed in a backward are not reported.
 //   2. A backward visits the forward's calls from newest to oldest, so a gradient belongs to the

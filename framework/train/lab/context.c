@@ -1,5 +1,6 @@
 // framework/train/lab/context.c - training of GPT-2 124M on two context parallel GPUs, compared
 // with one
+//
 //   lab_context_train bf16|tf32|fp32 BATCH SEQUENCE [LAYERS]
 //
 // Prints tokens a second of the median step: for one GPU (the slower of two that run at the same
