@@ -1,4 +1,4 @@
-// harness/cases/chain.c - a chain captured, grouped, compiled and run
+// harness/cases/chain.c - captures, groups, compiles and runs a chain
 #include "harness/cases/chain.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ struct bt_chain {
     bt_context context; // a copy: without tape and hooks
     bt_dag graph;
     bt_fusion_plan fusion;
-    int calls, simple_calls;    // as captured, and as simplified
+    int calls, simple_calls;    // as captured, and after simplification
     int value[BT_OPERANDS_MAX]; // of the graph, by operand
     bt_tensor *constant;        // retained, or NULL
     int constant_value;
@@ -23,7 +23,7 @@ struct bt_chain {
     bt_compiler compiler;
     bt_compiled **codes; // owned [fusion.count], each of the compiler
     bt_program *program; // owned; NULL: not yet
-    void **memory;       // owned [graph.value_count], of the run under way
+    void **memory;       // owned [graph.value_count], of the current run
 };
 
 static bool is_output(const bt_operand *operand) { return operand->role == BT_OPERAND_OUT; }
@@ -87,7 +87,7 @@ static bt_status build(bt_chain *chain, const bt_chain_args *args, tensors *t)
     return bt_expression_finish(&e);
 }
 
-// The values that operands and constant are; -1: the chain does not read it.
+// The values of operands and constant; -1: the chain does not read it.
 static bt_status find_values(bt_chain *chain, const bt_chain_args *args, const tensors *t,
                              bt_dag_capture *capture)
 {

@@ -1,4 +1,5 @@
-// harness/cases/chains.c - the chains: RMSNorm, SwiGLU, RoPE, softmax, cross-entropy from ops
+// harness/cases/chains.c - the chains: RMSNorm, SwiGLU, RoPE, softmax, cross-entropy composed of
+// ops
 #include "framework/base/mem.h"
 #include "harness/cases/chain.h"
 
@@ -35,7 +36,7 @@ static void chain_swiglu(bt_expression *e, const bt_chain_parts *p, bt_tensor **
     out[0] = bt_expression_binary(e, BT_BINARY_MUL, gate, p->in[1]);
 }
 
-// Element i < D / 2 of a head turns with element i + D / 2.
+// Element i < D / 2 of a head is rotated with element i + D / 2.
 static void chain_rope(bt_expression *e, const bt_chain_parts *p, bt_tensor **out)
 {
     const int64_t heads = p->shape->axes[1], dim = p->shape->axes[2];
@@ -60,7 +61,7 @@ static void chain_softmax(bt_expression *e, const bt_chain_parts *p, bt_tensor *
     out[0] = bt_expression_binary(e, BT_BINARY_DIV, power, bt_expression_sum_last(e, power));
 }
 
-// Against probabilities p of classes: log(sum(exp(x))) - sum(p x) a row.
+// Against class probabilities p: log(sum(exp(x))) - sum(p x) per row.
 static void chain_cross_entropy(bt_expression *e, const bt_chain_parts *p, bt_tensor **out)
 {
     bt_tensor *power = bt_expression_unary(e, BT_UNARY_EXP, 0, p->in[0]);

@@ -1,8 +1,8 @@
-// harness/cases/collective.c - a collective case: ranks, correct first, then timed
+// harness/cases/collective.c - a collective case: ranks, checked first, then timed
 //
 // The worker's process is rank 0 and forks the others before anything opens a device. They end with
-// it, by a signal if need be. Two groups join them: the one that is measured, and one on the host
-// over which they agree.
+// it, if necessary by a signal. Two groups join them: the measured one, and one on the host for
+// control.
 #include "harness/cases/collective.h"
 
 #include <signal.h>
@@ -89,7 +89,7 @@ typedef struct job {
     const group_row *row;
     int size;
     int control_fd, meeting_fd;
-    pid_t children[RANKS_MOST]; // of ranks 1 .. size - 1, at [0] none
+    pid_t children[RANKS_MOST]; // of ranks 1 .. size - 1, [0] unused
 } job;
 
 static const char *text_of(const cJSON *kernel, const char *key)
@@ -202,7 +202,7 @@ static bt_status run_rank(const job *all, int rank, const bt_case_listener *list
     status = status == BT_OK ? bt_collective_check(&self, 1) : status;
     status = status == BT_OK ? bt_collective_time(&self, listener, &times) : status;
     if (status == BT_OK && !times.stopped) {
-        // Other values at the addresses that were timed: a skipped call is a wrong result now.
+        // Other values at the addresses that were timed: now a skipped call gives a wrong result.
         status = bt_error_context(bt_collective_check(&self, 2), "behind the timed loop");
     }
     status = status == BT_OK && listener ? say_samples(&times, listener, result) : status;
@@ -258,8 +258,8 @@ static bt_status end_children(const job *all, bt_status status)
     return status;
 }
 
-// Before anything opens a device, which reads these: a kernel that waits for another rank must not
-// wait for one that is still to be loaded, and NVLink multicast must not be used.
+// Set before anything opens a device, which reads these: a kernel that waits for another rank must
+// not wait for one that is still being loaded, and NVLink multicast must not be used.
 static void set_environment(void)
 {
     (void)setenv(bt_environment_row(BT_VARIABLE_CUDA_MODULE_LOADING)->name, "EAGER", 0);

@@ -83,7 +83,7 @@ collective_call bt_collective_call(const char *op)
     return NULL;
 }
 
-// Element i of what a rank gives: 0 to 15, so that eight of them are exact in bf16.
+// Element i of a rank's operand: 0 to 15, so that the sum of eight is exact in bf16.
 static int value_of(int rank, int salt, int64_t i)
 {
     uint64_t word = ((uint64_t)i + (uint64_t)(rank * 7919 + salt * 104729)) * 0x9e3779b97f4a7c15U;
@@ -168,6 +168,6 @@ bt_status bt_collective_check(collective_rank *rank, int salt)
     BT_TRY(bt_mem_alloc((size_t)rank->count, bt_dtype_size(rank->dtype), &host));
     bt_status status = check_values(rank, salt, host);
     bt_mem_free(host);
-    // Nobody leaves a group that another rank still asks whether it works.
+    // A rank must not leave a group while another rank still checks it.
     return status == BT_OK ? bt_barrier(rank->meeting, NULL) : status;
 }

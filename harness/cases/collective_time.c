@@ -1,8 +1,8 @@
-// harness/cases/collective_time.c - how long a call takes over all ranks
+// harness/cases/collective_time.c - the time of a call over all ranks
 //
-// The ranks meet on the host before each sample; a sample is so many calls in a row that it takes
-// 200 us, as a graph where the device has graphs, and counts with the time of the slowest rank.
-// Rank 0 decides, by the slowest rank's times, how many calls a sample has and which is the last.
+// The ranks meet on the host before each sample. A sample has enough consecutive calls to take
+// 200 us, as a graph if the device has graphs, and counts with the time of the slowest rank. By the
+// slowest rank's times, rank 0 decides how many calls a sample has and which sample is the last.
 #include <string.h>
 #include <time.h>
 
@@ -30,7 +30,7 @@ static bt_status launch_calls(timing *self)
     return BT_OK;
 }
 
-// On the CPU calls are complete on return: a slowdown is time that passes behind them.
+// On the CPU calls are complete on return: a slowdown is added after them.
 static void slow_down(const collective_rank *rank, int64_t started_ns)
 {
     int64_t now_ns = bt_clock_ns();
@@ -81,7 +81,7 @@ static bt_status choose_calls(timing *self)
     return status == BT_OK ? ended : status;
 }
 
-// What rank 0 says comes next: true when there is no further sample.
+// Broadcasts rank 0's decision: true if there are no further samples.
 static bt_status decide(timing *self, kernel_times *times, int64_t passed_ns, bool *over)
 {
     unsigned char said = 0;

@@ -1,13 +1,13 @@
-// harness/cases/command.c - a command case: any program, started anew for each call and timed
+// harness/cases/command.c - a command case: any program, started for each call and timed
 //
-// The time of a call is from before the program is started until it has ended: wall clock. CPU time
-// and peak memory are those of the program and of the children that it waited for (wait4).
+// The time of a call is the wall-clock time from before the program is started until it has ended.
+// CPU time and peak memory are those of the program and of the children that it waited for (wait4).
 //
 // Invariants
-//   1. Every call is checked, the warm-up calls too: exit code, and the text that standard output
-//      must contain. A call that is not as expected fails the round: there is no time then.
+//   1. Every call is checked, including warm-up calls: exit code, and the text that standard output
+//      must contain. A call with an unexpected result fails the round; no time is reported.
 //   2. Standard input is empty. Standard error goes to the round's log. Standard output is read
-//      only where it is checked.
+//      only if it is checked.
 //   3. The program stays in the worker's process group, so it ends with a worker that is killed.
 #include <errno.h>
 #include <fcntl.h>
@@ -38,17 +38,17 @@
 #define PIPE_BYTES       65536
 
 typedef struct program {
-    const char **words; // owned, NULL at the end; the texts are the plan's
-    const char *shown;  // the first word, or the line that the shell runs
+    const char **words; // owned, terminated by NULL; the texts belong to the plan
+    const char *shown;  // the first word, or the line run by the shell
 } program;
 
 typedef struct command {
     program run, prepare;   // prepare.words NULL: nothing runs before a call
     const char *folder;     // NULL: the working directory
-    const char *expected;   // what standard output must contain; NULL: it is not read
+    const char *expected;   // text that standard output must contain; NULL: it is not read
     int exit_code;          // expected
     char **environment;     // borrowed: of this process
-    double inject_slowdown; // calls take longer by this fraction; 0: none
+    double inject_slowdown; // fraction by which calls are made longer; 0: none
     bt_str output;          // of the call
 } command;
 
@@ -68,7 +68,7 @@ typedef struct call_totals {
 
 // ---- the program -------------------------------------------------------------------------------
 
-// A text is a line for the shell, a list is a program and its arguments.
+// A text is a line for the shell; a list is a program and its arguments.
 static bt_status read_program(const cJSON *node, program *out)
 {
     const int count = cJSON_IsArray(node) ? cJSON_GetArraySize(node) : 3;
@@ -112,7 +112,7 @@ static bt_status spawn(const command *self, const program *what, int output, pid
                                 self->folder ? self->folder : "", strerror(code));
 }
 
-// Reads to the end of the output; what is beyond OUTPUT_BYTES_MAX is dropped.
+// Reads the output to its end; bytes after OUTPUT_BYTES_MAX are dropped.
 static bt_status read_output(int from, bt_str *out)
 {
     static char buffer[PIPE_BYTES];
@@ -205,7 +205,7 @@ static bt_status check_end(const program *what, int state, int expected)
     return BT_OK;
 }
 
-// The beginning of a text on one line of printable ASCII.
+// The beginning of a text, as one line of printable ASCII.
 static void quote(const char *text, char out[QUOTED_BYTES + 1])
 {
     size_t at = 0;
@@ -231,7 +231,7 @@ static bt_status check_output(const command *self)
         self->run.shown, length, self->expected, quoted);
 }
 
-// One checked call, behind its preparation.
+// A checked call, after its preparation.
 static bt_status take_call(command *self, call *out)
 {
     if (self->prepare.words) {
@@ -260,7 +260,7 @@ static bt_status keep(call_totals *totals, const call *one)
     return BT_OK;
 }
 
-// Samples that have not been said yet, at most once a second: long calls show that it goes on.
+// Reports new samples at most once a second, to show the progress of long calls.
 static bt_status say_samples(call_totals *totals, const bt_case_listener *listener, bool all)
 {
     const int64_t now_ns = bt_clock_ns();
@@ -274,7 +274,7 @@ static bt_status say_samples(call_totals *totals, const bt_case_listener *listen
     return BT_OK;
 }
 
-// Why it may end now, NULL: it may not.
+// Why sampling may end now; NULL: it may not.
 static bt_status why_stop(const call_totals *totals, int64_t calls_min, double passed_s,
                           double max_time_s, const char **why)
 {
@@ -347,7 +347,7 @@ static bt_status measure(command *self, const cJSON *values, const bt_case_liste
     return status;
 }
 
-// $BT_BENCH is this very program, so that a command can measure the build that runs it.
+// $BT_BENCH is this program, so that a command can measure the build that runs it.
 static char **environment_of_calls(void)
 {
     char path[PATH_MAX];

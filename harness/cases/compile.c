@@ -1,4 +1,4 @@
-// harness/cases/compile.c - capturing, simplifying and fusing the step of a training case
+// harness/cases/compile.c - captures, simplifies and fuses the step of a training case
 #include "harness/cases/compile.h"
 
 #include <string.h>
@@ -168,7 +168,7 @@ static bt_status make_gradients(step *s)
     return BT_OK;
 }
 
-// Code for the micro-batches of a step behind the first, which add to gradients.
+// Code for the micro-batches after the first, which add to gradients.
 static bt_status compile_adding(step *s, const bt_target *target, const bt_fuse_options *options)
 {
     bt_formed formed;
@@ -297,7 +297,7 @@ static bt_status compile_kernel(const cJSON *kernel, const char *target_name, bt
 bt_status bt_case_compile(const cJSON *item, const char *target, const char *folder, unsigned dumps,
                           bt_case_compiled *out)
 {
-    static const char *const shard = "none"; // the plan wants some; none is read
+    static const char *const shard = "none"; // required by the plan; not read
     *out = (bt_case_compiled){0};
     step s = {.name = cJSON_GetObjectItemCaseSensitive(item, "name")->valuestring,
               .folder = folder,

@@ -1,4 +1,4 @@
-// harness/cases/compile.h - what the compiler makes of a training case
+// harness/cases/compile.h - the compiler's result for a training case
 #ifndef BT_HARNESS_CASES_COMPILE_H
 #define BT_HARNESS_CASES_COMPILE_H
 
@@ -21,16 +21,16 @@ typedef struct bt_case_compiled {
     int64_t calls, saved;              // kernel calls captured; activations kept for backward
     int64_t simple_calls;              // after simplification
     int64_t groups, fused_calls;       // groups, and the calls in them
-    int64_t bytes_before, bytes_after; // moved by the calls that are in groups, by the groups
-    int64_t with_code; // of the groups, those for which there is code; -1: no target was given
+    int64_t bytes_before, bytes_after; // moved by the grouped calls, by the groups
+    int64_t with_code;                 // of the groups, those with code; -1: no target was given
 } bt_case_compiled;
 
 // The words of a list, "graph,groups", as bits. Errors  INVALID_ARGUMENT naming the allowed words
 BT_CHECKED bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps);
-// target NULL: the groups of every kind, and no code. Else those that train.compile would form on
-// such a device ("cpu", "sm_90"), and their code in the user's cache.
-// A kernel case with `compile` on has one call and one group, a chain as many as it is captured
-// with; both have code for a target alone, and no dumps.
+// target NULL: groups of every kind, without code. Else the groups that train.compile would form on
+// such a device ("cpu", "sm_90"), with their code in the user's cache. A kernel case with `compile`
+// on has one call and one group, a chain as many as were captured; both have code only with a
+// target, and no dumps.
 // Captures one micro-batch of the case without running a kernel, on the CPU's kernel table, and
 // writes `folder`/CASE.WORD.txt for each dump.
 // Errors  UNSUPPORTED (the CPU has no kernel for a call of the case), OUT_OF_MEMORY, IO

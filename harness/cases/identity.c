@@ -1,5 +1,4 @@
-// harness/cases/identity.c - what decides on the bits of a training case, kept beside its
-// checkpoints
+// harness/cases/identity.c - the identity of a training case, stored with its checkpoints
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +12,7 @@
 #include "harness/cases/cases.h"
 #include "harness/suite/json.h"
 
-// Values of `train` that change what is measured, kept or printed, and no bit.
+// Values of `train` that affect what is measured, kept or printed, but no bit.
 static const char *const without_effect[] = {
     "anomaly",          "checkpoint",
     "digest_every",     "eval_batches",
@@ -25,8 +24,8 @@ static const char *const without_effect[] = {
     "verify_every",     "warmup_timing_steps",
 };
 
-// Of a mesh whose bits do not depend on the number of ranks, only the virtual shards matter. Under
-// zero2 they do where a rank has several micro-batches.
+// If the bits of a mesh do not depend on the number of ranks, only the virtual shards matter. With
+// zero2 they depend on it if a rank has several micro-batches.
 static void reduce_mesh(cJSON *mesh)
 {
     static const char *const never[] = {"bucket_mb", "shrink", "spare", "faults"};
@@ -64,7 +63,8 @@ bt_status bt_case_identity(const cJSON *item, bt_str *out)
                  : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for a case's identity");
 }
 
-// "train.optimizer.lr: was 0.0006, is 0.001", for every leaf that differs or is on one side alone.
+// "train.optimizer.lr: was 0.0006, is 0.001", for every leaf that differs or exists on one side
+// only.
 static void list_differences(const cJSON *was, const cJSON *is, const char *path, bt_str *out)
 {
     char below[256];
@@ -129,7 +129,7 @@ bt_status bt_case_settle(const char *folder, const char *identity)
     return status;
 }
 
-// ---- removing them ------------------------------------------------------------------------------
+// ---- removing checkpoints -----------------------------------------------------------------------
 
 static int64_t remove_store(const char *folder)
 {
@@ -146,7 +146,7 @@ static int64_t remove_store(const char *folder)
     bt_str_format(&plan, "%s/plan.json", folder);
     if (status == BT_OK && bt_str_status(&plan) == BT_OK) {
         (void)unlink(bt_str_text(&plan));
-        (void)rmdir(folder); // files of somebody else stay
+        (void)rmdir(folder); // other files stay
     }
     bt_str_release(&plan);
     return removed;

@@ -1,4 +1,4 @@
-// harness/cases/kernel.c - a kernel case: correct first, then timed
+// harness/cases/kernel.c - a kernel case: checked first, then timed
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "harness/cases/kernel.h"
 
 #define CALLS_COPIES_MAX 256
-#define FRESH_BYTES_MAX  (64 << 20) // of operands that are checked at new addresses, too
+#define FRESH_BYTES_MAX  (64 << 20) // limit of operands that are also checked at new addresses
 
 static kernel_cache cache_of(const cJSON *kernel)
 {
@@ -28,8 +28,8 @@ static uint64_t operand_bytes(const kernel_run *run)
     return bytes;
 }
 
-// Copies of the operands that together are five times the cache, one more than needed; one copy
-// where the mode wants no more.
+// Copies of the operands that together take five times the cache, plus one; one copy if the mode
+// needs no more.
 static int64_t copies_of(const kernel_run *run, kernel_cache cache)
 {
     uint64_t copies = 5 * bt_kernel_cache_bytes(run->device) / (operand_bytes(run) + 1) + 1;
@@ -57,8 +57,8 @@ static bt_status launch_and_check(kernel_run *run, kernel_call *call, double *wo
     return status;
 }
 
-// Behind the timed loop: other values at the addresses that were timed, then, where it fits, at new
-// ones. A result that was kept from an earlier call, or work that was skipped, is wrong now.
+// After the timed loop: checks other values at the timed addresses and then, if memory suffices, at
+// new ones. Now a result that was cached, or work that was skipped, is wrong.
 static bt_status check_again(kernel_run *run, double *worst)
 {
     kernel_call fresh;
@@ -147,7 +147,7 @@ static bt_status with_stream(kernel_run *run, const cJSON *kernel, const bt_case
         result->peak_allocated_bytes = stats.peak_allocated_bytes;
         result->peak_reserved_bytes = stats.peak_reserved_bytes;
         bt_error_quiet_begin();
-        // Work may still run in what is freed now; its own failure has been said already.
+        // Work may still use the memory that is freed here; its failure has been reported already.
         (void)!backend->stream_synchronize(run->device, run->stream);
         for (int64_t i = 0; i < run->call_count; ++i) {
             bt_kernel_call_release(run, &run->calls[i]);

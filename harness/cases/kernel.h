@@ -1,4 +1,4 @@
-// harness/cases/kernel.h - what the files of a kernel case share; nobody else includes it
+// harness/cases/kernel.h - declarations shared by the files of a kernel case; private
 #ifndef BT_HARNESS_CASES_KERNEL_H
 #define BT_HARNESS_CASES_KERNEL_H
 
@@ -27,15 +27,15 @@ typedef struct kernel_run {
     bt_device *device;
     bt_pool *pool;
     bt_stream stream;
-    bt_gemm_tuner *tuner;           // NULL: matrix products run by estimates
-    bool generates;                 // generated code serves the call, not the table
-    bt_kernel_generated *generated; // owned; NULL: not yet, or not wanted
-    bt_kernel_chain *chain;         // likewise, of a chain
+    bt_gemm_tuner *tuner;           // NULL: kernels of matrix products are chosen by estimates
+    bool generates;                 // generated code serves the call instead of the table
+    bt_kernel_generated *generated; // owned; NULL: not yet created, or not needed
+    bt_kernel_chain *chain;         // the same for a chain
     const bt_kernel *kernel;        // the row that serves the call
-    bt_kernel_plan plan;            // by which it does; number 0: the row chooses
-    kernel_call *calls;             // [call_count]: one, or copies that rotate
+    bt_kernel_plan plan;            // its plan; number 0: the row's default
+    kernel_call *calls;             // [call_count]: one, or rotating copies
     int64_t call_count;
-    double inject_slowdown; // samples take longer by this share; 0: none
+    double inject_slowdown; // fraction by which samples are made longer; 0: none
 } kernel_run;
 
 // ---- kernel_convert.c --------------------------------------------------------------------------
@@ -50,7 +50,7 @@ void bt_kernel_widen(bt_dtype dtype, const void *from, int64_t count, double *va
 // its type.
 BT_CHECKED bt_status bt_kernel_tile(const bt_kernel_body *body, uint64_t seed, int index,
                                     double *values, int64_t count);
-// Draws the inputs of a call by the run's seed and fills its outputs with NaN.
+// Generates the inputs of a call from the run's seed and fills its outputs with NaN.
 BT_CHECKED bt_status bt_kernel_call_fill(kernel_run *run, kernel_call *call);
 // Allocates and fills the operands of a call, finds its kernel and workspace.
 // Owns    *call: the caller, bt_kernel_call_release, also after a failure
@@ -59,7 +59,7 @@ void bt_kernel_call_release(const kernel_run *run, kernel_call *call);
 
 // ---- kernel_generated.c ------------------------------------------------------------------------
 
-// Code for the call on the device, from the user's cache or made now.
+// Code for the call on the device, from the user's cache or generated now.
 // Owns    the caller, bt_kernel_generated_release
 // Errors  UNSUPPORTED (no code is generated for such a call), UNAVAILABLE (no compiler)
 BT_CHECKED bt_status bt_kernel_generated_make(const bt_device *device, bt_kernel_op op,
@@ -68,8 +68,8 @@ BT_CHECKED bt_status bt_kernel_generated_make(const bt_device *device, bt_kernel
 // The row that launches it; one at a time in a process. Borrowed.
 const bt_kernel *bt_kernel_generated_row(const bt_kernel_generated *generated);
 void bt_kernel_generated_release(bt_kernel_generated *generated);
-// The call's group for a target. field_of [BT_FUSED_OPERANDS_MOST]: of which field of the op's
-// struct each operand is.
+// The call's group for a target. field_of [BT_FUSED_OPERANDS_MOST]: the op struct's field of each
+// operand.
 BT_CHECKED bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args,
                                                bt_target_kind kind, bt_fused *group, int *field_of);
 
@@ -83,11 +83,11 @@ BT_CHECKED bt_status bt_kernel_chain_make(const kernel_run *run, const bt_kernel
 // As bt_kernel_generated_row.
 const bt_kernel *bt_kernel_chain_row(const bt_kernel_chain *chain);
 void bt_kernel_chain_release(bt_kernel_chain *chain);
-// How long it took to capture, group and compile the chain without a cache, and with one that has
-// its code. Units  ns; 0: nothing was compiled
+// Time to capture, group and compile the chain without a cache, and with its code in the cache.
+// Units  ns; 0: nothing was compiled
 int64_t bt_kernel_chain_cold_ns(const bt_kernel_chain *chain);
 int64_t bt_kernel_chain_warm_ns(const bt_kernel_chain *chain);
-// The call once, by the kernels of eager execution.
+// Runs the call once, with the kernels of eager execution.
 BT_CHECKED bt_status bt_kernel_chain_reference(bt_device *device, const bt_kernel_args *args);
 
 // ---- kernel_parts.c ----------------------------------------------------------------------------
@@ -98,24 +98,24 @@ typedef struct kernel_window {
     int64_t first, runs, stride, length;
 } kernel_window;
 
-// A part of a call whose results depend on no other part, but for sums over rows.
+// A part of a call whose results do not depend on other parts, except for sums over rows.
 typedef struct kernel_part {
     bt_kernel_body body;                    // the call over the part alone
     kernel_window windows[BT_OPERANDS_MAX]; // of the whole call's operands
-    bool first;                             // of the parts: sums begin with it
-    bool last;                              // sums over rows are complete behind it
+    bool first;                             // first part: sums begin with it
+    bool last;                              // sums over rows are complete after it
     bool compared;                          // false: it only adds to sums
 } kernel_part;
 
-// The parts of a call that its check works out: all of it, or a sample where that is too much
-// (README.md). A pure function of body and seed.
+// The parts of a call that its check computes: all, or a sample if that is too much (README.md). A
+// function of body and seed.
 typedef struct kernel_parts {
     const bt_kernel_body *body; // borrowed
-    uint64_t seed;              // another one takes another sample
+    uint64_t seed;              // selects the sample
     int64_t count;
     int64_t rows;  // of a part that is made of rows
     bool sampled;  // not every element of every output is compared
-    bool all_rows; // sums over rows: every part is worked out, a sample of them compared
+    bool all_rows; // sums over rows: every part is computed, a sample of them compared
 } kernel_parts;
 
 void bt_kernel_parts_make(const bt_kernel_body *body, uint64_t seed, kernel_parts *out);
@@ -125,16 +125,17 @@ int64_t bt_kernel_window_count(const kernel_window *window);
 
 // ---- kernel_check.c ----------------------------------------------------------------------------
 
-// Where the outputs that are checked come from: reads a window of operand `index` into `out`, its
-// elements in their order, in the operand's type.
+// Source of the outputs to be checked: reads a window of operand `index` into `out`, its elements
+// in order, in the operand's type.
 typedef struct kernel_outputs {
     void *self;
     bt_status (*read)(void *self, int index, const kernel_window *window, void *out);
 } kernel_outputs;
 
 // Compares outputs of a call over the inputs of `seed` with the reference in f64 on the CPU, part
-// by part. *worst is the largest error as a share of its tolerance. `name`: whose outputs they are.
-// Errors  INTERNAL, naming the worst element, when it is more than 1 or not a number; those of read
+// by part. *worst is the largest error as a fraction of its tolerance. `name`: the system that made
+// the outputs.
+// Errors  INTERNAL, naming the worst element, if it is more than 1 or not a number; those of read
 BT_CHECKED bt_status bt_kernel_check_outputs(const bt_kernel_body *body, uint64_t seed,
                                              const kernel_outputs *outputs, const char *name,
                                              double *worst);
@@ -144,22 +145,23 @@ BT_CHECKED bt_status bt_kernel_check(kernel_run *run, kernel_call *call, double 
 // ---- kernel_slow.c -----------------------------------------------------------------------------
 
 typedef struct kernel_slowdown {
-    double share;        // waited for on the host; 0: nothing
+    double share;        // time to wait on the host; 0: none
     void *block;         // of the pool; NULL: none
     uint64_t fill_bytes; // filled on the stream
 } kernel_slowdown;
 
-// Finds out how to lengthen what `sample` measures by a share; it must heed *out.
+// Determines how to make what `sample` measures longer by a fraction; `sample` must apply *out.
 // Owns    *out: the caller, bt_kernel_slowdown_release, also after a failure
-// Errors  UNSUPPORTED (the share is shorter than anything that can be added)
+// Errors  UNSUPPORTED (the added time would be shorter than the minimum)
 BT_CHECKED bt_status bt_kernel_slowdown_make(kernel_run *run, double share,
                                              bt_status (*sample)(void *timing, double *sample_ns),
                                              void *timing, kernel_slowdown *out);
-// Inside the timed region, behind the calls, which began at started_ns.
+// Call inside the timed region, after the calls, which began at started_ns.
 BT_CHECKED bt_status bt_kernel_slowdown_apply(const kernel_run *run,
                                               const kernel_slowdown *slowdown, int64_t started_ns);
 void bt_kernel_slowdown_release(const kernel_run *run, kernel_slowdown *slowdown);
-// The bytes whose fill adds wanted_ns; `added` measures what some add, and rises with them.
+// The bytes whose fill adds wanted_ns; `added` measures the time that a number of bytes adds, and
+// is increasing.
 BT_CHECKED bt_status bt_kernel_fill_search(bt_status (*added)(void *self, uint64_t bytes,
                                                               double *added_ns),
                                            void *self, double wanted_ns, uint64_t *bytes);
@@ -172,22 +174,22 @@ typedef struct kernel_times {
     double *samples; // owned, [count], ns per call
     int64_t count, capacity;
     int64_t calls_per_sample;
-    double launch_ns;  // host time to give a call to an idle device, mean; 0: not measured
-    const char *stop;  // why it ended
-    bool stopped;      // it was asked to
-    int64_t behind_ns; // work that went on behind the clock, see bt_region_behind_ns
+    double launch_ns;  // host time to launch a call on an idle device, mean; 0: not measured
+    const char *stop;  // why sampling ended
+    bool stopped;      // it was asked to stop
+    int64_t behind_ns; // work after the end of the timed region, see bt_region_behind_ns
 } kernel_times;
 
-// The cache that a mode is about: L2 on a GPU. On the CPU the last-level cache, but at most 128 MiB
-// per processor: virtual machines report the cache of the whole socket.
+// The size of the cache that the cache mode refers to: L2 on a GPU. On the CPU the last-level
+// cache, but at most 128 MiB per processor: virtual machines report the cache of the whole socket.
 uint64_t bt_kernel_cache_bytes(const bt_device *device);
 // Adds a sample.
 BT_CHECKED bt_status bt_kernel_times_keep(kernel_times *times, double sample_ns);
-// Why measuring may end now, NULL: it may not. Units  passed_ns: since it began
+// Why sampling may end now; NULL: it may not. Units  passed_ns: since the start
 BT_CHECKED bt_status bt_kernel_times_stop(const kernel_times *times, int64_t passed_ns,
                                           double max_time_s, const char **why);
-// Samples by the rule of the method: at least 30 and 0.3 s, until the interval of the median is
-// within 0.25 % or max_time_s has passed.
+// Samples by the rule of METHOD: at least 30 and 0.3 s, until the interval of the median is within
+// 0.25 % or max_time_s has passed.
 BT_CHECKED bt_status bt_kernel_time(kernel_run *run, kernel_cache cache, double max_time_s,
                                     const bt_case_listener *listener, kernel_times *out);
 

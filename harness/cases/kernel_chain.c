@@ -1,6 +1,6 @@
 // harness/cases/kernel_chain.c - a kernel case that is a chain of ops
 //
-// The chain's program stands in for a kernel of the table: checked and timed alike.
+// The chain's program replaces a kernel of the table: it is checked and timed in the same way.
 #include "framework/base/clock.h"
 #include "harness/cases/chain.h"
 #include "harness/cases/kernel.h"
@@ -12,7 +12,7 @@ struct bt_kernel_chain {
     int64_t cold_ns, warm_ns;
 };
 
-// Of the case under way: a worker runs one at a time, and a row's launch has no self.
+// The current case: a worker runs one at a time, and a row's launch function has no self argument.
 static const bt_kernel_chain *active;
 
 static bt_status launch(const bt_launch *to, const void *args)
@@ -22,7 +22,7 @@ static bt_status launch(const bt_launch *to, const void *args)
     return bt_chain_run(active->chain, call->chain.at);
 }
 
-// Opens the chain and makes its code, anew. cache NULL: without one.
+// Opens the chain and generates its code. cache NULL: without a cache.
 static bt_status prepare(bt_kernel_chain *c, bt_context *context, const bt_chain_args *args,
                          bt_code_cache *cache, int64_t *time_ns)
 {
@@ -35,8 +35,8 @@ static bt_status prepare(bt_kernel_chain *c, bt_context *context, const bt_chain
     return BT_OK;
 }
 
-// First without a cache, then with it twice: the second time it has the code. Where there is no
-// compiler the cache alone can serve.
+// First without a cache, then with it twice: the second time it has the code. Without a compiler,
+// the cache alone may suffice.
 static bt_status compile(bt_kernel_chain *c, bt_context *context, const bt_chain_args *args)
 {
     int64_t filled_ns = 0;

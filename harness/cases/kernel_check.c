@@ -1,8 +1,9 @@
-// harness/cases/kernel_check.c - outputs against the reference in f64 on the CPU, part by part
+// harness/cases/kernel_check.c - compares outputs with the reference in f64 on the CPU, part by
+// part
 //
-// Which parts those are, all of a call or a sample of it, kernel_parts.c says. A part's operands
-// stay within some hundred megabytes, whatever the case's size. Loops over elements are parallel
-// and their results do not depend on the number of threads.
+// kernel_parts.c selects the parts: all of a call or a sample. The operands of a part take at most
+// some hundred megabytes, whatever the case's size. Loops over elements are parallel and their
+// results do not depend on the number of threads.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,11 +11,11 @@
 #include "framework/base/mem.h"
 #include "harness/cases/kernel.h"
 
-#define PIECE 4096 // elements that a thread takes at once
+#define PIECE 4096 // elements per parallel block
 
-// The largest error of some elements, as a share of its tolerance, and where it is.
+// The largest error of some elements, as a fraction of its tolerance, and its position.
 typedef struct worst_element {
-    double share; // NaN: worse than any number
+    double share; // NaN: counts as worse than any number
     int64_t at;
 } worst_element;
 
@@ -28,11 +29,11 @@ typedef struct checking {
     void *at[BT_OPERANDS_MAX];      // owned, of the CPU's device: operands of a part
     int64_t room[BT_OPERANDS_MAX];  // elements at `at`
     double means[BT_OPERANDS_MAX];  // of outputs that are means, over the parts so far
-    void *narrow;                   // owned: a window of an output as it was returned
-    worst_element *pieces;          // owned: of such a window
+    void *narrow;                   // owned: a window of an output, in the output's type
+    worst_element *pieces;          // owned: offsets of such a window
     int64_t window_room;            // elements at `narrow`
     int64_t done_rows;
-    double worst; // share of the tolerance
+    double worst; // fraction of the tolerance
     char where[160];
 } checking;
 
@@ -63,8 +64,8 @@ static bt_status draw_tiles(checking *self, uint64_t seed)
     return BT_OK;
 }
 
-// Room for the operands of the present part. Sums over rows keep theirs: no part needs more of it
-// than the first.
+// Allocates the operands of the current part. Sums over rows keep theirs; no part needs more than
+// the first.
 static bt_status make_room(checking *self)
 {
     const bt_backend *cpu = self->cpu.backend;
@@ -110,7 +111,7 @@ static void lay_out_run(const checking *self, int index, int64_t start, int64_t 
     }
 }
 
-// A window of an input as the reference wants it.
+// A window of an input, as f64 for the reference.
 static void lay_out_window(const checking *self, int index)
 {
     const kernel_window *window = &self->part.windows[index];
@@ -131,7 +132,7 @@ static void lay_out(const checking *self)
 {
     for (int i = 0; i < self->body->count; ++i) {
         const bt_operand *operand = &self->body->operands[i];
-        // Of parts that are made of rows, every one has the same whole operands.
+        // Parts made of rows all have the same whole operands.
         if (is_input(operand) && (operand->per_row > 0 || self->part.first)) {
             lay_out_window(self, i);
         }
@@ -157,7 +158,7 @@ static bt_status run_on_cpu(checking *self, bt_kernel_op op, const bt_kernel_arg
     return status;
 }
 
-// A mean over the rows of a part becomes that over all rows so far.
+// Updates a mean over the rows of a part to that over all rows so far.
 static void weigh_means(checking *self)
 {
     const int64_t rows = self->part.body.rows;
@@ -195,8 +196,8 @@ static bt_status run_reference(checking *self)
 
 // ---- comparing ---------------------------------------------------------------------------------
 
-// An element's error as a share of its tolerance. A NaN where there should be none, or the other
-// way round, is the worst of all; infinities of one sign are equal.
+// An element's error as a fraction of its tolerance. A NaN on one side only is the worst;
+// infinities of the same sign are equal.
 static double share_of(double actual, double expected, double tolerance)
 {
     const double error = fabs(actual - expected);
@@ -216,7 +217,8 @@ static worst_element worst_of_piece(const double *actual, const double *expected
     for (int64_t i = 0; i < count; ++i) {
         const double error = fabs(actual[i] - expected[i]);
         const double tolerance = base + slope * fabs(expected[i]);
-        if (!(error <= worst.share * tolerance)) { // rarely so once the worst has been met
+        if (!(error <= worst.share * tolerance)) { // rarely taken once the worst element has been
+                                                   // found
             const double share = share_of(actual[i], expected[i], tolerance);
             if (is_worse(share, worst.share)) {
                 worst = (worst_element){share, i};
@@ -320,14 +322,14 @@ bt_status bt_kernel_check_outputs(const bt_kernel_body *body, uint64_t seed,
     return status;
 }
 
-// ---- the outputs of a call of ours -------------------------------------------------------------
+// ---- outputs of our own call -------------------------------------------------------------------
 
 typedef struct call_outputs {
     kernel_run *run;
     kernel_call *call;
 } call_outputs;
 
-// All from a window's first element to its last comes in one copy, as runs are short.
+// Everything from a window's first element to its last is copied at once, since runs are short.
 static bt_status read_call(void *context, int index, const kernel_window *window, void *out)
 {
     const call_outputs *self = context;

@@ -1,4 +1,4 @@
-// harness/cases/kernel_convert.c - f64 values in the type of an operand, and back
+// harness/cases/kernel_convert.c - converts f64 values to the type of an operand, and back
 #include <string.h>
 
 #include "harness/cases/kernel.h"

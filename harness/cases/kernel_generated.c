@@ -1,7 +1,7 @@
 // harness/cases/kernel_generated.c - a kernel case whose call runs as generated code
 //
-// The call becomes a graph of one node and that a group (framework/compiler), whose code stands in
-// for the kernel that the table would choose: checked and timed alike.
+// The call becomes a graph of one node, and the graph one group (framework/compiler), whose code
+// replaces the kernel of the table: it is checked and timed in the same way.
 #include <string.h>
 
 #include "framework/compiler/run.h"
@@ -12,10 +12,10 @@ struct bt_kernel_generated {
     bt_code_cache cache;
     bt_compiled *code;
     bt_fused group;
-    int field_of[BT_FUSED_OPERANDS_MOST]; // of the op's struct: where an operand's memory is
+    int field_of[BT_FUSED_OPERANDS_MOST]; // fields of the op's struct that point to operands
 };
 
-// Of the case under way: a worker runs one at a time, and a row's launch has no self.
+// The current case: a worker runs one at a time, and a row's launch function has no self argument.
 static const bt_kernel_generated *active;
 
 static bt_status launch(const bt_launch *to, const void *args)
@@ -25,7 +25,7 @@ static bt_status launch(const bt_launch *to, const void *args)
     (void)bt_kernel_operands_of(active->row.op, args, fields);
     for (int i = 0; i < active->group.operand_count; ++i) {
         const void *pointer = fields[active->field_of[i]].pointer;
-        memcpy(&at[i], &pointer, sizeof pointer); // args say what is written
+        memcpy(&at[i], &pointer, sizeof pointer); // args determine what is written
     }
     return bt_compiled_run(active->code, to->stream, active->group.shape[0], at, to->workspace);
 }
@@ -36,8 +36,8 @@ static size_t workspace(const bt_device *device, const void *args)
     return (size_t)bt_compiled_workspace_bytes(active->code, active->group.shape[0]);
 }
 
-// A graph of the call: what it reads are inputs, what it writes new values. values[field]: left as
-// it is where the call does not touch it.
+// A graph of the call: its operands are inputs, its results new values. values[field] is unchanged
+// if the call does not use the field.
 static bt_status make_graph(bt_kernel_op op, const void *args, bt_dag *graph, int *values)
 {
     bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST];

@@ -1,4 +1,4 @@
-// harness/cases/kernel_memory.c - operands in memory: drawn, rounded, laid out
+// harness/cases/kernel_memory.c - operands in memory: generated, rounded, laid out
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ bt_status bt_kernel_tile(const bt_kernel_body *body, uint64_t seed, int index, d
     return BT_OK;
 }
 
-// Uploads one tile and repeats it on the device.
+// Uploads one tile and replicates it on the device.
 static bt_status fill(kernel_run *run, int index, void *target)
 {
     const bt_operand *operand = &run->body.operands[index];
@@ -69,7 +69,7 @@ static bt_status fill(kernel_run *run, int index, void *target)
     return status == BT_OK ? done : status;
 }
 
-// The row that serves the call, and by which plan.
+// The row that serves the call, and its plan.
 static bt_status find_kernel(kernel_run *run, const kernel_call *call)
 {
     const bt_kernel_body *body = &run->body;
@@ -112,7 +112,7 @@ bt_status bt_kernel_call_fill(kernel_run *run, kernel_call *call)
         if (operand->role == BT_OPERAND_IN || operand->role == BT_OPERAND_INOUT) {
             BT_TRY(fill(run, i, call->at[i]));
         } else {
-            // NaN everywhere: what a kernel leaves out does not go unseen.
+            // NaN everywhere, so that elements that a kernel does not write are detected.
             BT_TRY(run->device->backend->fill(run->device, call->at[i], 0xff, size_of(body, i),
                                               run->stream));
         }

@@ -1,15 +1,15 @@
-// harness/cases/kernel_parts.c - which parts of a call its check works out
+// harness/cases/kernel_parts.c - selects the parts of a call that its check computes
 //
 // A call of up to ELEMENTS_ALL elements (rows times the longest row) and FLOPS_SAMPLE operations is
-// checked in full, some rows at a time. Of a larger one a sample is checked: the first part, the
-// last, and in between one at random out of each of equal strata; ELEMENTS_SAMPLE elements or
-// FLOPS_SAMPLE operations in all. A part is
+// checked in full, some rows at a time. For a larger one a sample is checked: the first part, the
+// last, and one random part of each of equal strata in between; ELEMENTS_SAMPLE elements or
+// FLOPS_SAMPLE operations in total. A part is
 //   attention          a head of a batch entry
 //   batched products   a block of D with its rows of A and of B
 //   anything else      a block of rows
-// Where outputs are sums over rows, every row is worked out and those sums are compared in full;
-// only the rows of the other outputs are sampled. A transpose and a norm over tensors, which are
-// one call, are always checked in full.
+// If outputs are sums over rows, every row is computed and those sums are compared in full; only
+// the rows of the other outputs are sampled. A transpose, and a norm over tensors, which are one
+// call, are always checked in full.
 #include "framework/base/rng.h"
 #include "harness/cases/kernel.h"
 
@@ -18,10 +18,10 @@
 #define FLOPS_SAMPLE    ((double)(1LL << 32))
 #define CHUNK_ELEMENTS  (1LL << 22) // of the operand with the longest rows
 #define SAMPLE_PARTS    16          // of rows
-#define SAMPLE_CHUNKS   4           // where all rows are worked out
+#define SAMPLE_CHUNKS   4           // used if all rows are computed
 #define SAMPLE_LEAST    2           // the first and the last
 #define BLOCK_SIDE      64          // of a product's D
-#define STREAM_PARTS    0x70617274U // of random numbers: apart from those of operands
+#define STREAM_PARTS    0x70617274U // random streams: separate from those of operands
 
 int64_t bt_kernel_window_count(const kernel_window *window)
 {
@@ -69,7 +69,7 @@ static bool sums_over_rows(const bt_kernel_body *body)
     return false;
 }
 
-// How many parts of such a size a sample has.
+// The number of parts of this size in a sample.
 static int64_t affordable(double part_elements, double part_flops)
 {
     double by_elements = (double)ELEMENTS_SAMPLE / part_elements;
@@ -105,8 +105,8 @@ void bt_kernel_parts_make(const bt_kernel_body *body, uint64_t seed, kernel_part
     }
 }
 
-// Where the part's place is among `places`: 0 for the first part, the last for the last one, one at
-// random of its stratum for another. `draw` tells draws of one part apart.
+// The position of the part among `places`: 0 for the first part, the last for the last one, a
+// random one of its stratum for the others. `draw` distinguishes random numbers of one part.
 static int64_t place_of(const kernel_parts *parts, int64_t index, int draw, int64_t places)
 {
     const int64_t low = places * index / parts->count, high = places * (index + 1) / parts->count;
@@ -119,7 +119,7 @@ static int64_t place_of(const kernel_parts *parts, int64_t index, int draw, int6
                : low + (int64_t)bt_rng_below(rng, (uint64_t)index, (uint64_t)(high - low));
 }
 
-// The same, out of all places: for an axis that strata do not divide.
+// The same, from all places: for an axis that strata do not divide.
 static int64_t anywhere(const kernel_parts *parts, int64_t index, int draw, int64_t places)
 {
     const bt_rng rng = {parts->seed, STREAM_PARTS + (uint64_t)draw};
@@ -150,7 +150,7 @@ static void rows_part(const kernel_parts *parts, int64_t index, kernel_part *out
     }
 }
 
-// A head: token-major operands have its rows apart, the others (lse) have them together.
+// A head: token-major operands have strided rows, the others (lse) contiguous ones.
 static void head_part(const kernel_parts *parts, int64_t index, kernel_part *out)
 {
     const bt_kernel_body *body = parts->body;

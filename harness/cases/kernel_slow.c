@@ -1,23 +1,23 @@
-// harness/cases/kernel_slow.c - a kernel case made slower on purpose, to try what measures it
+// harness/cases/kernel_slow.c - makes a kernel case slower on purpose, to test measuring tools
 //
-// On the CPU the host waits inside the timed region, in proportion to what the calls took. On other
-// devices nothing can be waited for, so the stream is given memory to fill: as many bytes as are
-// found to lengthen a sample by the wanted share. A fill of any size takes its time, so short
-// samples cannot be lengthened by little.
+// On the CPU the host waits inside the timed region, in proportion to the time of the calls. Other
+// devices cannot wait, so the stream fills memory: as many bytes as are found to make a sample
+// longer by the requested fraction. A fill has a minimum time, so short samples cannot be made
+// longer by a small amount.
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
 #include "harness/cases/kernel.h"
 #include "harness/stats/stats.h"
 
-#define BLOCK_BYTES  (64ULL << 20) // filled again and again
+#define BLOCK_BYTES  (64ULL << 20) // filled repeatedly
 #define FILL_MIN     256ULL
 #define FILL_MAX     (16ULL << 30)
 #define TRIES        31  // pairs of samples per measurement
-#define EXCESS       1.2 // of the shortest fill over what was wanted
+#define EXCESS       1.2 // maximum ratio of the shortest fill's time to the requested one
 #define BISECTIONS   24
 #define CLOSE_ENOUGH 1.01
 
-// ---- how much to fill --------------------------------------------------------------------------
+// ---- calibration -------------------------------------------------------------------------------
 
 bt_status bt_kernel_fill_search(bt_status (*added)(void *self, uint64_t bytes, double *added_ns),
                                 void *self, double wanted_ns, uint64_t *bytes)
@@ -56,8 +56,8 @@ typedef struct trying {
     double base_ns; // median of the samples without a fill so far
 } trying;
 
-// What a fill adds: the median difference of samples with and without it that follow each other,
-// so that a drift of the machine is in both.
+// The time that a fill adds: the median difference of consecutive samples with and without it, so
+// that drift of the machine cancels.
 static bt_status added_by(void *context, uint64_t bytes, double *added_ns)
 {
     trying *self = context;

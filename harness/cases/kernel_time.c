@@ -1,12 +1,11 @@
-// harness/cases/kernel_time.c - how long a call takes, under a stated condition of the cache
+// harness/cases/kernel_time.c - the time of a call, with a defined state of the cache
 //
 // A sample is the time between two events of the device (on the CPU: of the monotonic clock). Cold:
-// one call, behind a scrub of twice the cache, written and then read (what is left of it needs no
-// writing back while time is taken), that is given to the stream before the first event,
-// so that launches are queued while it runs. Rotating and hot: so many calls in a row that a
-// sample takes 200 us where one takes less than 20, as a graph where the device has graphs.
-// Behind the samples: what the host needs to give a call to the device, which is idle then. A CPU
-// has no such time: it does the call itself.
+// one call after a scrub of twice the cache, written and then read (so that no dirty lines are
+// written back during the sample), which is submitted before the first event, so that launches are
+// queued while it runs. Rotating and hot: enough consecutive calls that a sample takes 200 us if
+// one takes less than 20, as a graph if the device has graphs.
+// After the samples: the host time to launch a call on an idle device. A CPU has no such time.
 #include <string.h>
 #include <unistd.h>
 
@@ -24,7 +23,7 @@
 #define SAMPLES_MAX     65536
 #define CALLS_MAX       1024
 #define LAUNCHES        64
-#define CPU_CACHE_BYTES (128L << 20) // per processor, see bt_kernel_cache_bytes
+#define CPU_CACHE_BYTES (128L << 20) // maximum per processor, see bt_kernel_cache_bytes
 
 typedef struct timing {
     kernel_run *run;
@@ -34,10 +33,10 @@ typedef struct timing {
     size_t scrub_bytes;
     uint8_t scrub_byte;
     bt_graph graph; // NULL: calls are launched one by one
-    int64_t next;   // index of the call that comes next
+    int64_t next;   // index of the next call
     int64_t calls;  // per sample
     kernel_slowdown slowdown;
-    bt_region samples; // of which the first ones warm up
+    bt_region samples; // of which the first ones are warm-up
 } timing;
 
 uint64_t bt_kernel_cache_bytes(const bt_device *device)
@@ -62,7 +61,7 @@ static bt_status launch_calls(timing *self)
     return BT_OK;
 }
 
-// Writes all of the scrub, then reads it. The last bytes take the reader's result.
+// Writes the whole scrub, then reads it. The last bytes receive the result of the reads.
 static bt_status scrub_cache(timing *self)
 {
     kernel_run *run = self->run;
@@ -96,12 +95,12 @@ static bt_status take_sample(timing *self, double *sample_ns)
     BT_TRY(backend->event_synchronize(run->device, self->stop));
     BT_TRY(backend->event_elapsed(run->device, self->start, self->stop, &time_ns));
     BT_TRY(bt_region_end(&self->samples, run->device, time_ns));
-    // A clock that did not move says 'less than one'.
+    // If the clock did not advance, the time is reported as 'less than one'.
     *sample_ns = (double)(time_ns > 0 ? time_ns : 1) / (double)self->calls;
     return BT_OK;
 }
 
-// Short calls are repeated within a sample, unless each needs its scrub.
+// Short calls are repeated within a sample, unless each call needs a scrub.
 static bt_status choose_calls(timing *self)
 {
     const bt_backend *backend = self->run->device->backend;
@@ -113,7 +112,7 @@ static bt_status choose_calls(timing *self)
     if (self->cache == CACHE_COLD || call_ns >= SHORT_CALL_NS) {
         return BT_OK;
     }
-    // A power of two: what a graph costs is shared by as many calls in the next process, too.
+    // A power of two: so another process shares the cost of a graph among the same number of calls.
     while (self->calls < CALLS_MAX && (double)self->calls * call_ns < SAMPLE_NS) {
         self->calls *= 2;
     }
@@ -168,7 +167,7 @@ static bt_status take_samples(timing *self, double max_time_s, const bt_case_lis
         BT_TRY(take_sample(self, &sample_ns));
         BT_TRY(bt_kernel_times_keep(out, sample_ns));
         int64_t passed_ns = bt_clock_ns() - started_ns;
-        // Each look sorts all samples: they grow by an eighth from one look to the next.
+        // Each check sorts all samples: their number grows by an eighth between checks.
         if (out->count >= next_look || (double)passed_ns >= max_time_s * 1e9) {
             next_look = out->count + (out->count / 8 > 1 ? out->count / 8 : 1);
             BT_TRY(bt_kernel_times_stop(out, passed_ns, max_time_s, &out->stop));

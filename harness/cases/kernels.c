@@ -4,7 +4,7 @@
 #include "harness/text/json_writer.h"
 #include "kernels/kernels.h"
 
-// A row of kernels.inl, of either backend, whether that is here or not.
+// A row of kernels.inl, of either backend, whether available or not.
 typedef struct kernel_row {
     bt_kernel_op op;
     const char *device;

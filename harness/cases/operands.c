@@ -1,4 +1,4 @@
-// harness/cases/operands.c - from a kernel case to its operands and its call
+// harness/cases/operands.c - derives operands and call from a kernel case
 #include <math.h>
 #include <string.h>
 

@@ -1,14 +1,13 @@
-// harness/cases/operands.h - what a kernel case works on: operands, and the call made of them
+// harness/cases/operands.h - the operands of a kernel case, and the call over them
 //
-// A body describes one call: its operands (how they are filled, how far a result may be off) and
-// how they become the argument struct of kernels.h. The same body makes the call on the device
-// over all rows and, a chunk of rows at a time, the call in f64 on the CPU that it is checked
-// against.
+// A body describes one call: its operands (how they are filled, the tolerance of a result) and how
+// they become the argument struct of kernels.h. The same body makes the call on the device over all
+// rows and, some rows at a time, the reference call in f64 on the CPU.
 //
 // Invariants
 //   1. An operand has `per_row` elements for each of `rows` rows, or `whole` elements once.
 //   2. Element i of an input is element i % BT_OPERAND_TILE of its random sequence, rounded to the
-//      operand's type; the reference sees the rounded value.
+//      operand's type; the reference uses the rounded value.
 //   3. The call over rows [a, b) with the operands' rows [a, b) gives those rows of the result;
 //      whole outputs are sums over rows, which `accumulate` adds to.
 #ifndef BT_HARNESS_CASES_OPERANDS_H
@@ -19,13 +18,13 @@
 
 #define BT_OPERAND_TILE  1048573 // a prime: rows of round lengths differ
 #define BT_OPERANDS_MAX  12
-#define BT_OPERAND_SLACK 8 // elements behind each operand of the reference, free to be written
+#define BT_OPERAND_SLACK 8 // elements after each operand of the reference that may be written
 
 typedef enum bt_operand_role {
     BT_OPERAND_IN,
     BT_OPERAND_OUT,   // checked
     BT_OPERAND_INOUT, // filled, then checked
-    BT_OPERAND_SAVED, // of the reference of a peer: made by the forward call
+    BT_OPERAND_SAVED, // of a peer's reference: computed by the forward call
     BT_OPERAND_SPARE  // written, not checked
 } bt_operand_role;
 
@@ -33,7 +32,7 @@ typedef enum bt_operand_fill {
     BT_FILL_NORMAL,  // mean a, deviation b
     BT_FILL_UNIFORM, // in (a, b)
     BT_FILL_CONSTANT,
-    BT_FILL_BELOW // whole numbers in [0, a), for I32
+    BT_FILL_BELOW // integers in [0, a), for I32
 } bt_operand_fill;
 
 typedef struct bt_operand {
@@ -47,12 +46,12 @@ typedef struct bt_operand {
     // |error| <= relative * eps(f32) * |expected| + 2 eps(dtype) |expected|
     //            + 16 eps(f32) * terms + eps(compute) * rounded
     // terms: the sum of the magnitudes that cancel or are summed; rounded: the same for operands
-    // that the kernel itself rounds to the compute type.
+    // that the kernel rounds to the compute type.
     double relative, terms, rounded;
     bool mean; // a whole output that is a mean over the rows, not their sum
 } bt_operand;
 
-// A chain of ops (chain.h) over so many rows; wide: in f64.
+// Makes a chain of ops (chain.h) over `rows` rows; wide: in f64.
 typedef struct bt_chain_args {
     const struct bt_kernel_body *body;
     int64_t rows;
@@ -95,34 +94,34 @@ typedef struct bt_kernel_body {
     bool backward;
     bool peer;       // see bt_kernel_body_for_peer
     bool in_chunks;  // false: the reference is one call over all rows
-    bool is_chain;   // of ops (chain.h): no single kernel does it
-    bt_kernel_op op; // the kernel that does it, unless it is a chain
-    bt_dtype main;   // what bt_kernel_find is asked for
+    bool is_chain;   // a chain of ops (chain.h), without a single kernel
+    bt_kernel_op op; // the kernel, unless it is a chain
+    bt_dtype main;   // the request for bt_kernel_find
     int64_t rows;
     bt_operand operands[BT_OPERANDS_MAX];
     int count;
-    // The call over `rows` rows with the operands at `at` [count]; wide: in f64. `items` is where
-    // lists of tensors go; it must live as long as the call.
+    // The call over `rows` rows with the operands at `at` [count]; wide: in f64. `items`: storage
+    // for lists of tensors; it must live as long as the call.
     void (*args)(const struct bt_kernel_body *self, int64_t rows, void *const *at, bool wide,
                  bool accumulate, bt_kernel_items *items, bt_kernel_args *out);
-    // The call in f64 that makes the inputs of role SAVED from the others. NULL: there are none
+    // The call in f64 that computes the inputs of role SAVED from the others. NULL: there are none
     bt_kernel_op saved_op;
     void (*saved)(const struct bt_kernel_body *self, int64_t rows, void *const *at,
                   bt_kernel_args *out);
 } bt_kernel_body;
 
-// Errors  INVALID_ARGUMENT (a case that the plan would not make)
+// Errors  INVALID_ARGUMENT (a case that the plan would reject)
 BT_CHECKED bt_status bt_kernel_body_make(const cJSON *kernel, bt_kernel_body *out);
-// The body of a case as a framework has it: a backward call gets the statistics that its forward
-// call saved (role SAVED, never given to a peer), and only results that frameworks return are
-// outputs; a loss is the mean over all rows.
+// The body of a case as frameworks define it: a backward call gets the statistics of its forward
+// call (role SAVED, never given to a peer), only results that frameworks return are outputs, and a
+// loss is the mean over all rows.
 BT_CHECKED bt_status bt_kernel_body_for_peer(const cJSON *kernel, bt_kernel_body *out);
 // The body of the same operation over another shape of the same rank.
 void bt_kernel_body_reshape(const bt_kernel_body *self, const bt_kernel_shape *shape,
                             bt_kernel_body *out);
-// How far a result may be off.
+// The tolerance of a result.
 double bt_operand_tolerance(const bt_kernel_body *self, const bt_operand *operand, double expected);
-// Elements of an operand over so many rows.
+// Elements of an operand over `rows` rows.
 int64_t bt_operand_count(const bt_operand *operand, int64_t rows);
 
 #endif

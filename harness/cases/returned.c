@@ -1,9 +1,9 @@
 // harness/cases/returned.c - inputs for a peer, outputs of a peer
 //
 // Files, in the machine's byte order:
-//   NAME.0    the first elements of an input of the calls that are timed; the rest repeats them
+//   NAME.0    the first elements of an input of the timed calls; the rest repeats them
 //   NAME.1    the same for the call whose outputs are returned: other values
-//   NAME.out  the windows of an output that the task lists, one behind the other
+//   NAME.out  the windows of an output that the task lists, concatenated
 #include "harness/cases/returned.h"
 
 #include <dirent.h>
@@ -47,7 +47,7 @@ static bool is_output(const bt_operand *operand)
 
 // ---- the task ----------------------------------------------------------------------------------
 
-// Without a sync: the files live as long as the round.
+// Without fsync: the files live only as long as the round.
 static bt_status write_file(const char *path, const void *bytes, size_t size_bytes)
 {
     FILE *file = fopen(path, "wbe");
@@ -106,7 +106,7 @@ static bt_status ask_inputs(const bt_kernel_body *body, uint64_t seed, const cha
     return bt_str_status(task);
 }
 
-// The windows of an output in the order in which the check reads them. Neighbours are one.
+// The windows of an output in the order in which the check reads them. Adjacent windows are merged.
 static void ask_windows(const kernel_parts *parts, int index, bt_str *task)
 {
     const bool whole = parts->body->operands[index].per_row == 0;
@@ -198,7 +198,7 @@ static bt_status open_outputs(returned *self)
     return BT_OK;
 }
 
-// All has been read, and nothing is behind it.
+// Everything has been read, and the file ends there.
 static bt_status close_outputs(returned *self, bt_status status)
 {
     for (int i = 0; i < self->body->count; ++i) {
@@ -214,8 +214,7 @@ static bt_status close_outputs(returned *self, bt_status status)
     return status;
 }
 
-// A peer that computes in tf32 what the case has in f32 is held to the bounds of so many roundings
-// to tf32 of each term.
+// If a peer computes in tf32 a case in f32, each term may have a rounding error of tf32.
 static bt_status widen_bounds(bt_kernel_body *body, const char *precision)
 {
     if (!*precision) {

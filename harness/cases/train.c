@@ -1,4 +1,4 @@
-// harness/cases/train.c - a training case: plan values to the trainer's plan
+// harness/cases/train.c - a training case: converts plan values to the trainer's plan
 #include <string.h>
 
 #include "harness/cases/cases.h"
@@ -54,8 +54,9 @@ static double checkpoint_value(const cJSON *train, const char *key)
     return bt_json_number_of(bt_json_get(train, "checkpoint"), key);
 }
 
-// The launcher's copy of the state: two in turn, each whole and verified when it is loaded. A GPU
-// takes steps faster than its state is written: there it is saved every few seconds, beside them.
+// The launcher's copy of the state: two alternating copies, each complete and verified when it is
+// loaded. A GPU's steps are faster than writing its state: there it is saved every few seconds,
+// asynchronously.
 static bt_train_checkpoints memory_checkpoints(const bt_case_work *work)
 {
     const bool on_gpu = strcmp(work->device, "cpu") != 0;
@@ -140,7 +141,7 @@ static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_tr
     out->sequence_parallel = cJSON_IsTrue(bt_json_get(mesh, "sequence_parallel"));
     const bt_plan_mesh degrees = bt_plan_mesh_of(train);
     const int64_t data = degrees.ranks;
-    // Of data the group says: a run may go on with fewer ranks.
+    // The group determines the degree of data parallelism: a run may continue with fewer ranks.
     out->mesh = (bt_mesh_degrees){.tensor = (int)degrees.tensor, .context = (int)degrees.context};
     if (work->alone) {
         out->mesh = (bt_mesh_degrees){0};
@@ -248,7 +249,7 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
         bt_build_digest(build);
         plan.checkpoints.plan_hash = hash;
         plan.checkpoints.build = build;
-        status = !work->group || work->group->rank == 0 // one writes
+        status = !work->group || work->group->rank == 0 // one rank writes
                      ? bt_case_settle(plan.checkpoints.folder, bt_str_text(&identity))
                      : BT_OK;
     }
@@ -263,7 +264,7 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
     return status;
 }
 
-// Kinds of cases, a row each.
+// Kinds of cases, one row each.
 static const struct {
     const char *kind;
     bt_status (*run)(const bt_case_work *, const bt_case_listener *, bt_train_result *);

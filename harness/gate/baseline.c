@@ -1,7 +1,7 @@
-// harness/gate/baseline.c - runs into a baseline's document
+// harness/gate/baseline.c - writes a baseline's document from runs
 //
-// The document is written with the JSON writer in any order, then parsed and written again with
-// sorted keys: one place decides the form.
+// The JSON writer writes the document in any order; it is then parsed and written again with sorted
+// keys, so that one place decides the form.
 #include "harness/gate/baseline.h"
 
 #include <ctype.h>
@@ -93,7 +93,7 @@ static bt_status write_side(const bt_gate_side *side, bt_json_writer *json)
     bt_json_writer_open(json, NULL, '{');
     BT_JSON(json, BT_OF(side, bench), BT_OF(side, kind), BT_OF(side, name), BT_OF(side, system),
             BT_OF(side, precision),
-            BT_KV("settings", side->axes_json)); // unfolded when all is written
+            BT_KV("settings", side->axes_json)); // expanded when everything is written
     bt_json_writer_open(json, "kernels", '[');
     for (int64_t i = 0; i < side->kernel_count; ++i) {
         bt_json_writer_text(json, NULL, side->kernels[i]);
@@ -186,7 +186,7 @@ static bt_status write_raw(const bt_baseline *of, bt_str *out)
     return bt_str_status(out);
 }
 
-// Each case's settings, which were written as a text, become an object.
+// Each case's settings, written as text, become an object.
 static bt_status unfold_settings(cJSON *root)
 {
     cJSON *item = NULL;
@@ -198,9 +198,9 @@ static bt_status unfold_settings(cJSON *root)
             bt_json_parse(bt_json_get(item, "name")->valuestring, text, strlen(text), &settings));
         cJSON *made = settings.root;
         bool replaced = cJSON_ReplaceItemInObjectCaseSensitive(item, "settings", made);
-        settings.root = replaced ? NULL : made; // NULL: the document's now
+        settings.root = replaced ? NULL : made; // NULL: the document owns it now
         bt_json_release(&settings);
-        if (!replaced || !made->string) { // cJSON puts it there without its key when memory ends
+        if (!replaced || !made->string) { // cJSON adds it without its key when out of memory
             return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for a baseline");
         }
     }
@@ -241,7 +241,7 @@ bt_status bt_baseline_write_public(const char *document, bt_str *out)
     return bt_str_status(out);
 }
 
-// ---- what may become one -----------------------------------------------------------------------
+// ---- which runs qualify -------------------------------------------------------------------------
 
 static bt_status check_passed(const bt_store_run *run)
 {
@@ -270,7 +270,7 @@ static bt_status check_rounds(const bt_store_run *run, const bt_gate_sides *kept
                     (long long)run->id, BT_BASELINE_ROUNDS_MIN, (long long)most);
 }
 
-// Rounds in which the machine was not quiet make every later run look better than it is.
+// Disturbed rounds in a baseline make every later run look better than it is.
 static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wish, bool *disturbed)
 {
     int64_t count = 0;
@@ -293,7 +293,7 @@ static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wi
     return BT_OK;
 }
 
-// ---- making one --------------------------------------------------------------------------------
+// ---- writing a baseline -------------------------------------------------------------------------
 
 // A baseline of one run.
 static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)

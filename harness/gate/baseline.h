@@ -1,11 +1,11 @@
-// harness/gate/baseline.h - what a later run is compared with: a document made from runs
+// harness/gate/baseline.h - baselines: the documents that later runs are compared with
 //
-// A baseline keeps, per case and system, the values of all rounds of all its sessions, the loss
-// curves bit by bit, the kernels that ran, the case's settings; besides, the hard and soft facts of
-// the machine, a digest of the card, the build, the plan's hash, and why it was set. A run is a
-// session. The document is JSON: keys sorted, one form for equal contents, so that git shows what
-// changed; the same text lies in the database and, without what identifies the machine, in
-// results/baselines/ and beside the verdicts that were made with it.
+// For each case and system, a baseline has the values of all rounds of all its sessions, the exact
+// loss curves, the kernels that ran, and the case's settings; also the hard and soft facts of the
+// machine, a digest of the card, the build, the plan's hash, and the reason. A run is a session.
+// The document is JSON with sorted keys and one form for equal contents, so that git shows changes;
+// the same text is stored in the database and, without what identifies the machine, in
+// results/baselines/ and with the verdicts that used it.
 #ifndef BT_HARNESS_GATE_BASELINE_H
 #define BT_HARNESS_GATE_BASELINE_H
 
@@ -13,68 +13,70 @@
 #include "harness/gate/side.h"
 #include "harness/suite/json.h"
 
-#define BT_BASELINE_FORMAT     "bt-bench baseline 2"
-#define BT_BASELINE_FORMAT_1   "bt-bench baseline 1" // one session, losses in hexadecimal; is read
-#define BT_BASELINE_ROUNDS_MIN 2                     // of a session; fewer have no spread
-#define BT_BASELINE_BYTES_MAX  (64 << 20)            // of a document
-#define BT_BASELINE_FILE_KIND  "baseline"            // of a run's files (bt_store_file)
+#define BT_BASELINE_FORMAT "bt-bench baseline 2"
+#define BT_BASELINE_FORMAT_1                                                                       \
+    "bt-bench baseline 1"                 // one session, losses in hexadecimal; can be
+                                          // read
+#define BT_BASELINE_ROUNDS_MIN 2          // minimum per session; fewer have no spread
+#define BT_BASELINE_BYTES_MAX  (64 << 20) // of a document
+#define BT_BASELINE_FILE_KIND  "baseline" // of a run's files (bt_store_file)
 
 typedef struct bt_baseline_session {
-    int64_t run;         // its number where the baseline was made
+    int64_t run;         // its number in the database where the baseline was set
     const char *started; // "2026-11-20 16:24:05 UTC"
-    // The same in ns since 1970: tells the session under whatever number a database gives the run.
-    const char *started_ns; // "" in documents that do not say it
+    // The same in ns since 1970: identifies the session whatever number a database gives the run.
+    const char *started_ns; // "" in documents without it
     int64_t disturbed;      // rounds with a label of noise
 } bt_baseline_session;
 
 typedef struct bt_baseline {
     const char *name, *reason;
     const char *created;         // "2026-11-20 16:24:05 UTC"
-    const char *machine;         // its type, usable as a file name: "nvidia-h200"
+    const char *machine;         // the machine's type, usable as a file name: "nvidia-h200"
     const char *suite, *profile; // of the first run
     const char *plan_hash;
-    const char *card;           // bt_gate_card; "": no GPU, or not known
-    const char *noise_accepted; // why disturbed rounds were taken; "": there were none
+    const char *card;           // bt_gate_card; "": no GPU, or unknown
+    const char *noise_accepted; // why disturbed rounds were accepted; "": there were none
     bt_store_build build;
     bt_store_env env;                    // hard and soft facts, by key; its digest is the run's
-    const bt_baseline_session *sessions; // [session_count]; none in a document of format 1
+    const bt_baseline_session *sessions; // [session_count]; 0 in a document of format 1
     int64_t session_count;
     bt_gate_sides sides; // cases, by bench, name and system
     bt_gate_ceilings ceilings;
-    const char *document; // as it may be published
-    bt_arena arena;       // holds all of it
+    const char *document; // the text as it may be published
+    bt_arena arena;       // arena of all of the above
     char digest[33];      // of `document`
 } bt_baseline;
 
 typedef struct bt_baseline_wish {
     const char *name, *reason;
-    const char *accept_noise;  // why disturbed rounds are taken; NULL: they are refused
-    int64_t created_ns;        // since 1970, for the record
-    const bt_baseline *before; // its sessions stay and the runs are added; NULL: a new baseline
+    const char *accept_noise;  // why disturbed rounds are accepted; NULL: they are refused
+    int64_t created_ns;        // time since 1970, for the record
+    const bt_baseline *before; // its sessions are kept and the runs added; NULL: a new baseline
 } bt_baseline_wish;
 
-// The document of [count] runs, or of a baseline and these runs, appended to `out`. A run is a
-// session of a case; where its build or settings differ it only gives loss curves (merge.h).
-// Errors  INVALID_ARGUMENT (a run did not pass, was disturbed, or does not fit beside the first;
-//         the first has no case with rounds enough)
+// Appends the document of [count] runs, or of a baseline and these runs, to `out`. A run is a
+// session of a case; if its build or settings differ, it only contributes loss curves (merge.h).
+// Errors  INVALID_ARGUMENT (a run did not pass, was disturbed, or does not match the first; the
+//         first has no case with enough rounds)
 BT_CHECKED bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
                                        const bt_baseline_wish *wish, bt_str *out);
 // The document as it may be committed: without the facts that identify the machine.
-// Errors  INVALID_ARGUMENT (it is no JSON), OUT_OF_MEMORY
+// Errors  INVALID_ARGUMENT (it is not JSON), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_baseline_write_public(const char *document, bt_str *out);
-// Reads a document; `path` is what messages call it.
+// Reads a document; `path` is used in messages.
 // Owns    *out: the caller, bt_baseline_release; nothing on failure
 // Errors  INVALID_ARGUMENT ("path:line:column: ..."), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_baseline_parse(const char *path, const char *text, size_t size_bytes,
                                        bt_baseline *out);
-// A zeroed baseline is fine.
+// A zeroed baseline is allowed.
 void bt_baseline_release(bt_baseline *baseline);
 
-// The fewest sessions that a case of it has.
+// The smallest number of sessions of its cases.
 int64_t bt_baseline_sessions(const bt_baseline *baseline);
 // A machine's type as a file name, from the GPU's or else the processor's name: "nvidia-h200".
 void bt_baseline_machine(const bt_store_env *env, bt_str *out);
-// 1 to 64 letters, digits, '-', '_', '.', the first a letter or digit.
+// 1 to 64 letters, digits, '-', '_', '.'; the first is a letter or digit.
 BT_CHECKED bt_status bt_baseline_check_name(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-// harness/gate/baseline_find.c - from what a user types to a baseline
+// harness/gate/baseline_find.c - finds a baseline by name or file
 #include "harness/gate/baseline_find.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "framework/base/mem.h"
 #include "harness/suite/suite.h"
 
-// Reads a file. Errors  IO, INVALID_ARGUMENT (no baseline)
+// Reads a file. Errors  IO, INVALID_ARGUMENT (not a baseline)
 static bt_status load(const char *path, bt_baseline *out)
 {
     void *bytes = NULL;
@@ -24,7 +24,7 @@ static bt_status load(const char *path, bt_baseline *out)
     return status;
 }
 
-// The newest of that name in the database, when there is one.
+// The newest of that name in the database, if there is one.
 static bt_status find_stored(bt_store *store, const char *name, const char *machine,
                              bt_baseline *out, bool *found)
 {

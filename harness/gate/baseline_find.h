@@ -1,4 +1,4 @@
-// harness/gate/baseline_find.h - from what a user types to a baseline
+// harness/gate/baseline_find.h - finds a baseline by name or file
 #ifndef BT_HARNESS_GATE_BASELINE_FIND_H
 #define BT_HARNESS_GATE_BASELINE_FIND_H
 
@@ -11,7 +11,8 @@
 // store    NULL: no database
 // machine  type of the machine; NULL: any
 // Owns     *out: the caller, bt_baseline_release
-// Errors   INVALID_ARGUMENT (none of that name, with those there are; a file that is no baseline)
+// Errors   INVALID_ARGUMENT (none of that name, with the existing names; a file that is not a
+//          baseline)
 BT_CHECKED bt_status bt_baseline_find(bt_store *store, const char *given, const char *machine,
                                       bt_baseline *out);
 

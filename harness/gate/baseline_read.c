@@ -1,4 +1,4 @@
-// harness/gate/baseline_read.c - a baseline's document into sides
+// harness/gate/baseline_read.c - reads a baseline's document into sides
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,14 +94,14 @@ static bt_status read_settings(bt_document *in, const cJSON *item, bt_gate_side 
     return status;
 }
 
-// Values of a metric: [sessions][rounds], all in one list.
+// Values of a metric: [sessions][rounds], in one array.
 typedef struct metric_values {
     const double **sessions; // [session_count]
     int64_t *counts;         // [session_count]
     int64_t session_count;
 } metric_values;
 
-// A list of sessions, or, in a document of format 1, of the rounds of the only one.
+// A list of sessions, or, in a document of format 1, the rounds of the only session.
 static bt_status read_values(bt_document *in, const cJSON *list, metric_values *out)
 {
     bool nested = cJSON_IsArray(list) && cJSON_IsArray(list->child);
@@ -248,7 +248,7 @@ static bt_status read_ceilings(bt_document *in, const cJSON *root, bt_gate_ceili
     return BT_OK;
 }
 
-// Format 1 has neither card nor sessions.
+// Format 1 has no card and no sessions.
 static bt_status read_sessions(bt_document *in, const cJSON *root, bt_baseline *out)
 {
     const cJSON *list = NULL;
@@ -299,7 +299,7 @@ static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *
     return read_cases(in, root, out);
 }
 
-// Keeps the document as it may be published, and its digest.
+// Stores the document as it may be published, and its digest.
 static bt_status keep_public(bt_document *in, const char *text, bt_baseline *out)
 {
     bt_json_doc json = {0};

@@ -1,12 +1,12 @@
-// harness/gate/besides.c - what differs between two sides besides what was measured
+// harness/gate/besides.c - other differences between two sides than the measurements
 #include <stdio.h>
 
 #include "harness/gate/differ.h"
 #include "harness/gate/gate.h"
 
-enum { HASH_BYTES = 8 }; // of a revision, as in the heading
+enum { HASH_BYTES = 8 }; // digits of a revision, as in the heading
 
-// A hash by its first digits.
+// The first digits of a hash.
 static void append_hash(const char *key, const char *base, const char *candidate, bt_str *out)
 {
     char before[HASH_BYTES + 1], after[HASH_BYTES + 1];
@@ -25,7 +25,7 @@ static void append_builds(const bt_store_build *base, const bt_store_build *cand
     bt_gate_append_difference("cuda", base->cuda, candidate->cuda, out);
 }
 
-// How fast the machine itself was; slower as a whole, it explains much.
+// The machine's own speed; if the whole machine was slower, that explains slower cases.
 static bt_status append_ceilings(const bt_baseline *baseline, const bt_store_run *run, bt_str *out)
 {
     bt_arena arena = {0};
@@ -36,7 +36,7 @@ static bt_status append_ceilings(const bt_baseline *baseline, const bt_store_run
     return status;
 }
 
-// Why nothing of the two machines can be compared, where that is so.
+// The reason why the two machines cannot be compared, if there is one.
 static bt_status append_hard_facts(const bt_store_env *base, const bt_store_env *env, bool whole,
                                    bt_str *out)
 {
@@ -68,7 +68,7 @@ static bt_status append_all(const bt_gate_result *result, bool whole, bt_str *ou
 
 bt_status bt_gate_besides(const bt_gate_result *result, bool whole, bt_str *out)
 {
-    bt_str text = {0}; // separators depend on what it has
+    bt_str text = {0}; // the separator depends on its contents
     bt_status status = append_all(result, whole, &text);
     bt_str_append(out, bt_str_text(&text));
     bt_str_release(&text);

@@ -1,4 +1,4 @@
-// harness/gate/calibrated.c - what calibrate found out about a case, for a gate of pairs
+// harness/gate/calibrated.c - looks up the calibration of a case, for a paired gate
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void take(const bt_gate_calibration_query *query, const char *rule,
     }
 }
 
-// The same by the text of the rule.
+// The same, given the text of the rule.
 static bt_status find(bt_store *store, const bt_gate_calibration_query *query, const char *rule,
                       bt_gate_calibration *out)
 {

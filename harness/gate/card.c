@@ -1,4 +1,4 @@
-// harness/gate/card.c - a card's digest
+// harness/gate/card.c - the digest of a card
 #include "harness/gate/card.h"
 
 #include <sodium.h>

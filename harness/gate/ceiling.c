@@ -1,4 +1,4 @@
-// harness/gate/ceiling.c - the machine's own speed beside a run
+// harness/gate/ceiling.c - compares the machine's own speed in two runs
 #include "harness/gate/ceiling.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "harness/stats/summary.h"
 #include "harness/text/format.h"
 
-#define EQUAL 0.02 // shares that count as equal for people
+#define EQUAL 0.02 // fractions within which two values are shown as equal
 
 bool bt_gate_is_ceiling(const bt_store_round *round)
 {
@@ -87,7 +87,7 @@ bt_status bt_gate_ceilings_differ(const bt_gate_ceilings *base, const bt_gate_ce
         BT_TRY(median_of(&base->items[i], &before));
         BT_TRY(median_of(find(candidate, name), &now));
         if (!(fabs(now / before - 1) > EQUAL)) {
-            continue; // also what one side does not know
+            continue; // also if one side does not know it
         }
         const bool product = is_product(name);
         const bt_unit unit = product ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S;

@@ -1,4 +1,4 @@
-// harness/gate/curves.c - loss curves as packed text, and back
+// harness/gate/curves.c - packs loss curves as text, and unpacks them
 #include "harness/gate/curves.h"
 
 #include <sodium.h>
@@ -21,7 +21,8 @@ static uint32_t bits_at(const bt_loss_curve *curve, int64_t step)
     return word;
 }
 
-// What the bits of a step are combined with: those of the reference, else of the step before.
+// The value with which the bits of a step are combined: that of the reference, else of the step
+// before.
 static uint32_t mask_at(const bt_loss_curve *reference, const bt_loss_curve *curve, int64_t step)
 {
     if (reference) {
@@ -89,7 +90,7 @@ static void take_planes(const uint8_t *planes, const bt_loss_curve *reference, b
     }
 }
 
-// The packed text into `count` steps; false where it is none.
+// Unpacks the text into `count` steps; false if it is invalid.
 static bt_status unpack(const char *text, const bt_loss_curve *reference, bt_store_step *steps,
                         size_t count, bool *right)
 {
@@ -134,7 +135,7 @@ static void write_tokens(const bt_loss_curve *curve, bt_json_writer *json)
     bt_json_writer_close(json, ']');
 }
 
-// What curves behind the side's own are of, in this order.
+// Sources of the curves after the side's own, in this order.
 static const char *const sources[] = {"", "permuted", "seed"};
 
 static const char *source_of(const bt_gate_side *side, int64_t index)
@@ -208,7 +209,7 @@ static bt_status read_tokens(bt_document *in, const cJSON *object, bt_store_step
     return BT_OK;
 }
 
-// Eight hex digits a step.
+// Eight hex digits per step.
 static bt_status read_digits(bt_document *in, const cJSON *object, const char *text,
                              bt_store_step *steps)
 {
@@ -226,7 +227,7 @@ static bt_status read_digits(bt_document *in, const cJSON *object, const char *t
     return BT_OK;
 }
 
-// `first`: of the side, NULL while this is it.
+// `first`: first curve of the side, NULL while reading it.
 static bt_status read_bits(bt_document *in, const cJSON *object, const bt_loss_curve *first,
                            bt_loss_curve *out)
 {
@@ -254,7 +255,7 @@ static bt_status read_bits(bt_document *in, const cJSON *object, const bt_loss_c
     return read_tokens(in, object, steps, out->count);
 }
 
-// Which of the sources a curve has; behind one it cannot be of an earlier one.
+// The source of a curve; sources come in a fixed order.
 static bt_status read_source(bt_document *in, const cJSON *object, size_t *at)
 {
     const char *word = NULL;

@@ -11,13 +11,13 @@
 
 #define BT_GATE_STEPS_MAX 2000000 // of a curve
 
-// Member "losses": per different curve its steps, the packed bits, the tokens of a step, the digest
-// of the parameters, how many rounds had it; "of" where it is not of the side's own rounds:
-// "permuted" (same seed and data), "seed" (another seed).
+// Member "losses": for each different curve its steps, the packed bits, the tokens of a step, the
+// digest of the parameters, the number of rounds that had it; "of" if it is not of the side's own
+// rounds: "permuted" (same seed and data), "seed" (another seed).
 // Errors  UNSUPPORTED (steps that do not count from 0 without a gap)
 BT_CHECKED bt_status bt_document_write_curves(const bt_gate_side *side, bt_json_writer *json);
-// The reverse, from an object that has the member; none is fine. Also reads "bits" in hexadecimal,
-// 8 digits a step, without "steps".
+// The reverse, from an object with the member, which may be missing. Also reads "bits" in
+// hexadecimal, 8 digits per step, without "steps".
 BT_CHECKED bt_status bt_document_read_curves(bt_document *in, const cJSON *object,
                                              bt_gate_side *out);
 

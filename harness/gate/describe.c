@@ -9,7 +9,7 @@
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
 
-// Does a newer row of the same name and machine stand before it?
+// Does a newer row of the same name and machine precede it?
 static bool is_past(const bt_store_baseline_list *list, int64_t index)
 {
     const bt_store_baseline *row = &list->rows[index];
@@ -64,7 +64,7 @@ bt_status bt_baseline_list_json(const bt_store_baseline_list *list, bool all, bt
     return bt_json_writer_end(&json, ']');
 }
 
-// ---- one ---------------------------------------------------------------------------------------
+// ---- one baseline -------------------------------------------------------------------------------
 
 static bt_status metric_cell(const bt_gate_side *side, bt_gate_metric metric, bt_table *table)
 {
@@ -76,7 +76,7 @@ static bt_status metric_cell(const bt_gate_side *side, bt_gate_metric metric, bt
     return BT_OK;
 }
 
-// "1", or "1 + 3 permuted + 2 seeds" where further runs have some.
+// "1", or "1 + 3 permuted + 2 seeds" if further runs have some.
 static bt_status curves_cell(const bt_gate_side *side, bt_table *table)
 {
     int64_t permuted = side->data_count - side->own_count;
@@ -107,7 +107,7 @@ static bt_status side_row(const bt_gate_side *side, bt_table *table)
     return curves_cell(side, table);
 }
 
-// How many sessions speed can be judged with, and the runs that they were.
+// The number of sessions with which speed can be judged, and their runs.
 static void append_sessions(const bt_baseline *baseline, bt_str *out)
 {
     bt_str_format(out, "  sessions  %" PRId64, bt_baseline_sessions(baseline));

@@ -1,4 +1,4 @@
-// harness/gate/differ.c - what differs between two environments, as text
+// harness/gate/differ.c - the differences between two environments, as text
 #include "harness/gate/differ.h"
 
 #include <inttypes.h>
@@ -8,18 +8,22 @@
 #include "harness/env/facts.h"
 #include "harness/plan/plan.h"
 
-enum { VALUE_BYTES = 60, BEFORE_BYTES = 12 }; // of a value that is shown; of what is equal in it
+enum {
+    VALUE_BYTES = 60,
+    BEFORE_BYTES = 12
+}; // characters of a value that are shown; of the equal
+   // part
 
 typedef struct differences {
     const bt_compare_item *items; // [count], by key
     int64_t count;
-    bt_fact_level level; // what is asked for
+    bt_fact_level level; // requested level
     const char *name;
     char data_key[BT_PLAN_DATA_KEY_BYTES]; // of the case
     bool whole;
 } differences;
 
-// Where to begin with two long values, so that what differs is seen; 0 for short ones.
+// Start of the excerpts of two long values, such that the difference is visible; 0 for short ones.
 static size_t start_of(const char *left, const char *right)
 {
     size_t equal = 0;
@@ -50,7 +54,7 @@ static bool differs(const differences *all, const char *key)
     return false;
 }
 
-// Of another processor or GPU everything may differ, and its name says so.
+// If the processor or GPU is another one, only its name is shown.
 static bool follows(const differences *all, const char *key)
 {
     static const char *const names[] = {"cpu.model", "gpu.name"};
@@ -66,15 +70,15 @@ static bool follows(const differences *all, const char *key)
 static bool is_asked_for(const differences *all, const bt_compare_item *item)
 {
     const bt_store_fact hard = {item->key, item->left, BT_FACT_HARD};
-    // A committed baseline does not have what identifies its machine.
+    // A committed baseline lacks the facts that identify its machine.
     const bool kept_back = !*item->left && bt_fact_is_private(item->key);
     return item->level == all->level && !kept_back &&
            (all->level != BT_FACT_HARD || bt_plan_fact_concerns(&hard, all->name, all->data_key)) &&
            (all->whole || !follows(all, item->key));
 }
 
-// Appends those that both sides know, or those that one side knows; *room facts at most, the others
-// are added to *untold.
+// Appends the facts that both sides know, or those that one side knows; at most *room facts, the
+// others are counted in *untold.
 static void append_known(const differences *all, bool by_both, int64_t *room, int64_t *untold,
                          bt_str *out)
 {

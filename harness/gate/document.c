@@ -1,4 +1,4 @@
-// harness/gate/document.c - pieces of JSON that baselines and rules share
+// harness/gate/document.c - reads JSON for baselines and rules
 #include "harness/gate/document.h"
 
 #include "framework/base/mem.h"

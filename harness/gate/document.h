@@ -1,6 +1,6 @@
-// harness/gate/document.h - JSON pieces that baselines and the rules of verdicts share; private
+// harness/gate/document.h - reads JSON for baselines and rules; private
 //
-// Reading functions name the place of what is missing or wrong: "path:line:column: ...".
+// Errors give the position: "path:line:column: ...".
 #ifndef BT_HARNESS_GATE_DOCUMENT_H
 #define BT_HARNESS_GATE_DOCUMENT_H
 
@@ -10,24 +10,24 @@
 
 typedef struct bt_document {
     const bt_json_doc *json; // borrowed
-    bt_arena *arena;         // borrowed; holds what is read
+    bt_arena *arena;         // borrowed; owns the values read
 } bt_document;
 
-// A copy of a text that an object must have.
+// A copy of a required text.
 BT_CHECKED bt_status bt_document_text(bt_document *in, const cJSON *object, const char *key,
                                       const char **out);
-// The same of one that may be missing, which reads "".
+// The same for an optional one; "" if missing.
 BT_CHECKED bt_status bt_document_text_if(bt_document *in, const cJSON *object, const char *key,
                                          const char **out);
-// An object or list that an object must have.
+// A required object or list.
 BT_CHECKED bt_status bt_document_member(bt_document *in, const cJSON *object, const char *key,
                                         bool list, const cJSON **out);
-// A number that an object must have, within [minimum, maximum].
+// A required number within [minimum, maximum].
 BT_CHECKED bt_status bt_document_number(bt_document *in, const cJSON *object, const char *key,
                                         double minimum, double maximum, double *out);
 // A copy of a text.
 BT_CHECKED bt_status bt_document_copy(bt_document *in, const char *text, const char **out);
-// A list of numbers above 0: [*count] of them, in the arena.
+// A list of positive numbers: [*count] of them, in the arena.
 BT_CHECKED bt_status bt_document_numbers(bt_document *in, const cJSON *list, const char *key,
                                          const double **out, int64_t *count);
 

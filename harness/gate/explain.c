@@ -1,4 +1,4 @@
-// harness/gate/explain.c - a verdict in a sentence, and what changed beside it
+// harness/gate/explain.c - describes a verdict in a sentence, and what else changed
 #include "harness/gate/explain.h"
 
 #include <inttypes.h>
@@ -10,21 +10,21 @@
 #include "harness/gate/differ.h"
 #include "harness/text/format.h"
 
-enum { LISTED_MAX = 6 }; // of settings or kernels
+enum { LISTED_MAX = 6 }; // maximum number of settings or kernels
 
-#define CLOCKS_EQUAL 0.005 // shares that count as equal for people
+#define CLOCKS_EQUAL 0.005 // fractions within which two values are shown as equal
 #define POWER_EQUAL  0.05
 
-#define PERCENT_SHOWN_MAX 9999.0 // more says no more
+#define PERCENT_SHOWN_MAX 9999.0 // a larger value gives no more information
 
 // ---- the sentence ------------------------------------------------------------------------------
 
-// A share in percent, without its sign where that is said in words.
+// A fraction in percent, without its sign if words give it.
 static bt_text percent(double share)
 {
     bt_text out;
     double value = 100 * share;
-    if (value > PERCENT_SHOWN_MAX) { // of an interval of two or three sessions
+    if (value > PERCENT_SHOWN_MAX) { // of an interval from two or three sessions
         (void)snprintf(out.text, sizeof out.text, "over %g", PERCENT_SHOWN_MAX);
     } else {
         (void)snprintf(out.text, sizeof out.text, fabs(value) < 1 ? "%.2f" : "%.1f", value);
@@ -74,7 +74,7 @@ static void append_memory(const bt_gate_item *item, bt_str *out)
                   bt_format_value(BT_UNIT_BYTES, item->rule.memory_tolerance_bytes).text);
 }
 
-// What a SAME cannot know.
+// The limits of a SAME.
 static void append_blind_spot(const bt_gate_item *item, bt_str *out)
 {
     double share = item->verdict.blind_share;
@@ -126,7 +126,7 @@ void bt_gate_sentence(const bt_gate_item *item, const bt_policy *policy, bt_str 
     }
 }
 
-// ---- what changed ------------------------------------------------------------------------------
+// ---- other changes ------------------------------------------------------------------------------
 
 static void part(bt_str *out, const char *separator)
 {
@@ -168,14 +168,14 @@ static bool has(const char *const *texts, int64_t count, const char *text)
     return false;
 }
 
-// Bytes of "op: " in "op: kernel".
+// Length of "op: " in "op: kernel".
 static size_t op_length(const char *text)
 {
     const char *colon = strstr(text, ": ");
     return colon ? (size_t)(colon - text) + 2 : 0;
 }
 
-// The kernel of the candidate alone that serves the same op, NULL without.
+// The candidate's kernel that serves the same op and is not in the base, NULL: none.
 static const char *successor(const bt_gate_side *base, const bt_gate_side *candidate,
                              const char *text)
 {

@@ -1,4 +1,5 @@
-// harness/gate/gate.c - which cases and metrics are judged, by which rules, and what it adds up to
+// harness/gate/gate.c - selects the cases and metrics to judge and their rules, and adds up the
+// result
 #include "harness/gate/gate.h"
 
 #include <fnmatch.h>
@@ -13,7 +14,7 @@
 #include "harness/record/keep.h"
 #include "harness/text/format.h"
 
-enum { SUSPICIOUS_MIN = 5 }; // cases that are slower
+enum { SUSPICIOUS_MIN = 5 }; // number of slower cases from which a common cause is likely
 
 typedef struct gating {
     const bt_gate_request *request;
@@ -25,7 +26,7 @@ typedef struct gating {
     bt_gate_result *out;
 } gating;
 
-// What a session of 'ab' calls its two: two named systems, or base and candidate.
+// Names of the two systems of an 'ab' session: two named systems, or base and candidate.
 static const char *paired_system(const bt_store_run *run, int which)
 {
     static const char *const usual[] = {BT_GATE_SYSTEM_BASE, BT_GATE_SYSTEM_CANDIDATE};
@@ -45,21 +46,21 @@ bool bt_gate_is_paired(const bt_store_run *run)
     return base && candidate;
 }
 
-// ---- sides that belong together ----------------------------------------------------------------
+// ---- matching sides -----------------------------------------------------------------------------
 
-// What a baseline calls the system of a run.
+// The baseline's name for a system of a run.
 static const char *recorded_system(const char *system)
 {
     return strcmp(system, BT_GATE_SYSTEM_CANDIDATE) == 0 ? BT_GATE_SYSTEM_OURS : system;
 }
 
-// Whether a filter takes a case: NULL, a part of its name, or a glob.
+// Whether a filter matches a case: NULL, part of its name, or a glob.
 static bool selects(const char *filter, const char *name)
 {
     return !filter || strstr(name, filter) || fnmatch(filter, name, 0) == 0;
 }
 
-// Is this side of the run judged? The base of a session of 'ab' is only there for the other.
+// Is this side of the run judged? The base of an 'ab' session is not.
 static bool is_judged(const gating *self, const bt_gate_side *side)
 {
     bool base = strcmp(side->system, paired_system(self->request->run, 0)) == 0;
@@ -74,7 +75,7 @@ static const bt_gate_side *base_of(const gating *self, const bt_gate_side *side)
                                               paired_system(self->request->run, 0));
 }
 
-// The side of the run that a recorded one is the base of.
+// The side of the run for which a recorded one is the base.
 static const bt_gate_side *candidate_of(const gating *self, const bt_gate_side *recorded)
 {
     for (int64_t i = 0; i < self->sides.count; ++i) {
@@ -104,7 +105,7 @@ static bool has_metric(const bt_gate_side *side, bt_gate_metric metric)
     return found;
 }
 
-// Decisions on times and rates of one side.
+// Number of decisions on times and rates of one side.
 static int64_t family_of(const bt_gate_side *side)
 {
     int64_t count = 0;
@@ -114,7 +115,7 @@ static int64_t family_of(const bt_gate_side *side)
     return count;
 }
 
-// Decisions on times and rates that are made together, at least 1.
+// Number of simultaneous decisions on times and rates, at least 1.
 static int64_t count_family(const gating *self)
 {
     int64_t family = 0;
@@ -136,7 +137,7 @@ static bt_status set_subject(gating *self, const bt_gate_side *side, bt_gate_ite
     return bt_keep_str(&self->out->arena, &text, &item->subject);
 }
 
-// Does the interval of an INCONCLUSIVE time end early enough? Losses have no ratio.
+// Does the interval of an INCONCLUSIVE time end below the limit? Losses have no ratio.
 static bool is_within_limit(const bt_gate_item *item)
 {
     return item->metric >= BT_GATE_METRIC_COUNT || !is_timed(item->metric) ||
@@ -169,8 +170,8 @@ static bool is_excused(const bt_gate_item *item, bt_gate_presence presence)
     return !item->rule.gated;
 }
 
-// What stands beside the verdict on a total: the rate, clocks that differ in interleaved rounds,
-// and that there is no 95th percentile.
+// Additions to the verdict on a total: the rate, clocks that differ in interleaved rounds, a
+// missing 95th percentile.
 static bt_status append_beside(const gating *self, const bt_gate_side *base,
                                const bt_gate_side *side, bt_gate_item *item, bt_str *out)
 {
@@ -225,14 +226,14 @@ static bt_status describe(gating *self, const bt_gate_side *base, const bt_gate_
     return bt_keep_str(arena, &changes, &item->changes);
 }
 
-// Median of the base's time, for the tolerance; NaN when not known.
+// Median of the base's time, for the tolerance; NaN if unknown.
 static bt_status base_time(const bt_gate_side *base, double *time_ns)
 {
     return bt_gate_side_median(base, BT_GATE_TIME, time_ns);
 }
 
-// A calibration is of pairs: it does not vouch for a gate against a baseline, whose own sessions
-// show how much the machine varies.
+// A calibration is for pairs: it does not apply to a gate against a baseline, whose sessions show
+// how much the machine varies.
 static bt_status ask_calibration(gating *self, const bt_gate_side *side, bt_gate_terms *out)
 {
     const bt_gate_request *request = self->request;
@@ -318,10 +319,10 @@ static bt_status judge(gating *self, const bt_gate_side *base, const bt_gate_sid
     return describe(self, base, side, item);
 }
 
-// ---- one case, then all ------------------------------------------------------------------------
+// ---- one case, all cases ------------------------------------------------------------------------
 
 // Whether both sides must have the metric. A peer may report less than our own program, which
-// always has a build: what one of a session's two systems does not report is not judged.
+// always has a build: metrics that one of a session's two systems does not report are not judged.
 static bool needs_both(const gating *self, bt_gate_metric metric)
 {
     const bt_store_schedule *schedule = &self->request->run->schedule;
@@ -332,7 +333,7 @@ static bool needs_both(const gating *self, bt_gate_metric metric)
     return way_of(metric) == BT_GATE_WAY_P95 || (metric == BT_GATE_MEMORY && peer);
 }
 
-// The case as a whole; where nothing is to be said of that, each of its metrics.
+// Judges the case as a whole; if that gives no verdict, each of its metrics.
 static bt_status judge_case(gating *self, const bt_gate_side *base, const bt_gate_side *side)
 {
     bt_gate_result *out = self->out;
@@ -405,7 +406,7 @@ static void add_up(bt_gate_result *out)
     }
 }
 
-// Many cases worse and none better: more often the machine or the set-up than the change.
+// Many cases worse and none better: the cause is probably the machine or the setup, not the change.
 static void find_suspicion(bt_gate_result *out)
 {
     int64_t timed = 0, slower = 0, faster = 0;
@@ -492,7 +493,7 @@ bt_status bt_gate_store(bt_store *store, const bt_gate_result *result)
     return bt_gate_store_as(store, BT_GATE_KIND, result);
 }
 
-// The baseline's document goes with the run, so that whoever verifies has it.
+// The baseline's document is stored with the run, so that `verify` has it.
 static bt_status store_baseline(bt_store *store, const bt_gate_result *result)
 {
     const bt_baseline *baseline = result->request.baseline;

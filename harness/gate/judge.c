@@ -28,7 +28,7 @@ const char *bt_gate_word_name(bt_gate_word word)
     return (unsigned)word < BT_GATE_WORD_COUNT ? words[word].name : "?";
 }
 
-// Says the word and, where the format is not NULL, why.
+// Sets the verdict and, if the format is not NULL, the reason.
 static void say(bt_gate_verdict *out, bt_gate_word word, const char *format, ...) BT_PRINTF(3, 4);
 
 static void say(bt_gate_verdict *out, bt_gate_word word, const char *format, ...)
@@ -41,12 +41,12 @@ static void say(bt_gate_verdict *out, bt_gate_word word, const char *format, ...
     va_end(arguments);
 }
 
-// What is judged: the run's side, and the other one.
+// The two sides: the run's, and the other.
 typedef struct judging {
     const bt_rule *rule;
     const bt_gate_side *candidate;
     const bt_gate_side *base;     // of the run; NULL: a baseline's
-    const bt_gate_side *recorded; // of the baseline; NULL: the rule has copies of it
+    const bt_gate_side *recorded; // of the baseline; NULL: the rule contains copies of it
     bt_arena *arena;
     bt_gate_verdict *out;
 } judging;
@@ -163,14 +163,14 @@ static double log_of(bt_gate_metric metric, double value)
     return is_rate(metric) ? -log(value) : log(value);
 }
 
-// What a round is worth by the version of the rule.
+// The metric that represents a round, by the version of the rule.
 static double value_of(const judging *self, const bt_gate_round *round)
 {
     bt_gate_metric metric = self->rule->metric;
     return self->rule->version == 1 ? round->older[metric] : round->values[metric];
 }
 
-// Values of a side, [<= round_count] written; their number.
+// Values of a side, [<= round_count] written; returns their number.
 static int64_t values_of(const judging *self, const bt_gate_side *side, double *values)
 {
     int64_t count = 0;
@@ -183,7 +183,7 @@ static int64_t values_of(const judging *self, const bt_gate_side *side, double *
     return count;
 }
 
-// The logarithm of what a round is worth; NaN where it lacks the metric.
+// The logarithm of a round's value; NaN if it lacks the metric.
 static double round_log(const judging *self, const bt_gate_round *round)
 {
     double value = value_of(self, round);
@@ -215,7 +215,7 @@ static bt_status decide_pairs(const judging *self, bt_decision *out)
     return BT_OK;
 }
 
-// By a rule of an earlier version, which knew no sessions.
+// By a rule of an earlier version, without sessions.
 static bt_status decide_recorded(const judging *self, bt_decision *out)
 {
     const bt_rule *rule = self->rule;
@@ -234,7 +234,7 @@ static bt_status decide_recorded(const judging *self, bt_decision *out)
     return BT_OK;
 }
 
-// Why the speed is for reading only.
+// Why the speed is advisory.
 static void advise(const judging *self, const bt_session_decision *decision)
 {
     if (decision->advisory == BT_ADVISORY_FEW_SESSIONS) {
@@ -299,7 +299,7 @@ static bt_status decide_sessions(const judging *self, bt_decision *out)
     return BT_OK;
 }
 
-// Why it is not SAME, which the numbers alone would say.
+// Why it is not SAME, although the numbers alone would give SAME.
 static void say_doubt(const bt_decision_rule *rule, const bt_decision *decision,
                       bt_gate_verdict *out)
 {
@@ -318,8 +318,8 @@ static void say_doubt(const bt_decision_rule *rule, const bt_decision *decision,
     }
 }
 
-// To how many rounds to go on: those that lack the metric are run besides; 0 where the rule's last
-// look does not allow so many.
+// The number of rounds to continue to, plus those that lack the metric; 0 if the rule's last look
+// does not allow as many.
 static int64_t next_rounds_of(const judging *self, const bt_decision *decision)
 {
     const bt_decision_rule *rule = &self->rule->decision;
@@ -390,7 +390,7 @@ static void take_loss(const judging *self, const bt_loss_verdict *loss)
     self->out->rounds = self->candidate->round_count;
 }
 
-// Every different curve of the run is held against the base; the first that fails speaks.
+// Every different curve of the run is compared with the base; the first that fails decides.
 static void judge_curves(const judging *self, const bt_gate_side *base, bt_loss_tier tier)
 {
     bt_loss_verdict loss = {0};
@@ -408,7 +408,7 @@ static void judge_curves(const judging *self, const bt_gate_side *base, bt_loss_
     }
 }
 
-// A curve of each seed. Other curves of the side's own seed say nothing about seeds.
+// One curve per seed. Other curves of the side's own seed give no information about seeds.
 static bt_status curves_of_seeds(const judging *self, const bt_gate_side *side,
                                  const bt_loss_curve **out, int64_t *count)
 {
@@ -472,7 +472,7 @@ static double largest(const double *values, int64_t count)
     return most;
 }
 
-// Median, or of memory the peak.
+// Median, or for memory the peak.
 static bt_status typical(const judging *self, const double *values, int64_t count, double *out)
 {
     bt_stats stats = {0};
@@ -516,7 +516,7 @@ static bt_status judge_metric(const judging *self)
     return judge_time(self);
 }
 
-// The baseline's side that the rule names; NULL where it names none.
+// The baseline's side that the rule names; NULL if it names none.
 static bt_status find_recorded(const bt_gate_sides *recorded, const bt_rule *rule,
                                const bt_gate_side **out)
 {

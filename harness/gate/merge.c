@@ -1,4 +1,4 @@
-// harness/gate/merge.c - checks that runs fit beside a baseline, and gathers rounds and curves
+// harness/gate/merge.c - checks that runs match a baseline, and adds their rounds and curves
 #include "harness/gate/merge.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 // ---- settings ----------------------------------------------------------------------------------
 
-// The settings without what a further run may have otherwise, and its seed.
+// The settings without the seed and those that may differ in a further run.
 static bt_status common_settings(const bt_gate_side *side, bt_str *out, double *seed)
 {
     static const char *const free_keys[] = {"micro_batch", "seed"};
@@ -28,7 +28,7 @@ static bt_status common_settings(const bt_gate_side *side, bt_str *out, double *
     return bt_str_status(out);
 }
 
-// Whether the settings agree where they must; the seeds of both.
+// Whether the settings that must agree do; returns the seeds of both.
 static bt_status compare_settings(const bt_gate_side *first, const bt_gate_side *side, bool *same,
                                   double seeds[2])
 {
@@ -43,7 +43,7 @@ static bt_status compare_settings(const bt_gate_side *first, const bt_gate_side 
 
 // ---- one further run ---------------------------------------------------------------------------
 
-// A further run while it is taken.
+// State while a further run is added.
 typedef struct further {
     const bt_store_run *run;
     bt_gate_sides sides;
@@ -61,7 +61,7 @@ static bool same_steps(const bt_loss_curve *expected, const bt_loss_curve *got)
     return same;
 }
 
-// What keeps a side of a further run from standing beside the first's; NULL: nothing does.
+// Why a side of a further run cannot be added to the first's; NULL: it can.
 static const char *misfit(const bt_gate_side *first, const bt_gate_side *side, bool same_settings,
                           bool session)
 {
@@ -95,10 +95,10 @@ static const char *misfit(const bt_gate_side *first, const bt_gate_side *side, b
 
 typedef enum source { OWN, PERMUTED, SEED, SOURCE_COUNT } source;
 
-// One case while it is gathered.
+// State while one case is merged.
 typedef struct gathering {
     const char *what; // the baseline so far, for messages
-    bool adding;      // to a baseline that is there: sessions only
+    bool adding;      // adding to an existing baseline: sessions only
     bt_gate_side *side;
     bt_loss_curve *curves;
     int64_t *curve_rounds;
@@ -141,7 +141,7 @@ static void add_kernels(gathering *self, const bt_gate_side *side)
     }
 }
 
-// The mean over sessions, of which there are `count` so far; NaN: not known.
+// The mean over sessions, with `count` so far; NaN: unknown.
 static double mean_with(double mean, int64_t count, double value)
 {
     return value > 0 && mean > 0 ? mean + (value - mean) / (double)(count + 1) : mean;
@@ -257,7 +257,7 @@ static bt_status sort_curves(const gathering *self)
     return BT_OK;
 }
 
-// Moves what the side has into arrays with room for all.
+// Moves the side's contents to arrays with capacity for all.
 static bt_status begin(gathering *self, const further *runs, int64_t count)
 {
     bt_gate_side *out = self->side;
@@ -286,7 +286,7 @@ static bt_status begin(gathering *self, const further *runs, int64_t count)
     return BT_OK;
 }
 
-// ---- what of a run is kept ---------------------------------------------------------------------
+// ---- sides that are kept ------------------------------------------------------------------------
 
 static bool is_kept(const bt_gate_side *side, bool few)
 {

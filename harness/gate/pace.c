@@ -1,4 +1,4 @@
-// harness/gate/pace.c - how many rounds a case needs
+// harness/gate/pace.c - the number of rounds that a case needs
 #include "harness/gate/pace.h"
 
 int64_t bt_gate_pace_rounds(const bt_gate_pace *pace)

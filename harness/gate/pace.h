@@ -1,7 +1,7 @@
-// harness/gate/pace.h - how many rounds a case needs against a baseline
+// harness/gate/pace.h - the number of rounds that a case needs against a baseline
 //
 // As many as the baseline's largest session, at least those of a first look, at most the policy's.
-// More would not decide more: what is not known is the effect of this session, not its mean.
+// More would not help: the uncertainty is in the effect of this session, not in its mean.
 #ifndef BT_HARNESS_GATE_PACE_H
 #define BT_HARNESS_GATE_PACE_H
 

@@ -1,4 +1,4 @@
-// harness/gate/policy.c - find, check and look up a policy
+// harness/gate/policy.c - finds, checks and looks up a policy
 #include "harness/gate/policy.h"
 
 #include <fnmatch.h>
@@ -36,7 +36,8 @@ bool bt_gate_metric_parse(const char *tag, bt_gate_metric *metric)
 
 // ---- reading -----------------------------------------------------------------------------------
 
-// The file that is meant: as given, or NAME.json under suites/policies of here or of home.
+// The file of a policy: as given, or NAME.json in suites/policies of the working directory or the
+// installation.
 static bt_status find_policy(const char *given, bt_str *path)
 {
     bt_str_append(path, given);
@@ -133,7 +134,7 @@ void bt_policy_release(bt_policy *policy)
 
 // ---- looking up --------------------------------------------------------------------------------
 
-// "allow" is a word or a list of them; it says all that is allowed.
+// "allow" is a word or a list of them; it replaces earlier values.
 static void take_allow(const cJSON *node, bool allow[BT_GATE_ALLOW_COUNT])
 {
     static const char *const words[] = {

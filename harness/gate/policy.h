@@ -1,7 +1,7 @@
-// harness/gate/policy.h - what a gate lets pass: a JSON file, checked, and its rules case by case
+// harness/gate/policy.h - what a gate allows: a JSON file, checked, and its rules for each case
 //
-// The keys are rows of harness/suite/policy_keys.inl. Defaults are filled in, so that nothing is
-// left open; overrides are looked up per case and metric, the last that says a key wins.
+// The keys are rows of harness/suite/policy_keys.inl. Defaults are filled in, so that every key has
+// a value; overrides are looked up per case and metric, the last one that sets a key wins.
 #ifndef BT_HARNESS_GATE_POLICY_H
 #define BT_HARNESS_GATE_POLICY_H
 
@@ -11,19 +11,18 @@
 #include "harness/record/metrics.h"
 #include "harness/suite/json.h"
 
-// How a metric is judged. One of time and rate decides, because they are one measurement: the rate
-// is shown beside the time.
+// How a metric is judged. Of time and rate only one decides, because they are one measurement: the
+// rate is shown beside the time.
 typedef enum bt_gate_way {
-    BT_GATE_WAY_TOTAL,    // the time that a round is worth (stats/summary.h)
-    BT_GATE_WAY_P95,      // its 95th percentile, where both sides have one
-    BT_GATE_WAY_SHOWN,    // not judged (but by rules of version 1)
-    BT_GATE_WAY_RECOVERY, // the mean of the round's recoveries, with a tolerance of its own
+    BT_GATE_WAY_TOTAL,    // the total time of a round (stats/summary.h)
+    BT_GATE_WAY_P95,      // its 95th percentile, if both sides have one
+    BT_GATE_WAY_SHOWN,    // not judged (except by rules of version 1)
+    BT_GATE_WAY_RECOVERY, // the mean of the round's recoveries, with a separate tolerance
     BT_GATE_WAY_MEMORY,
     BT_GATE_WAY_LOSS // by its curve
 } bt_gate_way;
 
-// X(enumerator, tag in policy, verdict and JSON, metric of the table that it is judged by, way,
-// what text calls it).
+// X(enumerator, tag in policy, verdict and JSON, metric that is judged, method, name in text).
 #define BT_GATE_METRIC_LIST(X)                                                                     \
     X(TIME, "time_ns", BT_METRIC_TIME, TOTAL, "time")                                              \
     X(TIME_P95, "time_p95_ns", BT_METRIC_TIME_P95, P95, "95th percentile")                         \
@@ -54,7 +53,7 @@ typedef struct bt_gate_metric_row {
 const bt_gate_metric_row *bt_gate_metric_info(bt_gate_metric metric);
 bool bt_gate_metric_parse(const char *tag, bt_gate_metric *metric);
 
-// X(enumerator, word in a policy): what an open verdict may be excused for
+// X(enumerator, word in a policy): reasons that may excuse an undecided verdict
 #define BT_GATE_ALLOW_LIST(X)                                                                      \
     X(INCONCLUSIVE, "inconclusive")                                                                \
     X(NEW, "new")                                                                                  \
@@ -72,9 +71,9 @@ typedef struct bt_policy {
     cJSON *root;      // owned; the file with all defaults
     const char *name; // inside root
     char digest[33];  // of its canonical text with all defaults
-    int64_t rounds;   // at most, per case and side
+    int64_t rounds;   // maximum per case and side
     double false_alarm_rate, miss_rate, clock_tolerance;
-    double inconclusive_limit; // share
+    double inconclusive_limit; // fraction
     bool calibration_required;
     double calibration_false_alarm_rate, calibration_smallest_tolerances;
     int64_t calibration_days;
@@ -85,26 +84,26 @@ typedef struct bt_policy {
 // Owns    *out: the caller, bt_policy_release; nothing on failure
 // Errors  INVALID_ARGUMENT (no such file; file:line:column of a mistake), IO, OUT_OF_MEMORY
 BT_CHECKED bt_status bt_policy_load(const char *given, bt_policy *out);
-// The same from text in memory; `path` is what messages call it.
+// The same from text in memory; `path` is used in messages.
 BT_CHECKED bt_status bt_policy_parse(const char *path, const char *text, size_t size_bytes,
                                      bt_policy *out);
-// A zeroed policy is fine.
+// A zeroed policy is allowed.
 void bt_policy_release(bt_policy *policy);
 
-// What holds for one case and metric.
+// The values for one case and metric.
 typedef struct bt_gate_rule {
-    double tolerance;          // share, of times
+    double tolerance;          // fraction, of times
     double inconclusive_limit; // an INCONCLUSIVE time passes if its interval ends below 1 + this
     double memory_tolerance_bytes; // of the peak
     const char *loss;              // tier; borrowed from the policy
     bool gated;                    // false: shown, never fails
     bool allow[BT_GATE_ALLOW_COUNT];
-    const char *reason; // of the last override that fits, "" without; borrowed
+    const char *reason; // of the last matching override, "" if none; borrowed
 } bt_gate_rule;
 
 // `metric` BT_GATE_METRIC_COUNT: for the case as a whole. `training`: of a training case;
 // `base_ns`: its median time on the base side, NaN when not known. A 95th percentile may stay
-// INCONCLUSIVE, up to the limit: the total decides.
+// INCONCLUSIVE up to the limit, because the total decides.
 bt_gate_rule bt_policy_rule(const bt_policy *policy, const char *name, bt_gate_metric metric,
                             bool training, double base_ns);
 

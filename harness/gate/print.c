@@ -9,7 +9,7 @@
 #include "harness/text/json_writer.h"
 #include "harness/text/utf8.h"
 
-// Words in the order in which they matter.
+// Verdicts in order of importance.
 static const bt_gate_word by_weight[] = {
     BT_GATE_INVALID,        BT_GATE_DIFFERENT,    BT_GATE_SLOWER,   BT_GATE_LARGER,
     BT_GATE_NOT_COMPARABLE, BT_GATE_INCONCLUSIVE, BT_GATE_ADVISORY, BT_GATE_FASTER,
@@ -42,7 +42,7 @@ void bt_gate_counts(const bt_gate_result *result, bt_str *out)
     }
 }
 
-// ", candidate 5f2c9e71 and changes against base 03ab77d0": the builds of a session of 'ab'.
+// ", candidate 5f2c9e71 and changes against base 03ab77d0": the builds of an 'ab' session.
 static void append_builds(const bt_store_schedule *schedule, bt_str *out)
 {
     static const char *const separators[] = {", ", " against "};
@@ -97,7 +97,7 @@ static void print_item(const bt_gate_item *item, bt_str *out)
     }
 }
 
-// Other differences, for whoever looks for the reason of one.
+// Other differences, which may be the reason of a change.
 static bt_status print_besides(const bt_gate_result *result, bt_str *out)
 {
     bt_str text = {0};
@@ -109,7 +109,7 @@ static bt_status print_besides(const bt_gate_result *result, bt_str *out)
     return status;
 }
 
-// What to do next: the first thing that applies.
+// A suggested next step: the first that applies.
 void bt_gate_next(const bt_gate_result *result, bt_str *out)
 {
     const bt_baseline *baseline = result->request.baseline;
@@ -137,7 +137,7 @@ void bt_gate_next(const bt_gate_result *result, bt_str *out)
     }
 }
 
-// What no SAME knows, in a line: the SAME of the fewest rounds knows least.
+// The limits of SAME, in a line: those of the SAME with the fewest rounds.
 static void print_blind_spot(const bt_gate_result *result, bt_str *out)
 {
     int64_t fewest = 0;

@@ -10,7 +10,7 @@
 #include "harness/text/table.h"
 #include "harness/text/utf8.h"
 
-enum { ROWS_MAX = 100 }; // of a table; a comment holds 64 KiB
+enum { ROWS_MAX = 100 }; // rows of a table; a comment may have 64 KiB
 
 // ---- Markdown ----------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ static void add_row(const bt_gate_item *item, bt_table *table)
                    changed ? item->changes : "");
 }
 
-// Rows that are SAME, or those that are not, the gravest first.
+// Rows that are SAME, or those that are not, the most severe first.
 static void append_table(const bt_gate_result *result, bool same, bt_str *out)
 {
     static const int exits[] = {5, 1, 4, 3, 0};
@@ -52,7 +52,7 @@ static void append_table(const bt_gate_result *result, bool same, bt_str *out)
     }
 }
 
-// "besides: ..." as a line of its own, when there is something to say.
+// "besides: ..." on a separate line, if there is something to report.
 static void append_line(const char *name, const bt_str *text, bt_str *out)
 {
     if (text->length_bytes > 0) {
@@ -62,7 +62,7 @@ static void append_line(const char *name, const bt_str *text, bt_str *out)
     out->status = out->status == BT_OK ? text->status : out->status;
 }
 
-// What else differs, where not all is the same, and what to do next.
+// Other differences, if not everything is the same, and a suggested next step.
 static bt_status append_advice(const bt_gate_result *result, bt_str *out)
 {
     bt_str warning = {0}, besides = {0}, next = {0};
@@ -111,7 +111,7 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
 
 // ---- JUnit -------------------------------------------------------------------------------------
 
-// Escaped for an attribute; what XML cannot hold becomes '?'.
+// Escaped for an attribute; characters that XML cannot represent become '?'.
 static void append_xml(const char *text, bt_str *out)
 {
     for (const char *at = text; *at;) {
@@ -140,7 +140,8 @@ static void append_attribute(const char *name, const char *value, bt_str *out)
     bt_str_append(out, "\"");
 }
 
-// What JUnit calls an exit code: a regression is a failure, what cannot be judged an error.
+// The JUnit result for an exit code: a regression is a failure, a case that cannot be judged an
+// error.
 static const char *element_of(const bt_gate_item *item)
 {
     int code = item->verdict.exit_code;

@@ -48,7 +48,7 @@ static void write_calibration(const bt_gate_calibration *calibration, bt_json_wr
     bt_json_writer_close(json, '}');
 }
 
-// What the other side is: a system of the same run, or the side of a baseline.
+// The other side: a system of the same run, or the side of a baseline.
 static void write_base(const bt_gate_terms *terms, bt_json_writer *json)
 {
     if (terms->base) {
@@ -109,7 +109,7 @@ static bt_status read_loss(bt_document *in, const cJSON *root, bt_rule *out)
     return BT_OK;
 }
 
-// NaN where it is missing or null.
+// NaN if it is missing or null.
 static bt_status read_share(bt_document *in, const cJSON *object, const char *key, double *out)
 {
     const cJSON *node = bt_json_get(object, key);
@@ -170,7 +170,7 @@ static bt_status read_metric(bt_document *in, const cJSON *root, bt_rule *out)
     return *tag ? bt_decision_rule_read(root, &out->decision) : BT_OK;
 }
 
-// The first rules do not say their version.
+// The first rules have no version.
 static bt_status read_version(bt_document *in, const cJSON *root, int64_t *out)
 {
     double version = 1;

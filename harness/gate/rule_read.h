@@ -1,4 +1,4 @@
-// harness/gate/rule_read.h - a rule as it was read back; private to this folder
+// harness/gate/rule_read.h - a rule read from JSON; private to this folder
 #ifndef BT_HARNESS_GATE_RULE_READ_H
 #define BT_HARNESS_GATE_RULE_READ_H
 
@@ -19,7 +19,7 @@ typedef struct bt_rule {
     bt_loss_rule loss;
     const char *baseline_system; // of the recorded side; "": there is none, or see `values`
     bool other_card;
-    // In rules of earlier versions: what was recorded, digests of its environment and settings.
+    // In rules of earlier versions: recorded values, digests of the environment and settings.
     const char *environment, *settings;
     double clock_mhz;     // NaN: not known
     const double *values; // [value_count]

@@ -1,4 +1,4 @@
-// harness/gate/side.c - rounds of a run, gathered by case and system
+// harness/gate/side.c - collects the rounds of a run by case and system
 #include "harness/gate/side.h"
 
 #include <math.h>
@@ -14,13 +14,13 @@
 
 // ---- settings ----------------------------------------------------------------------------------
 
-// Canonical JSON in which every text keeps only what stands behind its last slash: where files lie
-// is no setting, so that clones, machines and bundles agree.
+// Canonical JSON in which every text keeps only what follows its last slash: the location of files
+// is not a setting, so that clones, machines and bundles agree.
 static bt_status without_folders(const char *json, bt_arena *arena, const char **out)
 {
     void *block = NULL;
     BT_TRY(bt_arena_alloc(arena, strlen(json) + 1, &block));
-    char *to = block, *text = NULL; // text: where the current one began
+    char *to = block, *text = NULL; // text: start of the current one
     for (const char *from = json; *from; ++from) {
         bool escaped = text && *from == '\\' && from[1];
         *to++ = *from;
@@ -76,7 +76,7 @@ bool bt_gate_same_curve(const bt_loss_curve *left, const bt_loss_curve *right)
 
 // ---- gathering ---------------------------------------------------------------------------------
 
-// A side while it grows; the arrays have room for all rounds of the run.
+// A side under construction; the arrays have capacity for all rounds of the run.
 typedef struct growing {
     bt_gate_side *side;
     bt_gate_round *rounds;
@@ -275,7 +275,7 @@ bt_status bt_gate_sides_of_run(const bt_store_run *run, bt_arena *arena, bt_gate
     return BT_OK;
 }
 
-// ---- asking ------------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 const bt_gate_side *bt_gate_side_find(const bt_gate_sides *sides, const char *bench,
                                       const char *name, const char *system)

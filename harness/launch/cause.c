@@ -173,7 +173,7 @@ static void judge_end(const bt_rank *ranks, int size, bt_cause *out, bt_str *tex
         set(out, BT_CAUSE_DIVERGENT, rank, BT_STATUS_INTERNAL, text);
         return;
     }
-    bt_str_clear(text); // that a rank did not enter a call explains no error
+    bt_str_clear(text); // it does not explain an error that a rank did not enter a call
     const bt_rank *guilty = first_of(ranks, size, failed_by_itself);
     guilty = guilty ? guilty : first_of(ranks, size, has_ended_badly);
     if (!guilty) {

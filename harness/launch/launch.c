@@ -1,4 +1,4 @@
-// harness/launch/launch.c - the loop: start, watch, judge, end, start again
+// harness/launch/launch.c - the loop: starts, watches, judges, ends and restarts the ranks
 #include "harness/launch/launch.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@ enum { WATCH_MS = 20, PEERS_MS = 300, END_MS = 5000 };
 
 static int64_t since(int64_t from_ns) { return bt_clock_ns() - from_ns; }
 
-// Notes how far the new generation is; tells when its first step is done.
+// Records the progress of the new generation; reports when its first step is done.
 static bt_status note_recovery(bt_supervisor *supervisor)
 {
     bt_launch_recovery *recovery = &supervisor->recovery;
@@ -41,7 +41,7 @@ static bt_status note_recovery(bt_supervisor *supervisor)
     }
     supervisor->recovering = false;
     recovery->first_step_ns = since(supervisor->fault_ns);
-    // A step can be seen before what came before it.
+    // A step can be observed before the events that precede it.
     recovery->group_ns = recovery->group_ns < 0 ? recovery->first_step_ns : recovery->group_ns;
     recovery->resume_ns = recovery->resume_ns < 0 ? recovery->first_step_ns : recovery->resume_ns;
     return supervisor->launch->listener.recovered(supervisor->launch->listener.self, recovery);
@@ -60,7 +60,7 @@ static bt_status take_line(bt_supervisor *supervisor, bt_rank *rank, const char 
 {
     bt_run_event event;
     bt_status status = bt_run_event_parse(&rank->state, line, size_bytes, &event);
-    if (status == BT_STATUS_CORRUPT_DATA) { // it breaks the protocol: as if it had said so
+    if (status == BT_STATUS_CORRUPT_DATA) { // violates the protocol: handled like an error event
         rank->said = BT_STATUS_INTERNAL;
         (void)snprintf(rank->message, sizeof rank->message, "%s", bt_error_message());
         return BT_OK;
@@ -76,7 +76,7 @@ static bt_status take_line(bt_supervisor *supervisor, bt_rank *rank, const char 
         status = bt_supervisor_take_timeline(supervisor, rank->rank, line, size_bytes);
     } else if (rank->rank == 0 && event.type == BT_RUN_EVENT_RESULT) {
         status = bt_supervisor_keep_result(supervisor, line,
-                                           size_bytes); // told when all ranks have theirs
+                                           size_bytes); // reported when all ranks have theirs
     } else if (rank->rank == 0) {
         status = bt_relay_take(&supervisor->relay, &event);
     }
@@ -84,7 +84,7 @@ static bt_status take_line(bt_supervisor *supervisor, bt_rank *rank, const char 
     return status;
 }
 
-// Takes what a rank says now, and its end.
+// Reads the rank's output, and detects its end.
 static bt_status serve(bt_supervisor *supervisor, bt_rank *rank)
 {
     bt_child_said said = BT_CHILD_LINE;
@@ -99,7 +99,7 @@ static bt_status serve(bt_supervisor *supervisor, bt_rank *rank)
         if (said == BT_CHILD_LINE && complete) {
             BT_TRY(take_line(supervisor, rank, line, size_bytes));
         } else if (said == BT_CHILD_END) {
-            if (!bt_child_wait(&rank->child, 2000)) { // closed its output and lives on
+            if (!bt_child_wait(&rank->child, 2000)) { // closed its output and still runs
                 bt_child_kill(&rank->child);
                 (void)bt_child_wait(&rank->child, 2000);
             }
@@ -138,7 +138,7 @@ static bool all_over(const bt_supervisor *supervisor, bool *bad)
     return over;
 }
 
-// Some rank has ended badly: gives the others a moment to say more, then judges.
+// A rank has failed: waits a moment for output of the others, then judges.
 static bt_status judge_end(bt_supervisor *supervisor, bt_cause *cause)
 {
     const int64_t start_ns = bt_clock_ns();
@@ -154,7 +154,7 @@ static bt_status judge_end(bt_supervisor *supervisor, bt_cause *cause)
     return BT_OK;
 }
 
-// Whether the rank has died without a word. What it said before is taken: lines come before death.
+// Whether the rank has died without an error event. Its earlier output is read first.
 static bt_status find_lost(bt_supervisor *supervisor, int *lost)
 {
     *lost = -1;
@@ -169,7 +169,7 @@ static bt_status find_lost(bt_supervisor *supervisor, int *lost)
     return BT_OK;
 }
 
-// The lost rank may take long to free its device. The others are ended at once beside it.
+// The failed rank may take long to free its device. The others are ended at the same time.
 static bt_status judge_loss(bt_supervisor *supervisor, int lost, bt_cause *cause)
 {
     const int64_t start_ns = bt_clock_ns();
@@ -208,7 +208,7 @@ static bt_status replay_differs(bt_status status, bt_cause *cause)
     return status;
 }
 
-// Until all ranks are over or a fault is there: *cause.
+// Waits until all ranks have ended or there is a fault: *cause.
 static bt_status watch(bt_supervisor *supervisor, bt_cause *cause)
 {
     const bt_launch *launch = supervisor->launch;
@@ -257,7 +257,7 @@ static bt_status watch(bt_supervisor *supervisor, bt_cause *cause)
 
 // ---- between generations ------------------------------------------------------------------------
 
-// Whether the run goes on behind this fault; sets how many ranks go on.
+// Whether the run continues after this fault; sets the number of ranks that continue.
 static bool goes_on(bt_supervisor *supervisor, const bt_cause *cause)
 {
     const bt_launch *launch = supervisor->launch;
@@ -268,7 +268,7 @@ static bool goes_on(bt_supervisor *supervisor, const bt_cause *cause)
     supervisor->last_rank = cause->rank;
     supervisor->steps_at_fault = supervisor->steps;
     if (cause->kind == BT_CAUSE_MEMORY && launch->devices && supervisor->spare_count > 0) {
-        bt_supervisor_drop_spares(supervisor); // which hold memory of the same GPUs
+        bt_supervisor_drop_spares(supervisor); // which use memory of the same GPUs
         supervisor->without_spares = true;
         return !supervisor->stopping;
     }
@@ -289,8 +289,8 @@ static bool goes_on(bt_supervisor *supervisor, const bt_cause *cause)
     return supervisor->tries < BT_LAUNCH_TRIES && cause->kind != BT_CAUSE_GPU_LOST;
 }
 
-// The fault is told at once: another one may come before a step of the next generation is done.
-// Such a fault begins the recovery anew.
+// Reports the fault at once: another one may follow before a step of the next generation is done.
+// Such a fault restarts the recovery.
 static bt_status begin_recovery(bt_supervisor *supervisor, const bt_cause *cause)
 {
     const bt_launch_listener *listener = &supervisor->launch->listener;
@@ -317,7 +317,7 @@ static bt_status begin_recovery(bt_supervisor *supervisor, const bt_cause *cause
 }
 
 // A generation ended without a fault: the ranks must agree about the state, then the result is
-// told.
+// reported.
 static bt_status finish(bt_supervisor *supervisor)
 {
     for (int i = 1; i < supervisor->size; ++i) {
@@ -330,7 +330,8 @@ static bt_status finish(bt_supervisor *supervisor)
     return bt_supervisor_tell_result(supervisor);
 }
 
-// Ends all ranks and hears them out: a state that rank 0 has saved must not be ahead of its events.
+// Ends all ranks and reads their remaining output: a state that rank 0 has saved must not be ahead
+// of its events.
 static bt_status end_generation(bt_supervisor *supervisor)
 {
     bt_status status = BT_OK;

@@ -39,10 +39,10 @@ typedef struct bt_launch_listener {
     bt_status (*prepare)(void *self, const bt_rank_start *rank, bt_str *out);
     // Whether the work can be divided among `size` ranks.
     bool (*fits)(void *self, int size);
-    // An event of rank 0, or a fault: of a straggler, or one that the ranks are restarted for.
+    // An event of rank 0, or a fault: a straggler, or one for which the ranks are restarted.
     bt_status (*event)(void *self, const bt_run_event *event);
-    // The first step behind a fault is done. Behind several faults without a step between them:
-    // once, of the last one.
+    // The first step after a fault is done. Called once if several faults occurred without a step
+    // between them, for the last one.
     bt_status (*recovered)(void *self, const bt_launch_recovery *recovery);
     bool (*should_stop)(void *self);
 } bt_launch_listener;
@@ -55,8 +55,8 @@ typedef struct bt_launch {
     bool spare;          // keep a standby process for each rank of the next generation
     double hang_s; // time limit without progress outside of steps, or before step times are known
     int64_t steps; // of the plan
-    int64_t first_step;            // the largest that start may say
-    const bt_launch_fault *faults; // [fault_count] to be caused
+    int64_t first_step;            // maximum that a start event may give
+    const bt_launch_fault *faults; // [fault_count] faults to inject
     int64_t fault_count;
     const char *status_path; // file with the ranks' status, written once a second; NULL: none
     const bool *devices;     // [size] false: this GPU must not be used; NULL: ranks are on the CPU

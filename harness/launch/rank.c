@@ -33,7 +33,7 @@ bt_status bt_rank_begin(const bt_rank_start *start, bt_rank *rank)
     rank->errors = rank->child.errors;
     rank->child.errors = -1;
     rank->pidfd = (int)syscall(SYS_pidfd_open, rank->child.process, 0);
-    return BT_OK; // without a pidfd its closed output tells of its end
+    return BT_OK; // without a pidfd, its closed output shows that it has ended
 }
 
 static void say_words(bt_rank *rank)

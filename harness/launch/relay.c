@@ -4,7 +4,8 @@
 
 #include "framework/base/mem.h"
 
-// The steps forwarded so far are not compared when they are done again.
+// If an earlier generation's steps are repeated with another order of sums, losses are not
+// compared.
 static void forget_bits(bt_relay *relay, int64_t next_step)
 {
     relay->first_step = next_step;
@@ -45,7 +46,7 @@ static bt_status keep_bits(bt_relay *relay, uint32_t bits)
     return BT_OK;
 }
 
-// Ranges of a step come before it. They are told with it, so that a step that is lost leaves none.
+// Ranges of a step come before it. They are reported with it, so that a lost step leaves none.
 static bt_status tell_ranges(bt_relay *relay)
 {
     const char *at = bt_str_text(&relay->ranges);
@@ -85,7 +86,7 @@ static bt_status take_step(bt_relay *relay, const bt_run_event *event)
         return relay->tell(relay->self, event);
     }
     bt_str_clear(&relay->ranges);
-    if (step->step < relay->first_step) { // the ranks went on from an older state than the first
+    if (step->step < relay->first_step) { // the ranks resumed from an older state than the first
         return BT_OK;
     }
     const uint32_t before = relay->bits[step->step - relay->first_step];
@@ -140,7 +141,7 @@ bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
         return event->as.launch.step < relay->replayed_to ? BT_OK : relay->tell(relay->self, event);
     case BT_RUN_EVENT_FAULT:
         return event->as.fault.step < relay->replayed_to ? BT_OK : relay->tell(relay->self, event);
-    case BT_RUN_EVENT_ERROR: // the launcher says what the run ends with
+    case BT_RUN_EVENT_ERROR: // the launcher reports the result of the run
         return BT_OK;
     case BT_RUN_EVENT_SAMPLES:
     case BT_RUN_EVENT_MEASURED:

@@ -41,7 +41,7 @@ typedef struct bt_supervisor {
     bt_cause cause; // of the recovery
     bt_launch_recovery recovery;
     bt_xid_watch xids; // of GPUs
-    int64_t xids_ns;   // when they were asked for last
+    int64_t xids_ns;   // time of the last request
     int64_t status_ns; // when the status was written last
 } bt_supervisor;
 
@@ -54,8 +54,8 @@ void bt_supervisor_end(bt_supervisor *supervisor);
 BT_CHECKED bt_status bt_supervisor_keep_result(bt_supervisor *supervisor, const char *line,
                                                size_t size_bytes);
 BT_CHECKED bt_status bt_supervisor_tell_result(bt_supervisor *supervisor);
-// supervisor_timeline.c: keeps the timeline that a rank has said in `line` until all ranks have
-// said theirs of that step; then tells them, their starts behind the first one. Once per run.
+// supervisor_timeline.c: stores the timeline in a rank's `line` until all ranks have reported that
+// step; then reports them, with starts relative to the first. Once per run.
 BT_CHECKED bt_status bt_supervisor_take_timeline(bt_supervisor *supervisor, int rank,
                                                  const char *line, size_t size_bytes);
 void bt_supervisor_drop_timelines(bt_supervisor *supervisor);

@@ -1,4 +1,4 @@
-// harness/launch/supervisor_rank.c - where a rank runs, and its start: of a set, and of its spares
+// harness/launch/supervisor_rank.c - device and processors of a rank, and starting ranks and spares
 #include "harness/launch/affinity.h"
 #include "harness/launch/supervisor.h"
 

@@ -1,4 +1,4 @@
-// harness/launch/supervisor_status.c - how the ranks are, for 'bt-bench watch': a small JSON file
+// harness/launch/supervisor_status.c - status of the ranks for 'bt-bench watch': a small JSON file
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "harness/launch/supervisor.h"
@@ -48,7 +48,7 @@ void bt_supervisor_write_status(bt_supervisor *supervisor, bool now)
         append_rank(&supervisor->ranks[i], &text);
     }
     bt_str_append(&text, "]}\n");
-    // A status that cannot be written is no reason to end a run.
+    // Failing to write the status does not end a run.
     if (bt_str_status(&text) != BT_OK ||
         bt_file_write(supervisor->launch->status_path, bt_str_text(&text), text.length_bytes) !=
             BT_OK) {

@@ -37,7 +37,7 @@ bt_status bt_supervisor_take_timeline(bt_supervisor *supervisor, int rank, const
     bt_run_event_state state = {.started = true};
     bool complete = true;
     if (supervisor->timelines_told) {
-        return BT_OK; // by an earlier generation, which did the step before
+        return BT_OK; // from an earlier generation, which did the step before
     }
     bt_run_event_release(kept);
     *kept = (bt_run_event){.type = BT_RUN_EVENT_COUNT};

@@ -29,7 +29,7 @@ void bt_supervisor_note_steps(bt_supervisor *supervisor)
     supervisor->steps = fewest > supervisor->steps ? fewest : supervisor->steps;
 }
 
-// In a training step, or in a call that a rank in a step keeps waiting.
+// In a training step, or in a call that waits for a rank in a step.
 static bool is_in_step(const bt_rank *rank)
 {
     char path[BT_FLIGHT_PATH_BYTES] = "";
@@ -40,7 +40,7 @@ static bool is_in_step(const bt_rank *rank)
             atomic_load(&call.state) == BT_FLIGHT_ENTERED);
 }
 
-// A process that is stopped does nothing, wherever it is.
+// A stopped process makes no progress, wherever it is.
 static bool some_is_stopped(const bt_supervisor *supervisor)
 {
     bool stopped = false;
@@ -108,7 +108,7 @@ void bt_supervisor_cause_faults(bt_supervisor *supervisor)
     if (supervisor->recovering && !at_start) {
         return;
     }
-    if (fault->rank >= supervisor->size) { // the ranks have become fewer
+    if (fault->rank >= supervisor->size) { // the number of ranks has decreased
         ++supervisor->next_fault;
         return;
     }
@@ -138,7 +138,7 @@ static int compare_ns(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-// Ranks on GPUs wait on their devices, not here: no rank of theirs is judged.
+// Ranks on GPUs wait on their devices, not here, and are not judged.
 static int64_t waited_ns(const bt_rank *rank)
 {
     return (int64_t)atomic_load(&rank->flight.board->waited_ns);
@@ -185,9 +185,11 @@ bt_status bt_supervisor_note_stragglers(bt_supervisor *supervisor)
         slowest = worked_ns[i] > worked_ns[slowest] ? i : slowest;
     }
     qsort(sorted_ns, (size_t)supervisor->size, sizeof *sorted_ns, compare_ns);
-    const int64_t median_ns = sorted_ns[(supervisor->size - 1) / 2]; // of two the faster one
+    // for two ranks, the faster one
+    const int64_t median_ns = sorted_ns[(supervisor->size - 1) / 2];
     open_window(supervisor);
-    // Of passed_ns, so that ranks that nearly always wait are no stragglers of each other.
+    // Relative to passed_ns, so that ranks that nearly always wait are not stragglers of each
+    // other.
     const double share = (double)(worked_ns[slowest] - median_ns) / (double)passed_ns;
     return passed_ns > second_ns / 10 && share > STRAGGLER_PERCENT / 100.0
                ? report_straggler(supervisor, slowest, share)

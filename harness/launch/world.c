@@ -44,7 +44,7 @@ static bt_status read_number(bt_variable variable, long least, long most, int *o
     return BT_OK;
 }
 
-// FNV-1a, behind `value`.
+// Continues FNV-1a from `value`.
 static uint64_t hash(uint64_t value, const char *text)
 {
     for (; *text; ++text) {

@@ -1,4 +1,4 @@
-// harness/run/ahead.c - peers that are started ahead of their turn
+// harness/run/ahead.c - peers that are started before their round
 #include "harness/run/ahead.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static void start(const bt_peer *peer, bt_ahead_process *process)
 {
     if (bt_child_spawn(peer->program, false, bt_str_text(&process->log), &process->child) !=
         BT_OK) {
-        bt_error_clear(); // its round tries again and says why
+        bt_error_clear(); // its round tries again and reports the error
         process->child = no_child;
     }
 }
@@ -65,13 +65,13 @@ void bt_ahead_take(bt_ahead *ahead, const bt_peer *systems, int64_t system, cons
     bt_ahead_process *process = &ahead->processes[system * BT_AHEAD_DEPTH + *next];
     if (process->child.process == 0) {
         if (process->log.length_bytes > 0) {
-            start(&systems[system], process); // it could not be started earlier
+            start(&systems[system], process); // it could not be started early
         }
         return;
     }
     *out = process->child;
     process->child = no_child;
-    (void)rename(bt_str_text(&process->log), log_path); // it is written through its file
+    (void)rename(bt_str_text(&process->log), log_path); // its log is written through its file
     start(&systems[system], process);
     *next = (*next + 1) % BT_AHEAD_DEPTH;
 }

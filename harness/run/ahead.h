@@ -38,12 +38,12 @@ BT_CHECKED bt_status bt_ahead_make(const bt_peer *systems, int64_t count, bool a
                                    const char *folder, bt_ahead *out);
 // Whether the cases of a plan allow it: invariant 2.
 bool bt_ahead_allowed(const bt_plan *plan);
-// Returns the system's process that has waited longest, with its log moved to log_path, and starts
-// another in its place. process 0: there was none.
+// Returns the system's oldest waiting process, with its log moved to log_path, and starts another
+// one. process 0: there was none.
 // Owns    *out: the caller, bt_child_release
 void bt_ahead_take(bt_ahead *ahead, const bt_peer *systems, int64_t system, const char *log_path,
                    bt_child *out);
-// Ends the processes that still wait.
+// Ends the waiting processes.
 void bt_ahead_release(bt_ahead *ahead);
 
 #endif

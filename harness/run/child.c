@@ -33,11 +33,11 @@ static void count_hang_up(int number)
 
 void bt_interrupt_watch(void)
 {
-    // Without SA_RESTART: poll returns when a signal comes.
+    // Without SA_RESTART: poll returns when a signal arrives.
     struct sigaction action = {.sa_handler = count_interrupt};
     struct sigaction lost = {.sa_handler = count_hang_up, .sa_flags = SA_RESTART};
     interrupts = hang_ups = 0;
-    (void)signal(SIGPIPE, SIG_IGN); // a worker may die while it is written to
+    (void)signal(SIGPIPE, SIG_IGN); // a worker may die while its input is written
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGHUP, &lost, NULL);
@@ -54,7 +54,7 @@ static bt_status failed(const char *what)
     return bt_error(BT_STATUS_IO, "cannot start a worker: %s: %s", what, strerror(errno));
 }
 
-// What a worker is started with, made before the fork.
+// Arguments of a worker's start, prepared before the fork.
 typedef struct worker_program {
     const char *path; // NULL: this program
     bool build;       // another bt-bench: its verb `worker` is run
@@ -62,7 +62,7 @@ typedef struct worker_program {
     const char **environment; // owned
 } worker_program;
 
-// In the child: descriptors that it keeps, processors that it gets.
+// In the child: inherited descriptors, CPU affinity.
 static void prepare(const bt_child_start *start)
 {
     for (int i = 0; i < start->kept_count; ++i) {
@@ -73,7 +73,7 @@ static void prepare(const bt_child_start *start)
     }
 }
 
-// In the child, after fork: only calls that are safe there.
+// In the child, after fork: only async-signal-safe calls.
 static void become_worker(const worker_program *program, int input, int output, int errors,
                           pid_t parent)
 {
@@ -87,11 +87,11 @@ static void become_worker(const worker_program *program, int input, int output, 
         (void)signal(defaults[i], SIG_DFL);
     }
     prepare(program->start);
-    (void)signal(SIGHUP, SIG_IGN); // it outlives the terminal, as its recorder does
+    (void)signal(SIGHUP, SIG_IGN); // it survives the terminal, like its recorder
     (void)dup2(input, STDIN_FILENO);
     (void)dup2(output, STDOUT_FILENO);
     (void)dup2(errors, STDERR_FILENO);
-    // exec takes pointers to char for the sake of old programs; it writes nothing.
+    // exec takes pointers to char for compatibility; it does not write.
     char *const *environment = (char *const *)(uintptr_t)program->environment;
     const char *const words[] = {program->path ? program->path : "bt-bench",
                                  program->path && !program->build ? NULL : "worker", NULL};
@@ -102,7 +102,7 @@ static void become_worker(const worker_program *program, int input, int output, 
     _exit(written < 0 ? 126 : 127);
 }
 
-// A pipe whose end on our side, `mine`, does not block.
+// A pipe whose end on our side, `mine`, is non-blocking.
 static bt_status open_pipe(int ends[2], int mine)
 {
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -147,7 +147,7 @@ static bt_status fork_worker(const worker_program *program, bt_child *out)
     out->errors = errors[0];
     out->process = process < 0 ? 0 : process;
     if (process > 0) {
-        (void)setpgid(process, process); // whoever of the two is first
+        (void)setpgid(process, process); // whichever of the two is first
     }
     return status;
 }
@@ -190,7 +190,7 @@ bt_status bt_child_give(bt_child *child, const char *task)
     return bt_str_status(&child->task);
 }
 
-// ---- talking -----------------------------------------------------------------------------------
+// ---- input and output --------------------------------------------------------------------------
 
 static void close_end(int *end)
 {
@@ -200,7 +200,7 @@ static void close_end(int *end)
     }
 }
 
-// Writes what the pipe takes. A worker that has closed its input gets nothing more.
+// Writes as much as the pipe accepts. A worker that has closed its input gets nothing more.
 static void feed(bt_child *child)
 {
     size_t left = child->task.length_bytes - child->task_done;
@@ -217,7 +217,7 @@ static bool has_task_left(const bt_child *child)
     return child->input >= 0 && child->task_done < child->task.length_bytes;
 }
 
-// Takes a line out of the buffer; false when there is none yet.
+// Takes a line out of the buffer; false if there is none yet.
 static bool take_line(bt_child *child, const char **line, size_t *size_bytes)
 {
     char *start = child->buffer + child->taken;
@@ -232,7 +232,7 @@ static bool take_line(bt_child *child, const char **line, size_t *size_bytes)
     return true;
 }
 
-// Moves what nobody took to the front and makes room behind it.
+// Moves the remaining bytes to the front and makes space after them.
 static bt_status make_room(bt_child *child)
 {
     size_t left = child->length - child->taken;
@@ -250,7 +250,7 @@ static bt_status make_room(bt_child *child)
     return BT_OK;
 }
 
-// Reads what there is. *more false: the output has ended.
+// Reads available bytes. *more false: the output has ended.
 static bt_status receive(bt_child *child, bool *more)
 {
     *more = true;
@@ -290,7 +290,7 @@ bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max
         return bt_error(BT_STATUS_CORRUPT_DATA, "the worker printed a line of more than %zu bytes",
                         size_bytes_max);
     }
-    // An end that is closed, or has nothing to do, is -1: poll passes over it.
+    // An end that is closed, or has nothing to do, is -1: poll ignores it.
     struct pollfd watched[3] = {
         {.fd = child->output, .events = POLLIN},
         {.fd = child->errors, .events = POLLIN},
@@ -303,8 +303,8 @@ bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max
         bt_child_log_take(child);
     }
     bool more = child->output >= 0;
-    // A dead worker whose own children still hold its output is at its end, too, but only once all
-    // that it said is read: it may have spoken and died since poll gave up.
+    // If a worker is dead but its children hold its output open, the output counts as ended once
+    // everything is read: it may have written and died since poll returned.
     bool dead = ready == 0 && bt_child_wait(child, 0);
     if (more && (dead || watched[0].revents)) {
         size_t had = child->length - child->taken;
@@ -337,7 +337,7 @@ void bt_child_kill(bt_child *child)
 {
     if (child->process > 0 && !child->ended) {
         (void)kill(-child->process, SIGKILL);
-        (void)kill(child->process, SIGKILL); // should it not lead its group yet
+        (void)kill(child->process, SIGKILL); // in case it does not lead its group yet
     }
 }
 
@@ -349,7 +349,7 @@ bool bt_child_wait(bt_child *child, int timeout_ms)
         pid_t got = waitpid(child->process, &child->state, WNOHANG);
         child->ended = got == child->process || (got < 0 && errno == ECHILD);
         if (child->ended) {
-            (void)kill(-child->process, SIGKILL); // what it may have left in its group
+            (void)kill(-child->process, SIGKILL); // remaining processes of its group
             bt_child_log_finish(child);
         }
         if (child->ended || bt_clock_ns() >= until) {

@@ -81,7 +81,7 @@ void bt_child_log_finish(bt_child *child);
 
 // ---- signals -----------------------------------------------------------------------------------
 
-// From now on SIGINT and SIGTERM are counted instead of ending the process. SIGHUP is noted and
+// From now on SIGINT and SIGTERM are counted instead of ending the process. SIGHUP is recorded and
 // otherwise ignored: a run continues when its terminal is closed.
 void bt_interrupt_watch(void);
 // Number of SIGINT and SIGTERM since then.

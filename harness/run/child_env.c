@@ -1,8 +1,8 @@
-// harness/run/child_env.c - which variables a worker gets
+// harness/run/child_env.c - the environment variables of a worker
 //
-// A peer is a program that somebody else wrote, and a build of `ab` is a revision that somebody
-// else proposed: neither is given the tokens of the shell or the CI job that started the recorder.
-// Our own worker gets the same variables, so that all systems of a run have equal environments.
+// A peer is a program of somebody else, and a build of `ab` is a revision proposed by somebody
+// else: neither gets the tokens of the shell or the CI job that started the recorder. Our own
+// worker gets the same variables, so that all systems of a run have equal environments.
 #include "harness/run/child_env.h"
 
 #include <string.h>
@@ -10,12 +10,12 @@
 #include "framework/base/environment.h"
 #include "framework/base/mem.h"
 
-// Names; one that ends with '*' is a prefix.
+// Names; a name that ends with '*' is a prefix.
 static const char *const allowed[] = {
     // the user and the system
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME",
     "LD_LIBRARY_PATH",
-    // compilers, of revisions that are built and of peers that compile
+    // compilers, for revisions that are built and peers that compile
     "CC", "CXX", "CUDACXX", "CUDAHOSTCXX", "CMAKE_*", "CCACHE_*", "PKG_CONFIG_*", "CPATH",
     "LIBRARY_PATH", "XDG_CONFIG_HOME",
     // devices and threads
@@ -25,7 +25,7 @@ static const char *const allowed[] = {
     "PYTHON*", "VIRTUAL_ENV", "CONDA_PREFIX", "TORCH_*", "TORCHINDUCTOR_*", "PYTORCH_*", "TRITON_*",
     // sanitizers and coverage of our own builds
     "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "GCOV_*",
-    // ours; a peer's own settings may use the prefix as well
+    // ours; settings of peers may use the prefix as well
     "BT_*"};
 
 static const char *const secrets[] = {"TOKEN",  "SECRET",     "PASSWORD",

@@ -1,7 +1,7 @@
-// harness/run/child_log.c - a worker's standard error, into a file that cannot grow without bound
+// harness/run/child_log.c - writes a worker's standard error to a file of bounded size
 //
-// The head goes into the file as it comes, the last bytes are kept in a ring and follow at the end,
-// with a line between that says how much is missing.
+// The head is written to the file as it arrives; the last bytes are kept in a ring buffer and
+// written at the end, after a line that gives the number of missing bytes.
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ static void close_end(int *end)
     }
 }
 
-// A log that cannot be written (a full disk) is cut off there: it must not end the round.
+// A log that cannot be written (a full disk) is truncated there: it must not end the round.
 static void write_log(bt_child *child, const char *bytes, size_t size_bytes)
 {
     while (size_bytes > 0 && child->log >= 0) {
@@ -33,7 +33,7 @@ static void write_log(bt_child *child, const char *bytes, size_t size_bytes)
     }
 }
 
-// The head goes into the file, what is behind it into the ring of the last bytes.
+// The head goes to the file, later bytes to the ring buffer.
 static void take_errors(bt_child *child, const char *bytes, size_t size_bytes)
 {
     int64_t room = LOG_HEAD_BYTES - child->log_bytes;
@@ -42,7 +42,7 @@ static void take_errors(bt_child *child, const char *bytes, size_t size_bytes)
     if (head < size_bytes && !child->log_end) {
         void *block = NULL;
         if (bt_mem_alloc(LOG_END_BYTES, 1, &block) != BT_OK) {
-            bt_error_clear(); // a log without its end
+            bt_error_clear(); // the log lacks its end
         }
         child->log_end = block;
     }

@@ -1,4 +1,4 @@
-// harness/run/data.c - shards of a dataset, found or made
+// harness/run/data.c - finds or prepares the shards of a dataset
 #include "harness/run/data.h"
 
 #include <glob.h>
@@ -26,7 +26,7 @@ static bt_status copy_text(const char *text, char ***list, int64_t *count)
 
 // ---- shards by path ----------------------------------------------------------------------------
 
-// Opens a shard for its header and size; trouble shows before the run begins.
+// Opens a shard and reads its header and size, so that errors show before the run begins.
 static bt_status add_shard(const char *path, char ***list, int64_t *count, int64_t *tokens)
 {
     bt_shard shard = {0};
@@ -154,7 +154,7 @@ static bt_status not_there(const char *name, const char *folder)
         name, folder, name);
 }
 
-// Whether a folder holds part of a corpus: a file still being fetched and no manifest yet.
+// Whether a folder has part of a corpus: a file still being fetched and no manifest yet.
 static bool is_half_fetched(const char *folder)
 {
     bt_str pattern = {0};
@@ -193,7 +193,7 @@ static bt_status take_dataset(const bt_dataset *dataset, bt_run_data *out)
     return BT_OK;
 }
 
-// Up to so many bytes of shards are read against their digests before a run: a second at most.
+// Up to this many bytes of shards are compared with their digests before a run: at most a second.
 // Larger data are checked by 'bt-bench data verify'.
 #define VERIFY_BYTES_MAX (256ULL << 20)
 

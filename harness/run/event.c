@@ -1,4 +1,4 @@
-// harness/run/event.c - events, read and written from one table of fields
+// harness/run/event.c - reads and writes events using one table of fields
 #include "harness/run/event.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 typedef enum field_type {
     FIELD_INTEGER,
     FIELD_REAL,       // finite
-    FIELD_REAL_NULL,  // null: not finite, NaN here
+    FIELD_REAL_NULL,  // null: not finite, NaN in memory
     FIELD_FLOAT_NULL, // the same, stored as float
     FIELD_BITS,       // float as 8 hex digits
     FIELD_TEXT,
@@ -24,8 +24,8 @@ typedef struct field {
     bt_run_event_type event;
     const char *key;
     field_type type;
-    bool required; // absent otherwise: 0, "", false, NaN
-    size_t offset; // in bt_run_event
+    bool required; // may be absent: 0, "", false, NaN
+    size_t offset; // offset in bt_run_event
 } field;
 
 #define FIELD(event, key, type, required, member)                                                  \
@@ -46,7 +46,7 @@ static const field fields[] = {
     FIELD(START, "compile_ns", INTEGER, false, start.compile_ns),
     FIELD(STEP, "step", INTEGER, true, step.step),
     FIELD(STEP, "loss", FLOAT_NULL, true, step.loss),
-    FIELD(STEP, "loss_bits", BITS, false, step.loss), // behind loss: it wins
+    FIELD(STEP, "loss_bits", BITS, false, step.loss), // after loss: it takes precedence
     FIELD(STEP, "grad_norm", FLOAT_NULL, false, step.grad_norm),
     FIELD(STEP, "lr", REAL, false, step.lr),
     FIELD(STEP, "tokens", INTEGER, true, step.tokens),
@@ -185,7 +185,7 @@ static bool parse_bits(const cJSON *node, float *value)
     return true;
 }
 
-// A list of times; false when it is none, or memory is short.
+// A list of times; false if it is none, or out of memory.
 static bool parse_numbers(const cJSON *list, bt_run_event *event)
 {
     void *block = NULL;
@@ -205,7 +205,7 @@ static bool parse_numbers(const cJSON *list, bt_run_event *event)
     return true;
 }
 
-// Puts a value where the row says; false when it has the wrong type or range.
+// Stores a value at the row's offset; false if it has the wrong type or range.
 static bool store_field(const field *row, const cJSON *node, bt_run_event *event)
 {
     void *place = (char *)event + row->offset;
@@ -316,7 +316,8 @@ static bt_status check_limits(bt_run_event_state *state, const bt_run_event *eve
     return BT_OK;
 }
 
-// Scores count up as evaluations do, and no more answers are right than there are questions.
+// Steps of scores ascend as those of evaluations do, and there are at most as many correct answers
+// as questions.
 static bt_status check_score(bt_run_event_state *state, const bt_store_score *score)
 {
     if (score->step < state->next_score || score->step > state->next_step) {
@@ -359,7 +360,7 @@ static bt_status check_timeline(bt_run_event_state *state, const bt_store_timeli
                : BT_OK;
 }
 
-// Order within the measuring: evaluations count up, measured is behind the samples and comes once.
+// Order of events while measuring: evaluations ascend, measured follows the samples and comes once.
 static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *event)
 {
     bool measuring = event->type == BT_RUN_EVENT_SAMPLES || event->type == BT_RUN_EVENT_MEASURED;
@@ -431,7 +432,7 @@ static bt_status check_order(bt_run_event_state *state, const bt_run_event *even
     return BT_OK;
 }
 
-enum { QUOTED_MAX = 60 }; // of a stray line
+enum { QUOTED_MAX = 60 }; // excerpt of an invalid line
 
 // The beginning of a line as printable ASCII.
 static void quote(const char *line, size_t size_bytes, char out[QUOTED_MAX + 4])

@@ -1,16 +1,15 @@
-// harness/run/event.h - events of the worker protocol: one JSON object a line (PROTOCOL.md)
+// harness/run/event.h - events of the worker protocol: one JSON object per line (PROTOCOL.md)
 //
-// Reading is strict: what a worker prints is checked like a stranger's file, since a worker may be
-// any program and may die in the middle of a line.
+// Reading is strict: a worker's output is untrusted, since a worker may be any program and may die
+// in the middle of a line.
 //
 // Invariants
-//   1. start comes first and once; steps count up from its first_step without a gap; result comes
-//   at most once
-//      and only errors may follow; nothing follows an error.
-//      Evaluations count up, too; measured comes once, behind the samples.
-//   2. No more is taken than the limits allow, where they are set: a flood ends the worker.
-//   3. Every integer is whole, >= 0 and below 2^53. Every real is finite, but for losses and norms,
-//      where null means NaN or infinity. A loss's bits win over its decimals.
+//   1. start comes first and once; steps ascend from its first_step without a gap; result comes at
+//      most once and only errors may follow; nothing follows an error. Evaluations ascend too;
+//      measured comes once, after the samples.
+//   2. Limits, where set, bound the number of events: a worker that exceeds them is ended.
+//   3. Every integer is whole, >= 0 and below 2^53. Every real is finite, except for losses and
+//      norms, where null means NaN or infinity. A loss's bits take precedence over its decimals.
 #ifndef BT_HARNESS_RUN_EVENT_H
 #define BT_HARNESS_RUN_EVENT_H
 
@@ -56,61 +55,62 @@ typedef struct bt_run_event_start {
     const char *system; // "blutrain"
     const char *device; // its name
     int64_t parameters, tensors, accumulation, train_tokens, val_tokens;
-    int64_t first_step; // the run goes on behind so many steps
-    int64_t compile_ns; // until the steps' code was ready; 0: nothing is compiled
+    int64_t first_step; // the run continues after this many steps
+    int64_t compile_ns; // until the steps' code was ready; 0: not compiled
 } bt_run_event_start;
 
-// Times of one call, ns; more of the same may follow.
+// Times of one call, ns; further events may follow.
 typedef struct bt_run_event_samples {
     const double *times_ns; // [count], each finite and > 0
     int64_t count;
 } bt_run_event_samples;
 
-// Said once by a kernel or command case that was correct, behind its samples.
+// Sent once by a kernel or command case that was correct, after its samples.
 typedef struct bt_run_event_measured {
     int64_t calls_per_sample;
-    double error_share;    // largest error as a share of its tolerance; NaN: not said
-    const char *stop;      // why there are no more samples
-    double cpu_time_ns;    // of one call, mean; 0: not said
-    double launch_time_ns; // of one call: until the device has it; 0: not said
-    double compile_time_ns, load_time_ns; // of a chain: without a cache, and from it; 0: not said
+    double error_share;    // largest error as a fraction of its tolerance; NaN: not reported
+    const char *stop;      // why sampling ended
+    double cpu_time_ns;    // of one call, mean; 0: not reported
+    double launch_time_ns; // of one call: until it was launched; 0: not reported
+    double compile_time_ns, load_time_ns; // of a chain: without a cache, and from it; 0: not
+                                          // reported
 } bt_run_event_measured;
 
 typedef struct bt_run_event_result {
     int64_t steps_done;
     bool stopped;              // it was asked to stop
-    const char *params_digest; // "" when there is none
-    double val_loss;           // NaN when there was no evaluation
-    int64_t behind_ns;         // work that went on behind the clock of a timed region; 0: none did
+    const char *params_digest; // "" if there is none
+    double val_loss;           // NaN if there was no evaluation
+    int64_t behind_ns;         // work after the end of a timed region; 0: none
 } bt_run_event_result;
 
-// What the worker is made of, said once behind start by a peer that was asked.
+// Package versions of the worker, sent once after start by a peer if requested.
 typedef struct bt_run_event_versions {
     const char *packages; // "torch==2.11.0\n..."
 } bt_run_event_versions;
 
-// Said once behind measured by a peer that has returned the outputs that its task asks for.
+// Sent once after measured by a peer that has returned the outputs that its task requests.
 typedef struct bt_run_event_outputs {
-    const char *precision; // in which it computes, where that is not the case's; ""
+    const char *precision; // its precision, if it is not the case's; ""
 } bt_run_event_outputs;
 
-// Something that happened to a checkpoint (bt_train_save).
+// An event of a checkpoint (bt_train_save).
 typedef struct bt_run_event_save {
     const char *kind; // "loaded", "skipped", "none", "saved", "failed"
     int64_t step, seen_step, host_ns, blocked_ns, size_bytes;
     const char *message;
 } bt_run_event_save;
 
-// Ranks that were lost are back. Times since the fault was caused, or noticed.
+// Lost ranks have been replaced. Times since the fault was injected, or detected.
 typedef struct bt_run_event_recovery {
-    int64_t step;       // behind which the fault came
+    int64_t step;       // steps completed before the fault
     int64_t generation; // that goes on
     int64_t ranks;      // that go on
-    const char *kind;   // of the fault
-    int64_t detect_ns;  // until it was noticed; 0: not known
-    int64_t group_ns;   // until all ranks are in a group again
-    int64_t resume_ns;  // until training goes on from the state
-    int64_t step_ns;    // until the first step is done
+    const char *kind;   // kind of the fault
+    int64_t detect_ns;  // until it was detected; 0: unknown
+    int64_t group_ns;   // until all ranks were in a group again
+    int64_t resume_ns;  // until training continued from the state
+    int64_t step_ns;    // until the first step was done
 } bt_run_event_recovery;
 
 typedef struct bt_run_event_error {
@@ -142,43 +142,43 @@ typedef struct bt_run_event {
         bt_run_event_save save;
         bt_run_event_recovery recovery;
     } as;
-    bt_json_doc json; // owned; texts of the union lie in it
-    double *numbers;  // owned: those of an event read
+    bt_json_doc json; // owned; texts of the union are in it
+    double *numbers;  // owned: samples of the event read
 } bt_run_event;
 
-// What a round may say at most; zeros: no limit.
+// Limits on the events of a round; zeros: no limit.
 typedef struct bt_run_event_limits {
     const char *kind;   // "kernel", "command": no steps, no evaluations; "train": no samples
     int64_t steps;      // of the plan
-    int64_t first_step; // the largest that start may say
+    int64_t first_step; // the maximum that start may give
     int64_t lines, samples;
 } bt_run_event_limits;
 
 #define BT_RUN_EVENT_SAMPLES_MAX 2000000
 
-// Lines that an honest worker of so many steps never reaches: 2,000 a step (a profiled step says
-// each of its ranges) and 20,000 besides.
+// Upper bound on the lines of a correct worker with this many steps: 2,000 per step (a profiled
+// step reports each of its ranges) plus 20,000.
 int64_t bt_run_event_lines_max(int64_t steps);
 
-// Where in the protocol a worker is.
+// State of the protocol of one worker.
 typedef struct bt_run_event_state {
     bt_run_event_limits limits;
     int64_t line;       // lines read
     int64_t next_step;  // the step that must come next
     int64_t next_eval;  // the earliest step of which an evaluation may come
-    int64_t next_score; // likewise a score
-    int64_t next_state; // likewise a digest of the state
-    int64_t samples;    // taken
+    int64_t next_score; // the same for a score
+    int64_t next_state; // the same for a digest of the state
+    int64_t samples;    // samples accepted
     bool started, measured, done, failed;
 } bt_run_event_state;
 
-// Reads one line (without its newline) and moves the state on.
+// Reads one line (without its newline) and advances the state.
 // Owns    *event: the caller, bt_run_event_release; also released on failure
 // Errors  CORRUPT_DATA "worker, line 7: ...", OUT_OF_MEMORY
 BT_CHECKED bt_status bt_run_event_parse(bt_run_event_state *state, const char *line,
                                         size_t size_bytes, bt_run_event *event);
 void bt_run_event_release(bt_run_event *event);
-// The status of an error event's text; INTERNAL for unknown words.
+// The status for an error event's text; INTERNAL for unknown words.
 bt_status bt_run_event_status(const char *text);
 
 // ---- the worker's side: appends one line --------------------------------------------------------

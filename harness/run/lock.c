@@ -1,4 +1,4 @@
-// harness/run/lock.c - a locked file per device
+// harness/run/lock.c - one locked file per device
 #include "harness/run/lock.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 
 #include "framework/base/environment.h"
 
-// The path of a device's lock; letters and digits of its name and '-' are kept.
+// The path of a device's lock; letters, digits and '-' of its name are kept.
 static void path_of(const char *device, char *path, size_t capacity)
 {
     const char *folder = bt_environment(BT_VARIABLE_TMPDIR);
@@ -26,7 +26,7 @@ static void path_of(const char *device, char *path, size_t capacity)
     (void)snprintf(path, capacity, "%s/bt-bench-%s.lock", folder ? folder : "/tmp", name);
 }
 
-// The file of another user may be there already; locking needs no right to write it.
+// The file may belong to another user; locking needs no write permission.
 static int open_lock(const char *path)
 {
     const int flags = O_CLOEXEC | O_NOFOLLOW;
@@ -34,7 +34,7 @@ static int open_lock(const char *path)
     if (file < 0 && errno == ENOENT) {
         file = open(path, O_RDWR | O_CREAT | flags, 0666);
         if (file >= 0) {
-            (void)fchmod(file, 0666); // whatever the umask: others lock it, too
+            (void)fchmod(file, 0666); // whatever the umask is: other users lock it, too
         }
     }
     return file < 0 && errno == EACCES ? open(path, O_RDONLY | flags) : file;
@@ -72,7 +72,7 @@ void bt_device_lock_sign(bt_device_lock *lock, const char *owner)
     char line[512];
     int length = snprintf(line, sizeof line, "%s\n", owner);
     size_t size_bytes = length < (int)sizeof line ? (size_t)length : sizeof line - 1;
-    // What it says is a courtesy: a lock that cannot be signed is one all the same.
+    // The contents are informative only: a lock whose file cannot be written is still valid.
     if (lock->file >= 0 && ftruncate(lock->file, 0) == 0) {
         ssize_t written = pwrite(lock->file, line, size_bytes, 0);
         (void)written;

@@ -1,4 +1,4 @@
-// harness/run/metrics.c - events into lines, and into one value per metric
+// harness/run/metrics.c - converts events to lines, and to one value per metric
 #include "harness/run/metrics.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 enum { KINDS = 16, KIND_BYTES = 48, WRITE_EVERY_NS = 1000000000 };
 
-// X(enumerator, name behind "bt_bench_", type, help)
+// X(enumerator, name after "bt_bench_", type, help)
 #define METRIC_LIST(X)                                                                             \
     X(UP, "up", "gauge", "1 while a round runs, 0 when it has ended.")                             \
     X(STEPS_DONE, "steps_done", "gauge", "Optimizer steps done in this round.")                    \
@@ -61,15 +61,15 @@ typedef struct fault_count {
 struct bt_metrics {
     int64_t run;
     FILE *log;           // owned; NULL after a failure
-    bt_str path, beside; // of the state file, and where it is written first
+    bt_str path, beside; // of the state file, and of its temporary name
     bt_str text;         // scratch
     bt_metrics_round round;
     double value[METRIC_COUNT];
     bool known[METRIC_COUNT];
-    fault_count faults[KINDS]; // what does not fit is counted with the last
+    fault_count faults[KINDS]; // ranks above the limit are counted with the last
     int fault_kinds;
     int64_t fault_total;
-    int64_t heard_ns, saved_ns, written_ns; // monotonic; saved_ns 0: there is no checkpoint
+    int64_t heard_ns, saved_ns, written_ns; // monotonic; saved_ns 0: no checkpoint
     char failure[256];
 };
 
@@ -121,7 +121,7 @@ static void take_fault(bt_metrics *self, const bt_store_fault *fault)
     ++self->faults[at < KINDS ? at : KINDS - 1].count;
 }
 
-// Of a checkpoint from which the round goes on the age is not known.
+// The age of the checkpoint from which the round was resumed is unknown.
 static void take_save(bt_metrics *self, const bt_run_event_save *save)
 {
     const bool saved = strcmp(save->kind, "saved") == 0;
@@ -193,8 +193,8 @@ static void end_line(bt_metrics *self)
     }
 }
 
-// What a worker said, as it said it; ranges, kernels and samples are too many and no news, and the
-// line of round_begin stands for start.
+// Writes a worker's event unchanged, except ranges, kernels and samples, which are too many, and
+// start, for which round_begin is written.
 static bool is_logged(bt_run_event_type type)
 {
     return type != BT_RUN_EVENT_START && type != BT_RUN_EVENT_RANGE &&
@@ -274,7 +274,7 @@ static void append_state(bt_metrics *self)
     }
 }
 
-// Renamed into place but not synced: what is lost in a power cut is a second old.
+// Renamed but not synced: after a power failure at most a second is lost.
 static void write_state(bt_metrics *self)
 {
     if (*self->failure || !self->round.name) {

@@ -1,4 +1,4 @@
-// harness/run/peer.c - find the programs of peers
+// harness/run/peer.c - finds the programs of peers
 #include "harness/run/peer.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static bool find_program(const char *root, const char *system, bt_str *program)
     return false;
 }
 
-// The folders in harness/peers that hold a program, separated by '|'. Others hold what peers share.
+// The folders in harness/peers that contain a program, separated by '|'. Others contain shared
+// files.
 static void list_peers(const char *root, const char *folder, bt_str *names)
 {
     bt_str all = {0}, name = {0}, program = {0};
@@ -66,7 +67,7 @@ static bt_status no_system(const char *root, const char *given)
     return status;
 }
 
-// A file that is there and cannot be started needs another remedy than a name that is unknown.
+// A file that exists and cannot be started needs another remedy than an unknown name.
 static bt_status not_found(const char *root, const char *given)
 {
     if (strchr(given, '/') && access(given, F_OK) == 0) {
@@ -113,7 +114,7 @@ static bt_status find_peer(const char *system, bool trusted, bt_peer *out)
     return status;
 }
 
-// The record keeps the rounds of a system under its name, so the last one needs a name of its own.
+// The record stores rounds by system name, so that names must be unique.
 static bt_status check_name_is_new(const cJSON *systems, const bt_peers *peers)
 {
     const char *name = peers->items[peers->count - 1].name;

@@ -1,15 +1,16 @@
-// harness/run/plausible.c - can these times be?
+// harness/run/plausible.c - checks that times are possible
 #include "harness/run/plausible.h"
 
 #include <string.h>
 
 #include "harness/text/format.h"
 
-static const double slack_share = 1.05, slack_ns = 1e9; // clocks differ, and so do their readers
+static const double slack_share = 1.05, slack_ns = 1e9; // clocks differ slightly
 static const double short_share = 0.005, short_from_ns = 1e9;
 static const double cold_factor = 10.0, hot_factor = 100.0;
-// How much faster than this session's ceilings a call may be: caches keep what was just written,
-// reads alone are faster than a copy, and ceilings are measured with noise, on a CPU with more.
+// Factor by which a call may exceed this session's ceilings: caches keep data that was just
+// written, reads alone are faster than a copy, and ceilings are measured with noise, more of it on
+// a CPU.
 static const double floor_cold[2] = {5.0, 3.0}, floor_hot[2] = {50.0, 20.0}; // CPU, GPU
 static const double floor_flops[2] = {4.0, 1.5};
 static const double bytes_per_s_max = 1e14, flop_per_s_max = 1e17, call_ns_min = 1.0;

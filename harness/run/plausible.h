@@ -32,8 +32,8 @@ typedef struct bt_plausible_kernel {
 void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out);
 
 // Appends that a call took less time than its bytes or operations need at the session's ceilings;
-// nothing when it did not. Slack: bytes 3 times the copy on a GPU and 5 times on a CPU (20 and 50
-// times where the cache is hot); operations 1.5 and 4 times the large product.
+// nothing if it did not. Allowed factors: bytes 3 times the copy on a GPU and 5 times on a CPU (20
+// and 50 times if the cache is hot); operations 1.5 and 4 times the large product.
 void bt_plausible_check_floor(const bt_plausible_kernel *seen, bt_str *out);
 
 // Prefixes of the messages of rounds that are invalid although the machine was not disturbed.

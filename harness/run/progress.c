@@ -1,4 +1,4 @@
-// harness/run/progress.c - the line on the terminal
+// harness/run/progress.c - the progress line on the terminal
 #include "harness/run/progress.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ void bt_progress_say(bt_progress_view *view, const char *format, ...)
     fflush(view->out);
 }
 
-// Columns of the terminal; a line that wrapped could not be rewritten.
+// Columns of the terminal; a wrapped line could not be rewritten.
 static int columns(void)
 {
     struct winsize size;
@@ -64,14 +64,14 @@ static void show(bt_progress_view *view, const char *text)
     view->shown_ns = bt_clock_ns();
 }
 
-// What a training round does before its first step: a large model needs its time there.
+// Activity of a training round before its first step, which may take long for a large model.
 static void show_phase(bt_progress_view *view, const char *phase)
 {
     bt_str text = {0};
     bt_str_format(&text, "%-8s %s", view->label, phase);
     if (view->out && bt_str_status(&text) == BT_OK) {
         show(view, bt_str_text(&text));
-        view->shown_ns = 0; // the first step is shown at once
+        view->shown_ns = 0; // the first step is shown immediately
     }
     bt_str_release(&text);
 }
@@ -85,13 +85,13 @@ void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps,
     view->spent_ns = 0;
     view->rate_tok_s = 0;
     view->heard_ns = bt_clock_ns();
-    if (steps > 0) { // lines of kernel cases go on from one to the next
+    if (steps > 0) { // the line is shared by consecutive kernel cases
         bt_progress_pause(view);
         show_phase(view, "starting: loads the data, makes the parameters");
     }
 }
 
-// What a narrow terminal cuts off stands at the end.
+// A narrow terminal cuts off the end.
 static void show_step(bt_progress_view *view, const bt_store_step *step)
 {
     bt_str text = {0};

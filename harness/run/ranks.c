@@ -25,11 +25,11 @@ enum { BEAT_MS = 10, MEET_S = 60 };
 
 struct bt_ranks {
     bt_group *group;
-    bt_device device; // of the group; without a backend on the CPU
+    bt_device device; // backend of the group; without one, on the CPU
     bt_flight flight;
     const bt_ranges *ranges;
     int slot;
-    char gpu[96]; // its model, "none" on the CPU; "" as long as it was not asked for
+    char gpu[96]; // model of the device, "none" on the CPU; "" if not queried yet
     atomic_bool quit;
     bool beating;
     pthread_t thread;
@@ -49,7 +49,7 @@ static void *beat(void *context)
     return NULL;
 }
 
-// Signals stay with the thread that works.
+// Signals are handled by the training thread.
 static bt_status start_beating(bt_ranks *ranks)
 {
     sigset_t all, before;
@@ -66,14 +66,14 @@ static bool is_on_gpu(const cJSON *task)
     return cJSON_IsString(device) && strcmp(device->valuestring, "cpu") != 0;
 }
 
-// "none" for a rank on the CPU, or where the driver does not say.
+// "none" for a rank on the CPU, or if the driver does not report it.
 static void name_gpu(const cJSON *task, int slot, char *text, unsigned capacity)
 {
     bt_nvml nvml;
     bt_nvml_device device;
     int error = 0;
     if (*text) {
-        return; // a spare has asked before
+        return; // queried earlier by a spare process
     }
     (void)snprintf(text, capacity, "none");
     if (is_on_gpu(task) && bt_nvml_open(&nvml, &error)) {
@@ -84,7 +84,7 @@ static void name_gpu(const cJSON *task, int slot, char *text, unsigned capacity)
     }
 }
 
-// Ranks of other builds or plans would sum other things.
+// Ranks with another build or plan would compute other sums.
 static bt_status check_equal(const cJSON *task, bt_ranks *ranks)
 {
     bt_str identity = {0};
@@ -114,8 +114,8 @@ static bt_status check_multicast(const cJSON *task)
                           nvls ? nvls : "not set");
 }
 
-// Ranks that were started by the launcher of a cluster meet at rank 0's address. Nobody outside
-// reads a flight recorder there.
+// Ranks started by a cluster's launcher connect to rank 0's address. There, nothing outside reads
+// the flight recorder.
 static bt_status connect_hosts(const cJSON *keys, int rank, int size, int64_t timeout_ns,
                                bt_ranks *ranks)
 {
@@ -137,7 +137,7 @@ static bt_status open_gpu(const cJSON *task, bt_ranks *ranks)
     const int ordinal = (int)bt_json_number_of(task, "ordinal") + ranks->slot;
     char host[256] = "";
     if (ranks->device.backend) {
-        return BT_OK; // a spare has opened it
+        return BT_OK; // opened earlier by a spare process
     }
     (void)gethostname(host, sizeof host - 1);
     // CUDA reads it when the device is opened.
@@ -146,12 +146,13 @@ static bt_status open_gpu(const cJSON *task, bt_ranks *ranks)
     return bt_error_context(status, "train.mesh.data: GPU %d of host %s", ordinal, host);
 }
 
-// The group so far becomes the control group of one on GPUs.
+// The current group becomes the control group of one on GPUs.
 static bt_status take_gpu(const cJSON *task, int64_t timeout_ns, bt_ranks *ranks)
 {
     const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
-    // Copy engines run beside computation; what computation waits for is faster by kernels.
+    // Use copy engines for overlapping communication; kernels are faster if computation waits for
+    // the result.
     const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = mesh.ranks == mesh.data};
     bt_group *control = ranks->group;
     char note[512];
@@ -169,7 +170,7 @@ static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
 {
     const int rank = (int)bt_json_number_of(keys, "rank");
     const int size = (int)bt_json_number_of(keys, "size");
-    // Longer than the launcher waits: it is the launcher that ends a hang.
+    // Longer than the launcher's limit: the launcher must end a hang.
     const double silence_s = bt_json_number_of(keys, "timeout_s");
     const int64_t timeout_ns = (int64_t)((silence_s > 0 ? silence_s : 600) * 1e9);
     BT_TRY(check_multicast(task));

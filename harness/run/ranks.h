@@ -47,7 +47,7 @@ bt_group *bt_ranks_group(const bt_ranks *ranks);
 // Whether our launcher has started it: then the host's clock is that of all ranks.
 bool bt_ranks_launched(const bt_ranks *ranks);
 int bt_ranks_slot(const bt_ranks *ranks);
-// So many steps are done. NULL is allowed, here and below.
+// Records the number of completed steps. NULL is allowed, here and below.
 void bt_ranks_step(bt_ranks *ranks, int64_t steps);
 void bt_ranks_leave(bt_ranks *ranks);
 

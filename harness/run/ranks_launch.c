@@ -1,4 +1,4 @@
-// harness/run/ranks_launch.c - a training case's ranks: their tasks, their state, their events
+// harness/run/ranks_launch.c - the ranks of a training case: tasks, state, events
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct launching {
     cJSON *task; // borrowed; its keys ranks and checkpoints are replaced for each rank
     const bt_ranks_listener *listener;
     bt_state_folder folder;
-    bool memory_state; // the state is in that folder; else in the case's own checkpoints
+    bool memory_state; // the state is in that folder; else in the case's checkpoints
     bool devices[BT_LAUNCH_RANKS_MAX];
     bt_launch_fault faults[FAULTS_MAX];
     double hang_s;
@@ -107,7 +107,7 @@ static bool fits(void *context, int size)
 static bt_status tell(void *context, const bt_run_event *event)
 {
     const launching *self = context;
-    // The state in memory is the launcher's business, no checkpoint of the case.
+    // The state in memory is internal to the launcher, not a checkpoint of the case.
     return self->memory_state && event->type == BT_RUN_EVENT_SAVE
                ? BT_OK
                : self->listener->event(self->listener->self, event);
@@ -137,7 +137,7 @@ static bool should_stop(void *context)
 
 // ---- the mesh -----------------------------------------------------------------------------------
 
-// `train`: a step that it has not would never cause its fault.
+// `train`: rejects a fault at a step that does not exist.
 static bt_status read_fault(launching *self, const cJSON *node, const cJSON *train, int size,
                             int64_t *count)
 {
@@ -154,7 +154,7 @@ static bt_status read_fault(launching *self, const cJSON *node, const cJSON *tra
                                           node->valuestring, (long long)steps);
 }
 
-// `list`: a text, or a list of them.
+// `list`: a text, or a list of texts.
 static bt_status read_faults(launching *self, const cJSON *list, const cJSON *train, int size,
                              int64_t *count)
 {

@@ -1,4 +1,4 @@
-// harness/run/record.c - one round: rows as they come, measurements at the end
+// harness/run/record.c - one round: rows as events arrive, measurements at the end
 #include "harness/run/record.h"
 
 #include <math.h>
@@ -36,8 +36,8 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
 static bt_status add_step(bt_recorder *self, const bt_store_step *step);
 static bt_status add_eval(bt_recorder *self, const bt_store_eval *eval);
 
-// The beginning of a round that goes on from a checkpoint is that of the round before it. Its times
-// are no measurements of this process.
+// A round resumed from a checkpoint begins with the steps of the previous round. Their times are
+// not measurements of this process.
 static bt_status take_before(bt_recorder *self, int64_t first_step)
 {
     const bt_store_round *before = self->before;
@@ -105,7 +105,7 @@ static bt_status take_eval(bt_recorder *self, const bt_store_eval *eval)
     return add_eval(self, eval);
 }
 
-// What a save made durable must not be ahead of the record: both are needed to go on.
+// Events must be durable no later than the save: both are needed to resume.
 static bt_status take_save(bt_recorder *self, const bt_run_event_save *save)
 {
     self->saves_ns += (double)save->blocked_ns;
@@ -222,7 +222,7 @@ static bt_status measure(const bt_recorder *self, bt_metric metric, double value
 
 typedef enum sample_kind { SAMPLE_HOST, SAMPLE_DEVICE, SAMPLE_LAUNCH, SAMPLE_RATE } sample_kind;
 
-// Values of the steps that are measurements, in their order.
+// Values of the measured steps, in order.
 static int64_t collect(const bt_recorder *self, sample_kind kind, double *samples)
 {
     int64_t count = 0;
@@ -263,7 +263,7 @@ static bt_status measure_timed(const bt_recorder *self, const bt_timed_metrics *
     return measure_value(self, metrics->median, &timed.median, NULL);
 }
 
-// samples [step_count]: room for them.
+// samples [step_count]: work space.
 static bt_status measure_launches(const bt_recorder *self, double *samples)
 {
     bt_stats stats;
@@ -305,7 +305,7 @@ static bt_status measure_steps(bt_recorder *self)
     return status;
 }
 
-// An amount per call over the times of a call.
+// An amount per call, computed from the times of calls.
 static bt_status measure_rate(const bt_recorder *self, bt_metric metric, double amount,
                               const bt_stats *time)
 {
@@ -329,7 +329,7 @@ static bt_status measure_rates(bt_recorder *self, const cJSON *kernel, const bt_
                : BT_OK;
 }
 
-// What calls took, if they were correct: without `measured` there is no time.
+// Times of calls, if they were correct: no times without `measured`.
 static bt_status measure_calls(bt_recorder *self)
 {
     const cJSON *kernel = bt_json_get(self->item, "kernel");
@@ -362,8 +362,8 @@ static bt_status measure_calls(bt_recorder *self)
                                     : measure(self, BT_METRIC_ERROR_SHARE, self->error_share);
 }
 
-// The last of some losses, with all of them as its samples: a second record of the curve, which
-// `verify` holds the first against.
+// The last of some losses, with all of them as its samples: a second copy of the curve, which
+// `verify` compares with the first.
 static bt_status measure_last(const bt_recorder *self, bt_metric metric, const double *losses,
                               int64_t count)
 {

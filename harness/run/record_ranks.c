@@ -1,11 +1,11 @@
-// harness/run/record_ranks.c - what several ranks cost each other: by their ranges, by arithmetic
+// harness/run/record_ranks.c - communication of several ranks: measured by ranges, and estimated
 #include <math.h>
 #include <string.h>
 
 #include "harness/run/record.h"
 
-// Whether it is the time of communication that computation waits for: "step/../communication", not
-// a range within one.
+// Whether it is communication that computation waits for: "step/../communication", not a range
+// within one.
 static bool is_communication(const char *path)
 {
     const char *name = strstr(path, "/communication");
@@ -27,7 +27,7 @@ static bt_status measure(const bt_recorder *self, bt_metric metric, double value
     return value > 0 ? bt_store_measure(self->store, self->round, &row) : BT_OK;
 }
 
-// The arithmetic is of our own trainer: a peer may shard otherwise.
+// The estimate is for our own trainer: a peer may shard differently.
 bt_status bt_recorder_measure_ranks(const bt_recorder *self)
 {
     const cJSON *train = bt_json_get(self->item, "train");

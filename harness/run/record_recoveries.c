@@ -1,4 +1,4 @@
-// harness/run/record_recoveries.c - how long lost ranks took to come back
+// harness/run/record_recoveries.c - recovery times of lost ranks
 #include <math.h>
 #include <stddef.h>
 
@@ -14,7 +14,7 @@ bt_status bt_recorder_take_recovery(bt_recorder *self, const bt_run_event_recove
     return BT_OK;
 }
 
-// The mean of those that are known; no row where none is.
+// The mean of the known ones; no row if there are none.
 static bt_status measure(const bt_recorder *self, bt_metric metric, size_t offset, double *values)
 {
     int64_t count = 0;

@@ -1,8 +1,8 @@
-// harness/run/record_saves.c - what checkpoints cost a training round
+// harness/run/record_saves.c - the cost of checkpoints in a training round
 //
-// A save concerns the steps behind its call, until its end was noticed. What it adds is the call
-// itself and what those steps take longer than the median of the steps that no save concerns: an
-// asynchronous copy that contends with a step is not hidden.
+// A save affects the steps after its call, until its end was noticed. Its cost is the call plus the
+// time by which those steps exceed the median of unaffected steps: so the cost of an asynchronous
+// copy that contends with a step is included.
 #include <math.h>
 
 #include "framework/base/mem.h"
@@ -16,7 +16,7 @@ static bool concerns(const bt_run_event_save *save, const bt_store_step *step)
 
 static bool is_timed(const bt_store_step *step) { return !step->warmup && !step->profiled; }
 
-// The median of the timed steps that no save concerns; NaN when there is none.
+// The median of the timed steps that no save affects; NaN if there are none.
 static bt_status quiet_step(const bt_recorder *self, double *block, double *median_ns)
 {
     int64_t count = 0;

@@ -1,13 +1,12 @@
-// harness/run/resume.c - a recorded run goes on where it stopped
+// harness/run/resume.c - resumes a recorded run
 //
 // Invariants
-//   1. The plan is the recorded one, whatever became of the suite's file.
-//   2. Build and hard facts are those of the record, or nothing is done: rounds of one run must be
-//      comparable with each other.
-//   3. A round that passed is not run again. One that was broken off is, under its ordinal, and
-//   what
-//      it had recorded stays beside it, marked as interrupted. So is a training of ours that failed
-//      and saves checkpoints; it stays marked as failed.
+//   1. The plan is the recorded one, even if the suite's file has changed.
+//   2. Build and hard facts must equal those of the record, or the run is not resumed: rounds of
+//      one run must be comparable.
+//   3. A round that passed is not run again. An interrupted round is repeated under its ordinal,
+//      and its records are kept, marked as interrupted. The same holds for a failed training of
+//      ours that saves checkpoints; its records stay marked as failed.
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +18,7 @@
 #include "harness/run/running.h"
 #include "harness/stats/summary.h"
 
-// ---- is it the same program on the same machine? -----------------------------------------------
+// ---- same program, same machine -----------------------------------------------------------------
 
 static bool matters(const bt_compare_item *item)
 {
@@ -54,7 +53,7 @@ static bt_status check_same(const bt_running *self)
     return status;
 }
 
-// Who else begins runs has rules of its own on how many rounds there must be.
+// Other commands that begin runs have their own rules for the number of rounds.
 static bt_status check_kind(const bt_running *self)
 {
     const bt_store_schedule *schedule = &self->record->schedule;
@@ -69,7 +68,7 @@ static bt_status check_kind(const bt_running *self)
                     (long long)self->record->id, kind, kind);
 }
 
-// ---- taking it up ------------------------------------------------------------------------------
+// ---- resuming -----------------------------------------------------------------------------------
 
 static bt_status check_plan(const bt_running *self)
 {
@@ -82,8 +81,8 @@ static bt_status check_plan(const bt_running *self)
     return BT_OK;
 }
 
-// A run that failed or was disturbed is over once every round has ended; one that lost its recorder
-// behind its last round only needs its end.
+// A run that failed or was disturbed is complete if every round has ended; one whose recorder was
+// killed after the last round only needs its end record.
 static bt_status check_open(const bt_running *self)
 {
     int64_t wanted = 0, open = 0;

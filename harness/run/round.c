@@ -1,4 +1,4 @@
-// harness/run/round.c - listen to a worker, record, judge its end
+// harness/run/round.c - reads a worker's events, records them, judges the end
 #include "harness/run/round.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "harness/stats/stats.h"
 
 #define LISTEN_MS 100
-#define BURY_S    60 // at most, from a worker's last word to its end
+#define BURY_S    60 // maximum between a worker's last event and its exit
 #define NS_PER_S  1000000000LL
 
 typedef struct listening {
@@ -26,12 +26,12 @@ typedef struct listening {
     bt_run_event_state state;
     double timeout_s;      // of silence
     int64_t heard_ns;      // when the last event came
-    bool stopped;          // the result says that it was asked to stop
-    int64_t behind_ns;     // what it says of work behind the clock
-    bt_str folder;         // owned: of what it returns; "": nothing was asked for
-    bool returned;         // it says that the outputs are there
-    char precision[16];    // in which it says to compute; "": the case's
-    bool killed;           // because it did not end behind its last word
+    bool stopped;          // the result reports that it was asked to stop
+    int64_t behind_ns;     // the reported work after the end of timed regions
+    bt_str folder;         // owned: folder of returned outputs; "": not requested
+    bool returned;         // it reports that the outputs are written
+    char precision[16];    // its reported precision; "": the case's
+    bool killed;           // killed because it did not exit after its last event
     int interrupts_heeded; // 0: none; 1: the worker was asked to stop; 2: it was killed
     int64_t asked_ns;      // when it was asked to stop
     bt_round_outcome *outcome;
@@ -55,9 +55,8 @@ const char *bt_round_system(const char *worker, const char *system)
     return system ? system : slash ? slash + 1 : worker ? worker : "blutrain";
 }
 
-// What a peer must hold to so that its times can stand beside ours (cases/kernel_time.c): cache
-// mode, warm-up, stopping rule, data, tolerance. The cache mode, bound and seed are those of the
-// case.
+// Requirements for a peer's times to be comparable with ours (cases/kernel_time.c): cache mode,
+// warm-up, stopping rule, data, tolerance. The cache mode, bound and seed are those of the case.
 static void append_rules(const cJSON *kernel, bt_str *out)
 {
     const cJSON *cache = bt_json_get(kernel, "cache");
@@ -75,13 +74,13 @@ static void append_rules(const cJSON *kernel, bt_str *out)
                   bt_json_number_of(kernel, "max_time_s"), bt_json_number_of(kernel, "seed"));
 }
 
-// Steps of the round that is gone on with: a checkpoint of a later step would leave a gap.
+// Number of steps of the resumed round: a checkpoint of a later step would leave a gap.
 static int64_t recorded_steps(const bt_round_request *request)
 {
     return request->before ? request->before->step_count : 0;
 }
 
-// Where this rank meets the others; the hosts' launcher, not ours, has started them.
+// The address where this rank meets the others, which an external launcher has started.
 static void append_world(const bt_world *world, const cJSON *train, bt_str *out)
 {
     const double hang_s = bt_json_number_of(train, "hang_s");
@@ -106,7 +105,7 @@ static void append_mesh(const bt_round_request *request, bt_str *out)
     }
 }
 
-// But for the brace that ends it.
+// Without the closing brace.
 static void append_task(const bt_round_request *request, bt_str *out)
 {
     bt_str_format(out, "{\"protocol\":%d,\"system\":", BT_RUN_EVENT_PROTOCOL);
@@ -152,7 +151,7 @@ static void judge(listening *self, bt_run_status status, bt_status reason, const
     (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s", message);
 }
 
-// ---- the machine meanwhile ---------------------------------------------------------------------
+// ---- telemetry ---------------------------------------------------------------------------------
 
 static void watch(const listening *self)
 {
@@ -167,8 +166,8 @@ static int watch_wait_ms(const listening *self)
                                     : LISTEN_MS;
 }
 
-// Records what was seen; a round that passed and was disturbed is invalid. Samples for which there
-// is no memory are left out.
+// Records the samples; a round that passed and was disturbed is invalid. Samples are dropped when
+// out of memory.
 static bt_status judge_noise(listening *self)
 {
     bt_noise_verdict verdict;
@@ -196,7 +195,7 @@ static bt_status judge_noise(listening *self)
 
 // ---- listening ---------------------------------------------------------------------------------
 
-// What became of checkpoints, as far as a person must know.
+// Reports events of checkpoints that matter to the user.
 static void say_save(const listening *self, const bt_run_event_save *save)
 {
     bt_progress_view *view = self->request->view;
@@ -246,7 +245,7 @@ static bt_status take_event(listening *self, const bt_run_event *event)
     return bt_recorder_take(&self->recorder, event);
 }
 
-// A line of the worker. What it says wrongly ends it: *mistaken.
+// Handles a line of the worker. An invalid line ends it: *mistaken.
 static bt_status take_line(listening *self, const char *line, size_t size_bytes, bool complete,
                            bool *mistaken)
 {
@@ -259,7 +258,8 @@ static bt_status take_line(listening *self, const char *line, size_t size_bytes,
         return status;
     }
     if (status == BT_STATUS_CORRUPT_DATA) {
-        *mistaken = complete; // half a line is what a killed worker leaves: its end says more
+        *mistaken = complete; // an incomplete line comes from a killed worker: its exit status is
+                              // more specific
         if (complete) {
             judge(self, BT_RUN_FAILED, status, bt_error_message());
         }
@@ -274,7 +274,7 @@ static int grace_s(const listening *self)
 }
 
 // The first signal asks the worker to stop; a second one, or the end of the grace period, kills it
-// with its process group: a worker that hangs or ignores us must not keep the recorder alive.
+// with its process group: a worker that hangs must not keep the recorder alive.
 static void heed_interrupts(listening *self)
 {
     int count = bt_interrupt_count();
@@ -298,7 +298,7 @@ static const char *kind_of(const listening *self)
     return bt_json_get(self->request->item, "kind")->valuestring;
 }
 
-// A worker that has been silent for longer than the plan allows is given up: true.
+// Gives up a worker that has been silent for longer than the plan allows: true.
 static bool give_up(listening *self)
 {
     char message[256];
@@ -347,9 +347,9 @@ static bt_status listen_to_end(listening *self)
     }
 }
 
-// ---- the end -----------------------------------------------------------------------------------
+// ---- the exit ----------------------------------------------------------------------------------
 
-// The last line of the worker's log that is not empty, "" when there is none.
+// The last non-empty line of the worker's log, "" if there is none.
 static void append_last_words(const char *log_path, bt_str *out)
 {
     void *bytes = NULL;
@@ -368,7 +368,7 @@ static void append_last_words(const char *log_path, bt_str *out)
     bt_mem_free(bytes);
 }
 
-// A worker that died, or ended without having said result or error: what became of it?
+// The reason for a worker that died, or exited without result or error.
 static void judge_silent_end(listening *self)
 {
     bt_str message = {0};
@@ -392,17 +392,17 @@ static void judge_silent_end(listening *self)
     bt_str_release(&message);
 }
 
-// Times that cannot be make a round fail that has passed otherwise.
+// Implausible times fail a round that has otherwise passed.
 static void judge_times(listening *self, const bt_str *wrong)
 {
     if (bt_str_status(wrong) != BT_OK || wrong->length_bytes) {
         judge(self, BT_RUN_FAILED, BT_STATUS_CORRUPT_DATA,
               wrong->length_bytes ? bt_str_text(wrong) : bt_error_message());
-        self->recorder.measured = false; // no measurement comes of them
+        self->recorder.measured = false; // it gets no measurements
     }
 }
 
-// Times below the physical floor make a round invalid: it is run again.
+// Times below the physical minimum make a round invalid: it is repeated.
 static void judge_floor(listening *self, const bt_str *wrong)
 {
     if (wrong->length_bytes) {
@@ -449,7 +449,7 @@ static void judge_step_times(listening *self)
 {
     const bt_recorder *recorder = &self->recorder;
     bt_str wrong = {0};
-    // Where ranks were lost, an unknown time passed without steps.
+    // If ranks were lost, an unknown time passed without steps.
     const bool gaps = recorder->recovery_count > 0;
     bt_plausible_steps seen = {
         .steps = recorder->steps + recorder->first_step,
@@ -462,7 +462,7 @@ static void judge_step_times(listening *self)
     bt_str_release(&wrong);
 }
 
-// Calls must have been measured.
+// There must be timed calls.
 static void judge_measured(listening *self)
 {
     bt_recorder *recorder = &self->recorder;
@@ -482,7 +482,7 @@ static void judge_measured(listening *self)
     }
 }
 
-// A worker that ended well must have done all steps of the plan.
+// A worker that exited successfully must have done all steps of the plan.
 static void judge_good_end(listening *self)
 {
     if (bt_plan_times_calls(self->request->item)) {
@@ -501,7 +501,7 @@ static void judge_good_end(listening *self)
     }
 }
 
-// Work that nobody timed makes a round invalid that has passed otherwise.
+// Untimed work makes a round invalid that has otherwise passed.
 static void judge_behind(listening *self)
 {
     char message[160];
@@ -515,8 +515,8 @@ static void judge_behind(listening *self)
     }
 }
 
-// Outputs that a peer returned are right, or the round is invalid. Without them its own word
-// stands.
+// If a peer returned outputs, they must be correct, or the round is invalid. If it returned none,
+// its own check is accepted.
 static void judge_returned(listening *self)
 {
     const cJSON *kernel = bt_json_get(self->request->item, "kernel");
@@ -535,7 +535,7 @@ static void judge_returned(listening *self)
     self->recorder.measured = false; // a wrong result has no time
 }
 
-// Waits for the process, gently: it has said all that it will say.
+// Waits for the process to exit after its last event.
 static void bury(listening *self, bool at_once)
 {
     double limit_s =
@@ -612,7 +612,7 @@ static void set_limits(listening *self)
 {
     const cJSON *item = self->request->item;
     int64_t steps = (int64_t)bt_plan_number(item, "train.steps");
-    const cJSON *kernel = bt_json_get(item, "kernel"); // of collective cases, too
+    const cJSON *kernel = bt_json_get(item, "kernel"); // for collective cases, too
     self->timeout_s =
         bt_plan_number(kernel ? kernel : bt_json_get(item, kind_of(self)), "timeout_s");
     self->state.limits = (bt_run_event_limits){.kind = kind_of(self),

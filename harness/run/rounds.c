@@ -1,4 +1,4 @@
-// harness/run/rounds.c - the rounds of a run, in the order of its schedule
+// harness/run/rounds.c - runs the rounds in the order of the schedule
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ bt_status bt_running_artifact(const bt_running *self, const char *kind, const ch
     return bt_store_artifact_add(self->store, self->outcome->run, &artifact);
 }
 
-// What a round's end means for the run: the others go on, unless it was interrupted.
+// The effect of a round's end on the run: other rounds follow, unless it was interrupted.
 static void take_outcome(bt_running *self, const char *name, const bt_round_outcome *round)
 {
     if (round->status == BT_RUN_PASSED) {
@@ -40,8 +40,8 @@ static void take_outcome(bt_running *self, const char *name, const bt_round_outc
 
 // ---- one round ---------------------------------------------------------------------------------
 
-// "layernorm pytorch-eager 2/8", and the log's path: "<dir>/layernorm-pytorch-eager-1.log", behind
-// the ordinal ".1" for the second attempt, ".resumed-1" in a run that was resumed once.
+// "layernorm pytorch-eager 2/8", and the log's path: "<dir>/layernorm-pytorch-eager-1.log", with
+// ".1" after the ordinal for the second attempt, ".resumed-1" in a run that was resumed once.
 static bt_status name_round(const bt_running *self, const bt_run_schedule_round *what,
                             const char *name, const bt_peer *peer, bt_str *label, bt_str *log)
 {
@@ -67,7 +67,7 @@ static bt_status name_round(const bt_running *self, const bt_run_schedule_round 
     return bt_str_status(log);
 }
 
-// The last round of this case, system and ordinal that a resumed run has, NULL when there is none.
+// The last round of this case, system and ordinal in a resumed run, NULL if there is none.
 static const bt_store_round *round_before(const bt_running *self, const bt_run_schedule_round *what,
                                           const char *name, const char *system)
 {
@@ -82,9 +82,9 @@ static const bt_store_round *round_before(const bt_running *self, const bt_run_s
     return found;
 }
 
-// Checkpoints of a round lie in FOLDER/CASE-SYSTEM-ORDINAL. Another attempt of a round, or the same
-// after an interruption, finds those of the one before it: it goes on from them as far as the
-// record goes, and from the beginning where there is none. Peers begin anew.
+// Checkpoints of a round are in FOLDER/CASE-SYSTEM-ORDINAL. Another attempt of a round, or the same
+// one after an interruption, resumes from those of the previous one, as far as the record goes, or
+// starts from the beginning. Peers always start from the beginning.
 static bt_status find_checkpoints(const bt_running *self, const bt_run_schedule_round *what,
                                   bt_round_request *request, bt_str *folder)
 {
@@ -105,7 +105,7 @@ static bt_status find_checkpoints(const bt_running *self, const bt_run_schedule_
     const bt_store_round *before = round_before(self, what, name, system);
     request->checkpoints = bt_str_text(folder);
     request->resume = !request->peer && (what->attempt > 0 || self->record);
-    // A round that ended in good order and was disturbed is run again from its beginning.
+    // A round that completed but was disturbed is repeated from its beginning.
     request->before = before && before->status != BT_RUN_INVALID ? before : NULL;
     return BT_OK;
 }
@@ -187,7 +187,7 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     BT_TRY(status);
     BT_TRY(bt_versions_save(&self->versions, self->store, self->outcome->run));
     if (!bt_plan_times_calls(item)) {
-        bt_progress_pause(&self->view); // lines of cases that time calls rewrite each other
+        bt_progress_pause(&self->view); // lines of cases that time calls replace each other
     }
     bt_running_take_ceiling(self, item, round.bandwidth_bytes_per_s, round.time_ns);
     bt_run_schedule_note(&self->schedule, what, round.status, round.time_ns);
@@ -213,7 +213,7 @@ static bt_status run_round(bt_running *self, const bt_run_schedule_round *what)
 
 // ---- all rounds --------------------------------------------------------------------------------
 
-// Asks again where all that was asked for is already there, as in a run that is resumed.
+// Queries again if all requested rounds exist, as in a resumed run.
 static bt_status wish(bt_running *self, int64_t case_index)
 {
     const bt_run_wish *wish = self->request->wish;
@@ -246,7 +246,7 @@ bt_status bt_running_schedule(bt_running *self)
     return BT_OK;
 }
 
-// A case that the machine disturbed every time was not measured: the run says so.
+// A case that was disturbed in every attempt was not measured: the run reports it.
 static void judge_lost(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
@@ -274,8 +274,8 @@ static void judge_lost(bt_running *self)
     }
 }
 
-// A run whose systems could not run a single case measured nothing: the run says so. What only
-// shows what the machine reaches does not count.
+// A run in which no system could run a case measured nothing: the run reports it. Ceilings do not
+// count.
 static void judge_unavailable(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;

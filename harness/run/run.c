@@ -1,4 +1,4 @@
-// harness/run/run.c - one run in the store: what it begins and ends with
+// harness/run/run.c - begins and ends the record of a run
 #include "harness/run/run.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void say_line(void *self, const char *line)
     bt_progress_say(self, "data      %s\n", line);
 }
 
-// A vocabulary too small for the data is found before anything is started.
+// Checks before the start that the vocabulary is large enough for the data.
 static bt_status check_vocab(const cJSON *item, const bt_run_data *data)
 {
     const int64_t vocab = (int64_t)bt_plan_number(item, "train.model.vocab");
@@ -56,7 +56,7 @@ static bt_status find_data(bt_running *self)
     return BT_OK;
 }
 
-// Adds `key` with what is behind it, unless another case has the same data.
+// Adds `key` with its value, unless another case has the same data.
 static bt_status add_data_fact(bt_facts *facts, const char *data_key, const char *what,
                                const char *value, const char *digest, bt_fact_level level)
 {
@@ -97,7 +97,7 @@ static bt_status gather_facts(bt_running *self)
     return bt_facts_finish(&self->facts);
 }
 
-// How the rounds are ordered, and which builds the systems are, where that is not the plan's.
+// Records the order of rounds, and the systems' builds if they differ from the plan's.
 static bt_status record_schedule(const bt_running *self, const bt_store_build *own)
 {
     const bt_run_request *request = self->request;
@@ -115,7 +115,7 @@ static bt_status record_schedule(const bt_running *self, const bt_store_build *o
         const bt_peer *peer = &systems[i];
         rows[i] = (bt_store_system){
             .name = peer->name, .program = peer->program, .inject_slowdown = peer->inject_slowdown};
-        // A peer is known by its name alone.
+        // A peer is identified by its name alone.
         const bt_store_build named = {.digest = peer->name};
         rows[i].build = peer->facts ? *peer->facts : peer->program ? named : *own;
     }
@@ -125,7 +125,7 @@ static bt_status record_schedule(const bt_running *self, const bt_store_build *o
     return status;
 }
 
-// What the record says of plan, program and machine.
+// The record's description of plan, program and machine.
 static void describe(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
@@ -144,8 +144,8 @@ static void describe(bt_running *self)
     };
 }
 
-// run-N beside the database. Two databases in a folder both have a run N, so the name of any but
-// bt.sqlite goes before it: other.sqlite has other-run-N.
+// run-N beside the database. Two databases in a folder may both have a run N, so other names than
+// bt.sqlite are prefixed: other.sqlite has other-run-N.
 static void default_out_dir(const char *database, int64_t run, bt_str *out)
 {
     const char *slash = strrchr(database, '/'), *base = slash ? slash + 1 : database;
@@ -178,7 +178,7 @@ static bt_status begin_run(bt_running *self)
     return bt_store_run_set_out_dir(self->store, self->outcome->run, bt_str_text(&self->out_dir));
 }
 
-// A line per dataset.
+// One line per dataset.
 static void say_data(bt_running *self)
 {
     for (int64_t i = 0; i < self->request->plan->case_count; ++i) {
@@ -242,7 +242,7 @@ static bt_status run_begun(bt_running *self)
         }
     }
     if (status != BT_OK) {
-        // Recording itself failed: say so in the record if that is still possible.
+        // Recording failed: writes that to the record if still possible.
         char message[BT_ERROR_CAPACITY];
         (void)snprintf(message, sizeof message, "%s", bt_error_message());
         (void)!bt_store_run_end(self->store, self->outcome->run, BT_RUN_FAILED, message);

@@ -1,4 +1,4 @@
-// harness/run/running.c - what a run knows while it goes on: its systems, its ceilings, its record
+// harness/run/running.c - the state of a run in progress: systems, ceilings, record
 #include "harness/run/running.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ bool bt_running_is_named(const bt_running *self, const bt_peer *peer)
     return peer->program || (self->request->system_count && peer->name);
 }
 
-// What the record calls a system.
+// The name of a system in the record.
 static const char *system_name(const bt_running *self, int64_t system)
 {
     int64_t count = 0;
@@ -66,9 +66,9 @@ static const char *system_name(const bt_running *self, int64_t system)
                            bt_running_is_named(self, peer) ? peer->name : NULL);
 }
 
-// ---- what was run ------------------------------------------------------------------------------
+// ---- completed rounds ---------------------------------------------------------------------------
 
-// What this run's ceilings reached, which other cases are held against: the last that was measured.
+// This run's ceilings, to which other cases are compared: the last measured ones.
 static bt_status take_ceilings(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
@@ -88,7 +88,7 @@ static bt_status take_ceilings(bt_running *self)
     return BT_OK;
 }
 
-// A round that failed before and is not run again makes the run a failed one.
+// A failed round that is not repeated makes the run a failed one.
 static void take_failure(bt_running *self)
 {
     for (int64_t i = 0; i < self->record->round_count; ++i) {
@@ -96,7 +96,7 @@ static void take_failure(bt_running *self)
         if (round->status == BT_RUN_FAILED && self->outcome->status == BT_RUN_PASSED &&
             !bt_run_schedule_goes_on(self->request->plan, round)) {
             self->outcome->status = BT_RUN_FAILED;
-            self->outcome->reason = BT_STATUS_INTERNAL; // which one it was is not recorded
+            self->outcome->reason = BT_STATUS_INTERNAL; // the record does not say which one
             (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s: %.900s",
                            round->what.name, round->message);
         }

@@ -1,7 +1,7 @@
-// harness/run/running_lock.c - a run has its GPUs for itself
+// harness/run/running_lock.c - exclusive use of the GPUs by a run
 //
-// Every GPU that some case uses is locked from the beginning to the end of the run, in the order of
-// their names, so that two runs never wait for each other.
+// Every GPU that a case uses is locked from the beginning to the end of the run, in the order of
+// their names, so that two runs never deadlock.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ int bt_running_gpus(const bt_plan *plan)
     return most;
 }
 
-// UUIDs, or "cuda-N" where the driver says none. The first is known.
+// UUIDs, or "cuda-N" if the driver does not report one. The first is given.
 static void name_devices(const char *first, int count, device_name *names)
 {
     bt_nvml nvml;
@@ -101,7 +101,7 @@ bt_status bt_running_lock(bt_running *self)
     qsort(names, (size_t)count, sizeof names[0], by_name);
     for (int i = 0; i < count; ++i) {
         if (i > 0 && strcmp(names[i], names[i - 1]) == 0) {
-            continue; // CUDA_VISIBLE_DEVICES names it twice
+            continue; // CUDA_VISIBLE_DEVICES lists it twice
         }
         bt_device_lock *lock = &self->locks[self->lock_count];
         *lock = (bt_device_lock){.file = -1};

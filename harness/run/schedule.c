@@ -1,4 +1,4 @@
-// harness/run/schedule.c - which round comes next
+// harness/run/schedule.c - selects the next round
 #include "harness/run/schedule.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "framework/base/rng.h"
 #include "harness/stats/summary.h"
 
-// Streams of random numbers: which way round a case starts, and the order of pass 0, 1, ...
+// Random streams: a case's initial direction, and the order of pass 0, 1, ...
 #define STREAM_START 0
 #define STREAM_ORDER 1
 
@@ -29,7 +29,7 @@ static int64_t systems_of(const bt_run_schedule *self, int64_t case_index)
     return self->alone[case_index] ? 1 : self->system_count;
 }
 
-// ---- making ------------------------------------------------------------------------------------
+// ---- creation ----------------------------------------------------------------------------------
 
 static bt_status allocate(bt_run_schedule *self)
 {
@@ -99,10 +99,10 @@ void bt_run_schedule_release(bt_run_schedule *self)
     memset(self, 0, sizeof *self);
 }
 
-// ---- what comes next ---------------------------------------------------------------------------
+// ---- the next round ----------------------------------------------------------------------------
 
-// Those alone, then the others; each in the plan's order, the others shuffled where there is a
-// seed and after the first pass (Fisher and Yates).
+// Cases that run alone first, then the others; each in the plan's order, the others shuffled if
+// there is a seed, after the first pass (Fisher-Yates).
 static void make_order(bt_run_schedule *self, int64_t pass)
 {
     const bt_rng rng = {.seed = self->seed, .stream = STREAM_ORDER + (uint64_t)pass};
@@ -172,7 +172,7 @@ void bt_run_schedule_want(bt_run_schedule *self, int64_t case_index, int64_t rou
     }
 }
 
-// ---- what was run ------------------------------------------------------------------------------
+// ---- completed rounds --------------------------------------------------------------------------
 
 void bt_run_schedule_note(bt_run_schedule *self, const bt_run_schedule_round *round,
                           bt_run_status status, double time_ns)
@@ -245,7 +245,7 @@ bt_status bt_run_schedule_note_run(bt_run_schedule *self, const bt_plan *plan,
     return BT_OK;
 }
 
-// ---- what it knows -----------------------------------------------------------------------------
+// ---- queries -----------------------------------------------------------------------------------
 
 static int64_t count_open(const bt_run_schedule *self, int64_t case_index)
 {

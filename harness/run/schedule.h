@@ -91,8 +91,8 @@ const bt_run_schedule_cell *bt_run_schedule_cell_of(const bt_run_schedule *sched
 bool bt_run_schedule_settled(const bt_run_schedule *schedule, int64_t case_index);
 // Requested rounds of all cases, and how many of them are open.
 void bt_run_schedule_count(const bt_run_schedule *schedule, int64_t *wanted, int64_t *open);
-// log(time) of the rounds that were kept, in the order of their ordinals, NaN for the others, into
-// logs [rounds_max].
+// log(time) of the rounds that were kept, in order of their ordinals, NaN for the others, to logs
+// [rounds_max].
 void bt_run_schedule_logs(const bt_run_schedule *schedule, int64_t case_index, int64_t system,
                           double *logs);
 

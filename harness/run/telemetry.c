@@ -1,4 +1,4 @@
-// harness/run/telemetry.c - when to sample, and what is kept
+// harness/run/telemetry.c - schedules samples and stores them
 #include "harness/run/telemetry.h"
 
 #include <math.h>
@@ -8,11 +8,11 @@
 #include "framework/base/mem.h"
 #include "harness/run/telemetry_internal.h"
 
-#define PAUSE_FACTOR 20 // a pause is at least so many times what the sample took
+#define PAUSE_FACTOR 20 // minimum ratio of a pause to the duration of a sample
 
 struct bt_telemetry {
     gpu_watch gpus[BT_TELEMETRY_GPUS_MAX]; // [opened]
-    int opened, watched;                   // watched: in this round
+    int opened, watched;                   // sampled in this round
     cpu_watch cpu;
     bt_store_telemetry *samples; // owned, [capacity]
     int64_t count, capacity;
@@ -88,7 +88,7 @@ static void keep(bt_telemetry *self, const bt_store_telemetry *sample)
         int64_t capacity = self->capacity ? 2 * self->capacity : 64;
         void *block = self->samples;
         if (bt_mem_resize(&block, (size_t)capacity, sizeof *self->samples) != BT_OK) {
-            bt_error_clear(); // costs this sample, no more
+            bt_error_clear(); // drops only this sample
             return;
         }
         self->samples = block;
@@ -133,7 +133,7 @@ static void take(bt_telemetry *self, int64_t now_ns, bool of_gpu, bool of_cpu)
     if (of_gpu) {
         sample_gpus(self, now_ns, &sample);
     }
-    sample.energy_j = energy_of_gpus(self); // of the last sample, too: the whole round
+    sample.energy_j = energy_of_gpus(self); // including the last sample: the whole round
     if (of_cpu) {
         bt_cpu_watch_sample(&self->cpu, &sample);
         self->cpu_due_ns = now_ns + (int64_t)BT_TELEMETRY_CPU_PERIOD_MS * 1000000;
@@ -163,7 +163,7 @@ int bt_telemetry_wait_ms(const bt_telemetry *self, int most)
 
 void bt_telemetry_end(bt_telemetry *self)
 {
-    // By now the GPU idles, unless the round was too short for a sample.
+    // By now the GPU is idle, unless the round was too short for a sample.
     take(self, bt_clock_ns(), self->count == 0, true);
 }
 

@@ -1,4 +1,5 @@
-// harness/run/telemetry_cpu.c - who had the processor: sums of /proc and the cgroup, as differences
+// harness/run/telemetry_cpu.c - use of the processors: differences of sums from /proc and the
+// cgroup
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +12,13 @@
 
 enum { PROCESSES_MAX = 64 };
 
-// The kernel counts time in ticks of 10 ms: over less than this, shares would be made of roundings.
+// The kernel counts time in ticks of 10 ms: over a shorter period the fractions would be rounding
+// noise.
 #define ELAPSED_MIN_S 0.2
 
 // ---- own time ----------------------------------------------------------------------------------
 
-// User and system time of a process and of its children that have ended; 0 when it is gone.
+// User and system time of a process and of its children that have ended; 0 if it has exited.
 static double ticks_of(pid_t pid)
 {
     char path[64], text[1024];
@@ -27,9 +29,9 @@ static double ticks_of(pid_t pid)
         fclose(file);
     }
     text[length] = '\0';
-    const char *at = strrchr(text, ')'); // the name before it may hold anything
+    const char *at = strrchr(text, ')'); // the name before it may contain any characters
     double sum = 0.0;
-    // Behind the name come 11 fields, then utime, stime, cutime, cstime.
+    // 11 fields follow the name, then utime, stime, cutime, cstime.
     for (int field = 0; at && field < 15; ++field) {
         at = strchr(at + 1, ' ');
         if (at && field >= 11) {
@@ -92,7 +94,7 @@ static void read_stat(const cpu_watch *cpu, cpu_sums *sums)
 {
     char line[1024];
     FILE *file = fopen("/proc/stat", "r");
-    bool starts = true; // a long line comes in parts
+    bool starts = true; // a long line is read in parts
     if (!file) {
         sums->busy_s = sums->idle_s = sums->steal_s = (double)NAN;
     }
@@ -109,7 +111,7 @@ static void read_stat(const cpu_watch *cpu, cpu_sums *sums)
     }
 }
 
-// Time that the cgroup's CPU limit held threads back; NaN without such a limit.
+// Time for which the cgroup's CPU limit throttled threads; NaN without a limit.
 static double held_seconds(const char *path)
 {
     char line[128];
@@ -135,7 +137,7 @@ static cpu_sums read_sums(const cpu_watch *cpu)
     return sums;
 }
 
-// The first number in a file, NaN when there is none.
+// The first number in a file, NaN if there is none.
 static double number_in(const char *path)
 {
     double value = (double)NAN;
@@ -161,7 +163,7 @@ void bt_cpu_watch_begin(cpu_watch *cpu, pid_t worker)
     cpu->last = read_sums(cpu);
 }
 
-static double at_least_zero(double value) { return value < 0.0 ? 0.0 : value; } // NaN stays
+static double at_least_zero(double value) { return value < 0.0 ? 0.0 : value; } // NaN is kept
 
 void bt_cpu_watch_sample(cpu_watch *cpu, bt_store_telemetry *out)
 {
@@ -175,7 +177,7 @@ void bt_cpu_watch_sample(cpu_watch *cpu, bt_store_telemetry *out)
         return;
     }
     cpu->last = now;
-    // A worker that is gone took its time with it.
+    // A worker that has exited is no longer counted.
     double own = now.own_s - last.own_s;
     out->other_cores =
         own < 0.0 ? (double)NAN : at_least_zero((now.busy_s - last.busy_s - own) / elapsed_s);

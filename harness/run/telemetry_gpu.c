@@ -8,9 +8,9 @@
 
 #include "harness/run/telemetry_internal.h"
 
-// Memory clock, temperature and processes: each costs as much as all the others.
+// Memory clock, temperature and processes: each query costs as much as all the others together.
 #define SLOW_EVERY_NS 400000000
-// Number of the first process namespace, which never changes (PROC_PID_INIT_INO).
+// Inode number of the initial process namespace, which never changes (PROC_PID_INIT_INO).
 #define FIRST_NAMESPACE "pid:[4026531836]"
 
 static bool is_first_namespace(void)
@@ -39,7 +39,7 @@ void bt_gpu_watch_close(gpu_watch *gpu)
     gpu->open = false;
 }
 
-// What an answer says about the device: one that is lost is not asked again.
+// Interprets a return code: a lost device is not queried again.
 static bool good(gpu_watch *gpu, int answer)
 {
     gpu->lost = gpu->lost || answer == BT_NVML_GPU_IS_LOST;
@@ -53,7 +53,7 @@ static unsigned list_processes(gpu_watch *gpu, bt_nvml_process list[GPU_PROCESSE
     unsigned count = 0;
     *known =
         !gpu->lost && bt_nvml_processes(&gpu->nvml, gpu->device, list, GPU_PROCESSES_MAX, &count);
-    // More than fit: NVML fills in none then.
+    // More than fit: then NVML returns none.
     return *known && count <= GPU_PROCESSES_MAX ? count : 0;
 }
 
@@ -67,7 +67,7 @@ static bool was_there_before(const gpu_watch *gpu, unsigned pid)
     return false;
 }
 
-// 0: it is gone.
+// 0: it has exited.
 static pid_t parent_of(pid_t pid)
 {
     char path[64], text[512];
@@ -79,7 +79,7 @@ static pid_t parent_of(pid_t pid)
         (void)fclose(file);
     }
     text[length] = '\0';
-    const char *at = strrchr(text, ')'); // the name before it may hold anything
+    const char *at = strrchr(text, ')'); // the name before it may contain any characters
     return at && sscanf(at, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
 }
 
@@ -116,7 +116,7 @@ static double count_foreign(const gpu_watch *gpu, const bt_nvml_process *list, u
     return foreign;
 }
 
-// Lists again; `foreign` becomes `foreign_last`.
+// Lists processes again; `foreign` becomes `foreign_last`.
 static void look_at_processes(gpu_watch *gpu)
 {
     bt_nvml_process list[GPU_PROCESSES_MAX];
@@ -134,7 +134,7 @@ static double counter_of(gpu_watch *gpu)
     return known ? (double)millijoule / 1000.0 : (double)NAN;
 }
 
-// The counter begins anew when the driver is loaded anew: less than before is not known.
+// The counter restarts when the driver is reloaded: if it decreases, the value is unknown.
 double bt_gpu_watch_energy(gpu_watch *gpu)
 {
     double drawn = counter_of(gpu) - gpu->energy_began_j;
@@ -208,7 +208,7 @@ void bt_gpu_watch_sample(gpu_watch *gpu, int64_t now_ns, bt_store_telemetry *out
     }
     out->memory_clock_mhz = gpu->memory_clock_mhz;
     out->temperature_c = gpu->temperature_c;
-    // Seen twice in a row: a process that ends as the worker starts is none.
+    // Seen twice in a row, to exclude a process that ends as the worker starts.
     out->other_processes = gpu->foreign_last > 0.0 ? gpu->foreign
                            : isnan(gpu->foreign)   ? gpu->foreign
                                                    : 0.0;
@@ -229,7 +229,7 @@ void bt_gpu_watch_merge(const bt_store_telemetry *other, bt_store_telemetry *sam
 {
     sample->sm_clock_mhz = fmin(sample->sm_clock_mhz, other->sm_clock_mhz);
     sample->memory_clock_mhz = fmin(sample->memory_clock_mhz, other->memory_clock_mhz);
-    sample->power_w += other->power_w; // of one that is not known no sum is
+    sample->power_w += other->power_w; // the sum is unknown if one is
     sample->temperature_c = fmax(sample->temperature_c, other->temperature_c);
     sample->throttle = throttle_of_both(sample->throttle, other->throttle);
     sample->other_processes = fmax(sample->other_processes, other->other_processes);

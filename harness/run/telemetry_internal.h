@@ -31,13 +31,13 @@ void bt_gpu_watch_begin(gpu_watch *gpu, pid_t worker);
 // Fills the columns of the GPU.
 void bt_gpu_watch_sample(gpu_watch *gpu, int64_t now_ns, bt_store_telemetry *out);
 
-// Joules since the round began; NaN: not known.
+// Joules since the round began; NaN: unknown.
 double bt_gpu_watch_energy(gpu_watch *gpu);
-// Adds what another GPU says to a sample: lowest clocks, sum of powers, highest temperature, all
-// reasons of throttling, most foreign processes. It idles where all do.
+// Merges another GPU's values into a sample: lowest clocks, sum of powers, highest temperature, all
+// throttle reasons, maximum of foreign processes. Idle if all are idle.
 void bt_gpu_watch_merge(const bt_store_telemetry *other, bt_store_telemetry *sample);
 
-// Sums since boot, of the cores that this process may use; NaN: not known.
+// Sums since boot over the cores that this process may use; NaN: unknown.
 typedef struct cpu_sums {
     int64_t at_ns;
     double busy_s, idle_s, steal_s; // core seconds
@@ -54,7 +54,7 @@ typedef struct cpu_watch {
 } cpu_watch;
 
 void bt_cpu_watch_begin(cpu_watch *cpu, pid_t worker);
-// Fills the columns of the CPU with what happened since the last time.
+// Fills the CPU columns with the differences since the last sample.
 void bt_cpu_watch_sample(cpu_watch *cpu, bt_store_telemetry *out);
 
 // Drops every second sample, in place; disturbances of a dropped sample (throttle bits, other

@@ -1,4 +1,4 @@
-// harness/run/versions.c - which packages the peers of a run are made of
+// harness/run/versions.c - package versions of a run's peers
 #include "harness/run/versions.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-// harness/run/watchdog.c - looks at a counter ten times in the limit, and adds up
+// harness/run/watchdog.c - polls a counter ten times within the limit
 //
-// The limit is counted in ticks, none of which counts for more than twice its length: a process
-// that was stopped for an hour has missed one tick, not an hour.
+// The limit is counted in ticks, and a tick counts at most twice its length: a process that was
+// stopped for an hour has missed one tick, not an hour.
 #include "harness/run/watchdog.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static uint64_t signs_of(bt_watchdog *self)
     return bt_ranges_moves(self->ranges) + atomic_load(&self->beats);
 }
 
-// Waits a tick. False: told to quit.
+// Waits one tick. False: asked to quit.
 static bool wait_tick(bt_watchdog *self, int64_t tick_ns)
 {
     struct timespec until;
@@ -73,7 +73,7 @@ static void *watch(void *argument)
     return NULL;
 }
 
-// Signals stay with the thread that works.
+// Signals are handled by the working thread.
 static bool start_thread(bt_watchdog *self)
 {
     sigset_t all, before;

@@ -1,4 +1,4 @@
-// harness/run/worker.c - read a task, run its case, say what happens
+// harness/run/worker.c - reads a task, runs its case, writes events
 #include "harness/run/worker.h"
 
 #include <errno.h>
@@ -22,17 +22,17 @@
 typedef struct worker {
     int input, output;
     bt_str line;   // of the event being written
-    bool stopping; // told to, or the other side is gone
+    bool stopping; // asked to, or the recorder is gone
     bt_json_doc task;
     const char **shards; // owned, train and then val
-    bt_ranges ranges;    // of the case that runs
+    bt_ranges ranges;    // of the current case
     bt_watchdog *watchdog;
-    bt_ranks *ranks;             // owned; NULL: this is the only rank
+    bt_ranks *ranks;             // owned; NULL: the only rank
     int64_t peak_resident_bytes; // of the processes of a command; 0: this process is measured
     pthread_mutex_t speaking;    // held while a line is written
 } worker;
 
-// ---- saying ------------------------------------------------------------------------------------
+// ---- events ------------------------------------------------------------------------------------
 
 static bt_status write_event(worker *self, const bt_run_event *event)
 {
@@ -60,7 +60,8 @@ static bt_status say(worker *self, const bt_run_event *event)
     return status;
 }
 
-// On the watching thread. Whoever is in the middle of a line waits for the recorder: no hang.
+// Runs on the watching thread. A thread in the middle of writing a line waits for the recorder: not
+// a hang.
 static bool hangs(void *context, const char *where, const char *device)
 {
     worker *self = context;
@@ -78,7 +79,7 @@ static bool hangs(void *context, const char *where, const char *device)
     (void)!write_event(self, &event);
     (void)fprintf(stderr, "%s\n", message);
     (void)fflush(stderr);
-    _exit(bt_status_exit_code(BT_STATUS_INTERNAL)); // the thread that hangs cannot be ended
+    _exit(bt_status_exit_code(BT_STATUS_INTERNAL)); // a hanging thread cannot be ended
 }
 
 static bt_status on_start(void *context, const bt_train_start *start)
@@ -160,7 +161,8 @@ static bt_status on_group(void *context, const bt_train_group *group)
     return say(context, &event);
 }
 
-// Of one rank of several; the launcher makes the starts relative (launch/supervisor_timeline.c).
+// Timeline of one rank of several; the launcher makes the starts relative
+// (launch/supervisor_timeline.c).
 static bt_status on_timeline(void *context, const bt_train_timeline *timeline)
 {
     const worker *self = context;
@@ -195,7 +197,7 @@ static bt_status on_fault(void *context, const bt_train_fault *fault)
     return say(context, &event);
 }
 
-static bt_status on_note(void *context, const char *text) // to the round's log
+static bt_status on_note(void *context, const char *text) // goes to the round's log
 {
     (void)context;
     (void)fprintf(stderr, "note: %s\n", text);
@@ -248,7 +250,7 @@ static bool should_stop(void *context)
 
 // ---- the task ----------------------------------------------------------------------------------
 
-// The first line of the input. What follows stays unread: bytes are taken one by one at the end.
+// The first line of the input. The rest stays unread: bytes are read one by one at the end.
 static bt_status read_task(int input, bt_str *line)
 {
     char byte = 0;
@@ -304,7 +306,7 @@ static bt_status understand(worker *self, bt_case_work *work)
     BT_TRY(BT_MEM_ARRAY(count, &self->shards));
     work->device = device->valuestring;
     work->group = bt_ranks_group(self->ranks);
-    const bool on_cpu = strcmp(device->valuestring, "cpu") == 0; // of which there is one
+    const bool on_cpu = strcmp(device->valuestring, "cpu") == 0; // there is only one
     work->ordinal =
         (int)bt_json_number_of(root, "ordinal") + (on_cpu ? 0 : bt_ranks_slot(self->ranks));
     const cJSON *slowdown = bt_json_get(root, "inject_slowdown");
@@ -380,7 +382,7 @@ static bt_status run_case(worker *self)
     return say(self, &event);
 }
 
-// A spare rank gets a line with the key "prepare" before its task: it opens its device meanwhile.
+// A spare rank gets a line with the key "prepare" before its task, and opens its device meanwhile.
 static bt_status take_task(worker *self)
 {
     bt_str line = {0};
@@ -422,7 +424,7 @@ int bt_worker_main(int input, int output)
     if (status != BT_OK) {
         bt_run_event event = {.type = BT_RUN_EVENT_ERROR,
                               .as.error = {bt_status_text(status), bt_error_message()}};
-        // Who cannot hear the error is gone; the exit code remains.
+        // If the reader of the error is gone, the exit code remains.
         (void)!say(&self, &event);
     }
     bt_ranks_leave(self.ranks);

@@ -1,16 +1,16 @@
-// harness/cases/lab/table.c - times of the kernel cases of a suite in one process, to tune kernels
+// harness/cases/lab/table.c - times the kernel cases of a suite in one process, to tune kernels
 //
-// A line of output is a case: the kernel that served it and, per condition of the cache, the median
-// time and the share of a large copy's bandwidth. The suite's own cache mode is not looked at:
+// Prints one line per case: the kernel that served it and, per state of the cache, the median time
+// and the fraction of a large copy's bandwidth. The suite's cache mode is ignored:
 //   cold   a scrub of twice the cache by reading before each sample: no lines to be written back
 //   dirty  the same by writing, as many benchmarks do
 //   graph  many calls over rotating operands in one graph
 // On the CPU the ceiling is STREAM's triad, a[i] = b[i] + s c[i], 24 bytes an element (McCalpin
-// 1995), the better of plain and non-temporal stores; it is taken again before each case, since a
-// shared machine changes.
-// Nothing is checked: `bt-bench run suites/kernels/...` does that, at a process per case.
+// 1995), the better of plain and non-temporal stores; it is measured again before each case, since
+// the load of a shared machine changes.
+// Results are not checked; `bt-bench run suites/kernels/...` does that, with a process per case.
 //   lab_table SUITE [PROFILE [FILTER [SAMPLES [add]]]]    "" for a default; add: gradients are
-//                                                         added to what is in their memory
+//   accumulated
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static void triad_pass(double *a, const double *b, const double *c, bool past_ca
 #endif
 }
 
-// Bytes per ns of the best of several passes, over memory of the kind that the cases have.
+// Bytes per ns of the best of several passes, over memory of the kind that the cases use.
 static double triad(table *self)
 {
     static double *a, *b, *c;
@@ -179,7 +179,7 @@ static void set_args(const table *self, kernel_run *run, kernel_call *call)
                    &call->args);
 }
 
-// A call with copies of another's operands.
+// A call with copies of another call's operands.
 static void clone_call(table *self, kernel_run *run, const kernel_call *from, kernel_call *call)
 {
     for (int i = 0; i < run->body.count; ++i) {
@@ -199,7 +199,7 @@ static void clone_call(table *self, kernel_run *run, const kernel_call *from, ke
     }
 }
 
-// Rotating copies of a call are only made of those that are small.
+// Only small calls get rotating copies.
 static void time_case(table *self, const char *line, kernel_run *run, double bytes)
 {
     const uint64_t cache = bt_kernel_cache_bytes(&self->device);

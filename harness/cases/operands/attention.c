@@ -56,7 +56,7 @@ static void attention_args(const body *self, int64_t rows, void *const *at, bool
                                          .dtype = bt_operand_type(self, wide)};
 }
 
-// Output and log-sum-exp that the backward call is given.
+// Output and log-sum-exp, as inputs of the backward call.
 static void attention_saved(const body *self, int64_t rows, void *const *at, any *out)
 {
     body forward = *self;
@@ -64,7 +64,7 @@ static void attention_saved(const body *self, int64_t rows, void *const *at, any
     attention_args(&forward, rows, at, true, false, NULL, out);
 }
 
-// Products of rounded operands (bf16, tf32) are off by their epsilon, sums by that of f32.
+// Products of rounded operands (bf16, tf32) have an error of their epsilon, sums that of f32.
 static void within_products(bt_operand *operand, double terms)
 {
     bt_operand_within(operand, 32, terms);

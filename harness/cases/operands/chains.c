@@ -1,7 +1,7 @@
 // harness/cases/operands/chains.c - chains of ops (chain.h): their inputs and outputs, row by row
 //
-// A chain rounds to the storage type between its ops unless it is grouped: `rounded` is the
-// magnitude that is rounded on the way.
+// A chain rounds to the storage type between its ops unless it is grouped: `rounded` is the sum of
+// the rounded magnitudes.
 #include "harness/cases/operands/make.h"
 
 static void chain_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,

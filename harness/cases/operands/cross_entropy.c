@@ -38,7 +38,8 @@ static void cross_entropy_args(const body *self, int64_t rows, void *const *at, 
                                                  .dtype = dtype};
 }
 
-// The log-sum-exp that the backward call is given; the rest goes where the gradient comes later.
+// The log-sum-exp, an input of the backward call; the rest is written where the gradient comes
+// later.
 static void cross_entropy_saved(const body *self, int64_t rows, void *const *at, any *out)
 {
     double *free = at[5];
@@ -81,7 +82,7 @@ void bt_operands_cross_entropy(body *self)
                                     : bt_operand_add_whole(self, names[i], BT_OPERAND_SPARE, 1);
             out->dtype = sums;
             bt_operand_within(out, 16, 16);
-            if (self->peer) { // which returns the mean alone
+            if (self->peer) { // it returns only the mean
                 out->role = i == 2 ? BT_OPERAND_OUT : BT_OPERAND_SPARE;
                 out->mean = i == 2;
             }

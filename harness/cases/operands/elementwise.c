@@ -30,7 +30,7 @@ void bt_operands_cast(body *self)
     self->operands[1].dtype = self->dtype == BT_BF16 ? BT_F32 : BT_BF16;
 }
 
-// y[r,c] = x[c,r]; the reference is one call, since a part of y's rows needs all of x.
+// y[r,c] = x[c,r]; the reference is one call, since a part of y's rows needs the whole x.
 static void transpose_args(const body *self, int64_t rows, void *const *at, bool wide,
                            bool accumulate, items *lists, any *out)
 {

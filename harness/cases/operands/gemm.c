@@ -1,10 +1,10 @@
-// harness/cases/operands/gemm.c - matrix products and what ends a linear layer
+// harness/cases/operands/gemm.c - matrix products and the epilogues of a linear layer
 #include <math.h>
 
 #include "harness/cases/operands/make.h"
 
-// Rows are those of A and D; where A is transposed, those of both operands, summed over; of batched
-// products the entries. A whole operand is read by every row.
+// Rows are those of A and D; if A is transposed, those of both operands, which are summed; for
+// batched products the batch entries. A whole operand is read by every row.
 
 enum { GEMM_A, GEMM_B, GEMM_D, GEMM_BIAS, GEMM_OTHER }; // other: residual, aux
 
@@ -71,7 +71,8 @@ static void gemm_args(const body *self, int64_t rows, void *const *at, bool wide
     args->compute = self->tf32 && !wide ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
 }
 
-// Operands of about 1 and 1/sqrt(k): D is about 1, its error that of a random walk over k products.
+// Operands of magnitude about 1 and 1/sqrt(k): D is about 1, its error that of a random walk over k
+// products.
 static void gemm_result(body *self, bt_operand *d)
 {
     bt_operand_within(d, 32, 8 + sqrt((double)self->shape.axes[self->shape.rank - 1]));
@@ -107,7 +108,7 @@ static void epilogue_operands(body *self, const gemm_facts *facts)
     } else if (facts->epilogue == BT_EPILOGUE_BIAS_GELU) {
         gemm_result(self, bt_operand_add(self, "aux", BT_OPERAND_OUT, n));
     }
-    // In bf16 GELU may be good to 2^-10 only (bt_gemm_args).
+    // In bf16 GELU may have an error of 2^-10 (bt_gemm_args).
     self->operands[GEMM_D].terms += has_gelu(facts) && self->dtype == BT_BF16 ? 1024 : 0;
 }
 

@@ -1,4 +1,4 @@
-// harness/cases/operands/make.c - what the makers say operands with
+// harness/cases/operands/make.c - helpers to describe operands
 #include "harness/cases/operands/make.h"
 
 bt_dtype bt_operand_type(const body *self, bool wide) { return wide ? BT_F64 : self->dtype; }

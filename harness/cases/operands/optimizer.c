@@ -35,7 +35,7 @@ static void adamw_args(const body *self, int64_t rows, void *const *at, bool wid
 
 void bt_operands_adamw(body *self)
 {
-    bool copies = self->dtype == BT_BF16; // of the weights, beside f32 masters
+    bool copies = self->dtype == BT_BF16; // copy of the weights, beside f32 masters
     bt_operands_of(self, BT_KERNEL_ADAMW, self->shape.count);
     bt_operand *param = bt_operand_add(self, "param", BT_OPERAND_INOUT, 1);
     bt_operand_filled(param, BT_FILL_NORMAL, 0, 0.02);

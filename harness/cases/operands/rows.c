@@ -1,4 +1,4 @@
-// harness/cases/operands/rows.c - LayerNorm and softmax: a row of the input, a row of the result
+// harness/cases/operands/rows.c - LayerNorm and softmax, row by row
 #include "harness/cases/operands/make.h"
 
 static void layernorm_args(const body *self, int64_t rows, void *const *at, bool wide,
@@ -41,7 +41,7 @@ static void layernorm_args(const body *self, int64_t rows, void *const *at, bool
                                          .param_dtype = dtype};
 }
 
-// Mean and deviation that the backward call is given; the result goes where dx comes later.
+// Mean and deviation, inputs of the backward call; the result is written where dx comes later.
 static void layernorm_saved(const body *self, int64_t rows, void *const *at, any *out)
 {
     body forward = *self;
