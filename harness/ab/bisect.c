@@ -1,4 +1,4 @@
-// harness/ab/bisect.c - commits between two, and which of them to ask next
+// harness/ab/bisect.c - commits between two revisions, and which one to test next
 #include "harness/ab/bisect.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// harness/ab/build.c - clone, configure, build, keep
+// harness/ab/build.c - clones, configures and builds a revision
 #include "harness/ab/build.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define SHORT_COMMIT  10
 #define NS_PER_S      1000000000
 
-// What a build takes over from this program's own, where its cache says it.
+// Options that a build copies from this program's build, if its cache has them.
 static const char *const options[] = {
     "CMAKE_BUILD_TYPE",    "CMAKE_C_COMPILER", "CMAKE_C_FLAGS", "CMAKE_C_FLAGS_RELEASE",
     "CMAKE_CUDA_COMPILER", "BT_CUDA",          "BT_CUDA_ARCHS", "BT_SANITIZE"};
@@ -31,13 +31,13 @@ typedef struct building {
     bt_progress_view *view;
     bt_str root;          // the repository
     bt_str folder, log;   // results/builds/<commit>, its build.log
-    bt_str source, build; // in that folder
-    bt_str chosen;        // -DKEY=VALUE a line: what `ready` says
+    bt_str source, build; // file in that folder
+    bt_str chosen;        // one -DKEY=VALUE per line: contents of `ready`
 } building;
 
 // ---- the repository ----------------------------------------------------------------------------
 
-// Where the sources are: the installation when it is a repository, else the working directory.
+// The sources: the installation if it is a repository, else the working directory.
 bt_status bt_build_root(bt_str *root)
 {
     bt_str git = {0};

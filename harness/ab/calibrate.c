@@ -30,7 +30,7 @@ typedef struct gathering {
     int64_t family;
 } gathering;
 
-// ---- what the run has --------------------------------------------------------------------------
+// ---- the recorded rounds -----------------------------------------------------------------------
 
 static bool is_case(const bt_store_round *round)
 {
@@ -66,7 +66,7 @@ static void list_cases(gathering *self)
                                                                    .name = round->what.name,
                                                                    .training = training,
                                                                    .message = ""};
-            self->family += 2; // as `ab` counts decisions
+            self->family += 2; // counts decisions as `ab` does
         }
     }
 }
@@ -81,7 +81,7 @@ static void count_ordinals(gathering *self)
     }
 }
 
-// The case's settings in a session; NULL where it has no such case.
+// The case's settings in a session; NULL if it has no such case.
 static const char *axes_of(const bt_store_run *run, const bt_calibrated_case *item)
 {
     for (int64_t i = 0; i < run->round_count; ++i) {
@@ -133,7 +133,7 @@ static bt_status take_times(gathering *self, const bt_store_run *run, bt_calibra
     return BT_OK;
 }
 
-// Log ratios of every ordinal of which both are known, session by session, in the order recorded.
+// Log ratios of every ordinal for which both times are known, by session, in the order recorded.
 static bt_status pair(gathering *self, bt_calibrated_case *item, int base, int other,
                       bt_sessions *out)
 {
@@ -273,7 +273,7 @@ static bt_status add_row(const bt_calibration_result *result, const bt_calibrate
     const bt_noise_rates *rates = &item->rates;
     char environment[33], card[33];
     bt_str rule = {0};
-    // What is not found at all is kept as the largest slowdown that was looked for.
+    // If no slowdown is detected, the largest tested one is stored.
     *row =
         (bt_store_calibration){.bench = item->bench,
                                .name = item->name,

@@ -10,7 +10,7 @@
 
 // ---- text --------------------------------------------------------------------------------------
 
-// "1.9 %"; "-" where it is not known.
+// "1.9 %"; "-" if unknown.
 static bt_text percent(double share)
 {
     bt_text out;
@@ -82,7 +82,7 @@ static void print_finding(const bt_calibrated_case *item, bt_str *out)
     }
 }
 
-// What to do: more pairs where there are too few, another machine or tolerance where it is refused.
+// A suggested next step: more pairs if there are too few, another machine or tolerance if refused.
 static void print_advice(const bt_calibration_result *result, bt_str *out)
 {
     bool few = false, refused = false;
@@ -126,7 +126,7 @@ bt_status bt_calibration_text(const bt_calibration_result *result, bt_str *out)
 
 // ---- JSON --------------------------------------------------------------------------------------
 
-// JSON has no infinity: what is not found at all is null, with "found_by_none" saying so.
+// JSON has no infinity: if nothing is detected, the value is null and "found_by_none" is set.
 static void write_item(const bt_calibrated_case *item, bt_json_writer *json)
 {
     const bt_noise_rates *rates = &item->rates;

@@ -1,4 +1,4 @@
-// harness/ab/command.c - another program, run to its end
+// harness/ab/command.c - runs another program to its end
 #include "harness/ab/command.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum { EXIT_NOT_STARTED = 127, EXIT_SIGNALLED = 128 };
 
-// In the child: only calls that are safe between fork and exec.
+// In the child: only async-signal-safe calls between fork and exec.
 static void become(const char *const *arguments, const char *const *environment, int log,
                    int output)
 {
@@ -24,7 +24,7 @@ static void become(const char *const *arguments, const char *const *environment,
     (void)dup2(nothing, STDIN_FILENO);
     (void)dup2(output >= 0 ? output : log >= 0 ? log : nothing, STDOUT_FILENO);
     (void)dup2(log >= 0 ? log : nothing, STDERR_FILENO);
-    // execvpe does not change what it is given; its type predates const.
+    // execvpe does not modify its arguments; its type predates const.
     execvpe(arguments[0], (char *const *)(uintptr_t)arguments,
             (char *const *)(uintptr_t)environment);
     _exit(EXIT_NOT_STARTED);

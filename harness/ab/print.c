@@ -39,7 +39,7 @@ static void print_systems(const bt_store_run *run, bt_str *out)
     }
 }
 
-// Both values, their ratio and its interval; nothing of what has none.
+// Both values, their ratio and its interval; omits missing ones.
 static void add_values(const bt_gate_item *item, bt_table *table)
 {
     const bt_gate_verdict *verdict = &item->verdict;
@@ -74,7 +74,7 @@ static bt_status print_table(const bt_gate_result *result, bt_str *out)
     return bt_table_print(&table, 0, out);
 }
 
-// Of what is not SAME: how much, and what changed besides.
+// For verdicts other than SAME: how much, and what else changed.
 static void print_findings(const bt_gate_result *result, bt_str *out)
 {
     for (int64_t i = 0; i < result->count; ++i) {

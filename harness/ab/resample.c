@@ -1,4 +1,4 @@
-// harness/ab/resample.c - what a rule does with recorded pairs of equal builds
+// harness/ab/resample.c - replays a rule on recorded pairs of equal builds
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #define NORMAL_95  1.6448536269514722 // one-sided 95 % point of the normal distribution
 #define NORMAL_90  1.2815515655446004
 
-// Sessions of pairs while they are replayed.
+// State of the sessions of pairs during the replay.
 typedef struct replaying {
     const bt_decision_rule *rule;
     const bt_sessions *pairs;
@@ -19,7 +19,7 @@ typedef struct replaying {
 static int64_t first_look(const bt_decision_rule *rule) { return rule->looks[0]; }
 static int64_t last_look(const bt_decision_rule *rule) { return rule->looks[rule->look_count - 1]; }
 
-// What `ab` ends with on these pairs [count >= first look], all slower by `shift` (a logarithm).
+// The result of `ab` on these pairs [count >= first look], all slower by `shift` (a logarithm).
 static bt_outcome replay(const replaying *self, const double *logs, int64_t count, double shift)
 {
     bt_decision decision = {.outcome = BT_OUTCOME_INCONCLUSIVE};
@@ -38,8 +38,8 @@ static bt_outcome replay(const replaying *self, const double *logs, int64_t coun
     return decision.outcome;
 }
 
-// Share of the windows of contiguous pairs, one from each pair on that has enough behind it, that
-// end as SLOWER, or (`either`) as SLOWER or FASTER.
+// Fraction of the windows of contiguous pairs, one starting at each pair with enough successors,
+// that end as SLOWER, or (`either`) as SLOWER or FASTER.
 static double share_of(const replaying *self, double shift, bool either)
 {
     const int64_t least = first_look(self->rule), most = last_look(self->rule);
@@ -56,7 +56,7 @@ static double share_of(const replaying *self, double shift, bool either)
     return windows ? (double)alarms / (double)windows : (double)NAN;
 }
 
-// The least slowdown that enough of the windows find.
+// The smallest slowdown that enough of the windows detect.
 static double smallest_found(const replaying *self)
 {
     double low = 0, high = log1p(BT_CALIBRATE_LARGEST);
@@ -76,12 +76,12 @@ static double smallest_found(const replaying *self)
 
 // ---- blocks ------------------------------------------------------------------------------------
 
-// Means of contiguous blocks of a first look's pairs. Equal builds have the mean 0, so a bias and a
+// Means of contiguous blocks of the length of a first look. Equal builds have mean 0, so bias and
 // drift count as spread.
 typedef struct blocks {
     int64_t count;
-    double squares;        // of the means about 0, summed
-    double within_squares; // of the pairs about their block's mean, summed
+    double squares;        // sum of squares of the means about 0
+    double within_squares; // sum of squares of the pairs about their block's mean
     double within_freedom;
 } blocks;
 
@@ -107,7 +107,8 @@ static blocks blocks_of(const bt_sessions *pairs, int64_t size)
     return out;
 }
 
-// 95 % upper bound of a standard deviation, from a sum of squares with so many degrees of freedom.
+// 95 % upper bound of a standard deviation, from a sum of squares with that many degrees of
+// freedom.
 // Source  Wilson & Hilferty 1931, the 5 % point of chi-square
 static double deviation_high(double squares, double freedom)
 {
@@ -132,7 +133,7 @@ static void bound(const bt_decision_rule *rule, const blocks *of, bt_noise_rates
 
 // ---- all ---------------------------------------------------------------------------------------
 
-// Pairs that a calibration of this rule needs.
+// Minimum number of pairs for a calibration of this rule.
 static int64_t pairs_needed(const bt_decision_rule *rule)
 {
     int64_t last = last_look(rule);

@@ -1,4 +1,4 @@
-// harness/ab/rounds.c - looks at the pairs that there are, and asks for more
+// harness/ab/rounds.c - judges the existing pairs, and requests more
 #include "harness/ab/rounds.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ int64_t bt_ab_rounds_first(const bt_policy *policy)
     return bt_gate_decision_rule(policy, 0, 1).looks[0];
 }
 
-// Pairs made up for in all: as many as the last look wants.
+// Maximum number of replacement pairs: as many as the last look needs.
 static int64_t rounds_max_of(const bt_policy *policy)
 {
     bt_decision_rule rule = bt_gate_decision_rule(policy, 0, 1);
@@ -41,7 +41,7 @@ void bt_ab_rounds_release(bt_ab_rounds *rounds)
     memset(rounds, 0, sizeof *rounds);
 }
 
-// Median time on the base system, for the tolerance; NaN when there is none.
+// Median time on the base system, for the tolerance; NaN if there is none.
 static bt_status base_time(const bt_run_schedule *schedule, int64_t case_index, double *times,
                            double *time_ns)
 {
@@ -58,7 +58,7 @@ static bt_status base_time(const bt_run_schedule *schedule, int64_t case_index, 
     return BT_OK;
 }
 
-// The first ordinal at which a system failed or could not; -1: none.
+// The first ordinal at which a system failed or was unavailable; -1: none.
 static int64_t first_failure(const bt_run_schedule *schedule, int64_t case_index)
 {
     for (int64_t i = 0; i < schedule->wanted[case_index]; ++i) {
@@ -103,7 +103,7 @@ static bt_status wished(void *context, const bt_run_schedule *schedule, int64_t 
     int64_t failed = first_failure(schedule, case_index);
     *rounds = schedule->wanted[case_index];
     if (schedule->alone[case_index]) {
-        *rounds = 1; // the machine's own measure; nothing is decided on it
+        *rounds = 1; // a ceiling of the machine; it is not judged
     } else if (failed >= 0) {
         *rounds = failed + 1;
     } else if (!self->fixed && bt_run_schedule_settled(schedule, case_index)) {

@@ -1,4 +1,4 @@
-// harness/ab/side.c - a word to a program, and what that says of itself
+// harness/ab/side.c - resolves a word to a program and its description
 #include "harness/ab/side.h"
 
 #include <limits.h>
@@ -12,9 +12,9 @@
 #include "harness/env/build.h"
 #include "harness/record/keep.h"
 
-// ---- what a program is -------------------------------------------------------------------------
+// ---- description of a program ------------------------------------------------------------------
 
-// The rest of the line that starts with `key`, "" without one.
+// The rest of the line that starts with `key`, "" if there is none.
 static bt_status line_of(const char *text, const char *key, bt_arena *arena, const char **out)
 {
     size_t length = strlen(key);
@@ -29,10 +29,10 @@ static bt_status line_of(const char *text, const char *key, bt_arena *arena, con
     return bt_keep_part(arena, "", 0, out);
 }
 
-// Cuts `text` before its last `mark`; what is behind it goes into *rest, "" without a mark.
+// Cuts `text` before its last `mark`; the rest goes to *rest, "" without a mark.
 static void cut(const char **text, const char *mark, bool until_end_bracket, const char **rest)
 {
-    // The text is the arena's own copy, which nobody else has.
+    // The text is the arena's private copy.
     char *own = (char *)(uintptr_t)*text;
     char *found = NULL;
     for (char *next = strstr(own, mark); next; next = strstr(next + 1, mark)) {
@@ -98,7 +98,7 @@ static bt_status describe_self(bt_ab_side *out)
     return status;
 }
 
-// ---- what a word means -------------------------------------------------------------------------
+// ---- resolving a word --------------------------------------------------------------------------
 
 static bool is_program(const char *path)
 {
@@ -106,7 +106,7 @@ static bool is_program(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
 }
 
-// The program that a path means: itself, or one in it. False: none.
+// The program at a path: the file, or one in the folder. False: none.
 static bool find_program(const char *word, char found[PATH_MAX])
 {
     static const char *const within[] = {"", "/bin/bt-bench", "/bt-bench"};

@@ -1,5 +1,4 @@
-// harness/bundle/describe.c - the files that are made from the others: report, RO-Crate metadata,
-// manifest, in-toto statement
+// harness/bundle/describe.c - derived files: report, RO-Crate metadata, manifest, in-toto statement
 //
 // Sources: RO-Crate 1.1 (w3id.org/ro/crate/1.1); in-toto attestation framework, Statement v1 and
 // the predicate test-result v0.1.
@@ -16,7 +15,7 @@
 
 #define CRATE "ro-crate-metadata.json"
 
-// ---- who made it -------------------------------------------------------------------------------
+// ---- the packer --------------------------------------------------------------------------------
 
 static void set_text(char *out, size_t size_bytes, const char *text)
 {
@@ -67,7 +66,7 @@ bt_status bt_content_read_maker(const bt_files *files, bt_content_maker *out)
 
 // ---- report ------------------------------------------------------------------------------------
 
-// The page is made from a database that holds this run alone, so that nothing else gets into it.
+// The page is made from a database that contains only this run, so that nothing else gets into it.
 static bt_status make_page(const bt_store_run *run, bt_str *out)
 {
     bt_store *store = NULL;

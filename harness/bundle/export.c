@@ -1,4 +1,4 @@
-// harness/bundle/export.c - a run of the store as a bundle
+// harness/bundle/export.c - exports a run of the store as a bundle
 #include <sodium.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "harness/env/facts.h"
 #include "harness/redact/redact.h"
 
-// What the run lacks, a line each.
+// What the run lacks, one line each.
 static void note_missing(const bt_store_run *run, bt_str *notes)
 {
     bool suite = false;
@@ -24,7 +24,7 @@ static void note_missing(const bt_store_run *run, bt_str *notes)
     }
 }
 
-// The statement, bare or in a signed envelope.
+// The statement, plain or in a signed envelope.
 static bt_status add_statement(const bt_store_run *run, const bt_bundle_key *key, bt_files *files)
 {
     bt_str statement = {0}, envelope = {0};
@@ -39,8 +39,8 @@ static bt_status add_statement(const bt_store_run *run, const bt_bundle_key *key
     return status;
 }
 
-// What is made from the run as it reads back from its files, so that whoever verifies makes the
-// same from the same.
+// Derived files are made from the run as read back from its files, so that a verifier makes the
+// same ones.
 static bt_status add_generated(const bt_store_run *run, const bt_bundle_key *key, bt_files *files)
 {
     bt_content_maker maker = {0};

@@ -1,4 +1,4 @@
-// harness/bundle/files.c - named files, packed and unpacked
+// harness/bundle/files.c - packs and unpacks named files
 #include "harness/bundle/files.h"
 
 #include <sodium.h>
@@ -12,7 +12,7 @@
 
 enum { LEVEL = 9, FOOTER_BYTES = 40, NAME_BYTES_MAX = 99 };
 
-// A skippable frame of zstd: its mark, then 32 as the size of what follows.
+// A skippable zstd frame: its magic number, then 32 as the size of its contents.
 static const unsigned char footer_head[8] = {0x5b, 0x2a, 0x4d, 0x18, 32, 0, 0, 0};
 static const unsigned char frame_head[4] = {0x28, 0xb5, 0x2f, 0xfd};
 
@@ -103,8 +103,7 @@ void bt_files_digest(const void *bytes, size_t size_bytes, char digest[65])
 
 // ---- packing -----------------------------------------------------------------------------------
 
-// Does not say that memory has ended, which the text keeps: libarchive, told of it, would forget to
-// free its block.
+// Does not report out-of-memory, which the text keeps: libarchive would then leak its block.
 static la_ssize_t take_part(struct archive *tar, void *self, const void *bytes, size_t size_bytes)
 {
     (void)tar;
@@ -130,7 +129,7 @@ static bool write_entry(struct archive *tar, const bt_file *file)
     return done;
 }
 
-// The files as they are in order, as a tar stream.
+// The files in order, as a tar stream.
 static bt_status write_tar(const bt_files *files, bt_str *out)
 {
     BT_TRY(bt_archive_open());
@@ -244,7 +243,7 @@ static bt_status decompress(const unsigned char *bytes, size_t size_bytes, void 
     return BT_OK;
 }
 
-// Relative, of plain characters, no part that is empty or only dots.
+// Relative, plain characters only, no empty part and no part of only dots.
 static bool is_plain_name(const char *name)
 {
     size_t length = strlen(name);

@@ -1,8 +1,8 @@
-// harness/bundle/files.h - named files in memory, and the one way of packing them
+// harness/bundle/files.h - named files in memory, and deterministic packing
 //
 // The packed form is tar (ustar; names sorted; mode 0644, owner 0, time 0), one zstd frame with
-// size and checksum, and behind it a skippable frame of 40 bytes with the SHA-256 of all before:
-// every byte of the file counts, also those that zstd and tar do not look at.
+// size and checksum, followed by a skippable frame of 40 bytes with the SHA-256 of everything
+// before it: every byte of the file is checked, also those that zstd and tar ignore.
 #ifndef BT_HARNESS_BUNDLE_FILES_H
 #define BT_HARNESS_BUNDLE_FILES_H
 
@@ -16,7 +16,7 @@
 
 typedef struct bt_file {
     char *name;  // owned
-    char *bytes; // owned, with a zero byte behind the contents
+    char *bytes; // owned, with a zero byte after the contents
     size_t size_bytes;
 } bt_file;
 
@@ -28,9 +28,9 @@ typedef struct bt_files {
 
 // Adds a file with the text's bytes; the text is emptied, also on failure.
 BT_CHECKED bt_status bt_files_add(bt_files *files, const char *name, bt_str *text);
-// The file of that name, NULL when there is none. Valid until the next add.
+// The file of that name, NULL if there is none. Valid until the next add.
 const bt_file *bt_files_find(const bt_files *files, const char *name);
-// Removes it; one that is not there is fine.
+// Removes it; a missing file is no error.
 void bt_files_remove(bt_files *files, const char *name);
 void bt_files_sort(bt_files *files);
 void bt_files_release(bt_files *files);
@@ -40,9 +40,9 @@ void bt_files_digest(const void *bytes, size_t size_bytes, char digest[65]);
 
 // Sorts by name and packs.
 BT_CHECKED bt_status bt_files_pack(bt_files *files, bt_str *out);
-// The reverse, for bytes from anywhere. Memory stays within 256 MiB plus 1,024 times the packed
-// size. Owns    *out: the caller, bt_files_release Errors  CORRUPT_DATA (not packed by
-// bt_files_pack, or changed since), OUT_OF_MEMORY
+// The reverse, for untrusted bytes. Memory is limited to 256 MiB plus 1,024 times the packed size.
+// Owns: *out: the caller, bt_files_release. Errors: CORRUPT_DATA (not packed by bt_files_pack, or
+// changed since), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_files_unpack(const void *bytes, size_t size_bytes, bt_files *out);
 
 #endif

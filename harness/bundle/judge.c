@@ -1,9 +1,9 @@
-// harness/bundle/judge.c - every verdict again, by the function that made it
+// harness/bundle/judge.c - recomputes every verdict with the function that made it
 //
-// A row of the table is a kind of verdicts. Its function judges the run anew and compares. Where
-// the run holds what says which verdicts there must be (the policy of 'ab' in its schedule, the
-// file of claims), they are all made again, with their rules; otherwise each follows from its own
-// recorded rule. A kind without a row cannot be checked, and a bundle with one does not pass.
+// A row of the table is a kind of verdicts. Its function judges the run again and compares. If the
+// run contains what determines its verdicts (the policy of 'ab' in its schedule, the file of
+// claims), all are recomputed with their rules; otherwise each is recomputed from its recorded
+// rule. A kind without a row cannot be checked, and a bundle with one fails.
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static void compare_text(const bt_store_verdict *item, const char *what, const c
     }
 }
 
-// A verdict that cannot be judged again is a finding, and the others are judged all the same.
+// A verdict that cannot be judged again is a finding; the others are still judged.
 static bt_status take_mistake(const bt_store_verdict *item, bt_status status,
                               bt_bundle_check *check)
 {
@@ -52,7 +52,7 @@ static bt_status take_mistake(const bt_store_verdict *item, bt_status status,
     return status;
 }
 
-// What must follow from the rounds: the word, the numbers behind it, how many rounds.
+// Values that follow from the rounds: the word, its numbers, the number of rounds.
 static void compare(const bt_store_verdict *item, const bt_store_verdict *follows,
                     bt_bundle_check *check)
 {
@@ -74,7 +74,7 @@ static const bt_store_verdict *find_verdict(const verdict_list *list, const bt_s
     return NULL;
 }
 
-// All verdicts of a kind against all that must be there, rules included.
+// Compares all verdicts of a kind with the expected ones, including rules.
 static void compare_lists(const verdict_list *recorded, const verdict_list *follows,
                           bt_bundle_check *check)
 {
@@ -100,7 +100,7 @@ static void compare_lists(const verdict_list *recorded, const verdict_list *foll
 
 // ---- gate --------------------------------------------------------------------------------------
 
-// A verdict is about the case and metric that its rule names.
+// A verdict is for the case and metric that its rule names.
 static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *check)
 {
     bt_json_doc rule;
@@ -121,7 +121,7 @@ static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *ch
     return BT_OK;
 }
 
-// The baseline that the run was judged with; *out stays zeroed where the record has none.
+// The baseline that the run was judged with; *out stays zeroed if the record has none.
 static bt_status read_baseline(const bt_store_run *run, bt_baseline *out)
 {
     for (int64_t i = 0; i < run->file_count; i++) {
@@ -134,7 +134,7 @@ static bt_status read_baseline(const bt_store_run *run, bt_baseline *out)
     return BT_OK;
 }
 
-// A rule that names a baseline names the one that lies beside it.
+// A rule that names a baseline must name the one in the bundle.
 static bt_status check_baseline(const bt_store_verdict *item, const bt_baseline *baseline,
                                 bt_bundle_check *check)
 {
@@ -226,7 +226,7 @@ static void take_calibration(const cJSON *node, bt_gate_calibration *out)
     (void)snprintf(out->why, sizeof out->why, "%s", cJSON_IsString(why) ? why->valuestring : "");
 }
 
-// A calibration is no part of the run: what a recorded rule says of it is taken as it is.
+// Calibrations are not part of the run: the values in a recorded rule are not verified.
 static bt_status recorded_calibration(void *self, const bt_gate_calibration_query *query,
                                       bt_gate_calibration *out)
 {
@@ -265,7 +265,7 @@ static bt_status judge_by_policy(const bt_store_run *run, const bt_policy *polic
     return status;
 }
 
-// The policy stands in the schedule of the session.
+// The policy is in the schedule of the session.
 static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
                           bt_bundle_check *check)
 {
@@ -389,7 +389,7 @@ bt_status bt_recompute_verdicts(const bt_store_run *run, bt_bundle_check *check)
         }
         BT_TRY(judge_kind(run, &recorded, check));
     }
-    // A session of 'ab' that ended has verdicts.
+    // A completed 'ab' session has verdicts.
     bool judged = false;
     for (int64_t i = 0; i < run->verdict_count; i++) {
         judged = judged || strcmp(run->verdicts[i].kind, BT_AB_KIND) == 0;

@@ -1,8 +1,8 @@
 // harness/bundle/libarchive.h - libarchive, opened when a bundle first needs it
 //
-// Only bundles need it, and it brings an XML library with 31 MB of Unicode tables along; so it is
-// not linked, a machine without it runs everything else, and a folder that travels does not carry
-// it. Calls go through bt_archive: bt_archive.write_new() is archive_write_new().
+// Only bundles need it, and it loads an XML library with 31 MB of Unicode tables. So it is not
+// linked: a machine without it runs everything else, and portable folders do not contain it. Calls
+// go through bt_archive: bt_archive.write_new() is archive_write_new().
 #ifndef BT_HARNESS_BUNDLE_LIBARCHIVE_H
 #define BT_HARNESS_BUNDLE_LIBARCHIVE_H
 
@@ -11,7 +11,7 @@
 
 #include "framework/base/status.h"
 
-// X(name without archive_): what we call.
+// X(name without archive_): the functions that are called.
 #define BT_ARCHIVE_LIST(X)                                                                         \
     X(entry_filetype)                                                                              \
     X(entry_free)                                                                                  \
@@ -46,10 +46,10 @@ typedef struct bt_archive_functions {
 #undef BT_ARCHIVE_FIELD
 } bt_archive_functions;
 
-// Filled by bt_archive_open(), once; until then all NULL.
+// Filled by bt_archive_open(), once; before that all NULL.
 extern bt_archive_functions bt_archive;
 
-// Opens the library; it stays open. Errors  UNAVAILABLE (there is none, and how to get it)
+// Opens the library; it stays open. Errors  UNAVAILABLE (not installed, with how to install it)
 BT_CHECKED bt_status bt_archive_open(void);
 
 #endif

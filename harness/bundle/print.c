@@ -1,11 +1,11 @@
-// harness/bundle/print.c - what a check found, for people and for programs
+// harness/bundle/print.c - the result of a check as text and JSON
 #include <string.h>
 
 #include "harness/bundle/bundle.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 
-// The lines of `text`, each behind `head`.
+// The lines of `text`, each with the prefix `head`.
 static void append_lines(const char *head, const bt_str *text, bt_str *out)
 {
     for (const char *at = bt_str_text(text); *at;) {

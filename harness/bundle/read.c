@@ -1,4 +1,4 @@
-// harness/bundle/read.c - files of a bundle as a run
+// harness/bundle/read.c - reads a run from the files of a bundle
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static bt_status read_line(const content_reader *in, const char *place, const ch
     return status;
 }
 
-// An object a line. A file that is not there is an empty list.
+// One object per line. A missing file is an empty list.
 static bt_status read_series(const content_reader *in, const char *folder, const bt_list *list,
                              item_list *out)
 {
@@ -202,7 +202,7 @@ static bt_status check_format(const cJSON *json)
                     BT_BUNDLE_FORMAT);
 }
 
-// Builds of systems stand inside of them, so their list is walked a second time.
+// Builds of systems are inside the systems, so their list is read a second time.
 static bt_status read_schedule(const content_reader *in, const cJSON *json)
 {
     static const char place[] = "run.json, schedule";

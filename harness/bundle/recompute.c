@@ -1,8 +1,7 @@
-// harness/bundle/recompute.c - measurements and hashes again from the raw rows
+// harness/bundle/recompute.c - recomputes measurements and hashes from the raw rows
 //
-// A row of the table says how a metric follows from what the round holds. Metrics without a row are
-// what a worker or the recorder said (error_share, wall_time_ns): nothing stands behind them that
-// they could be compared with.
+// A row of the table defines how a metric follows from the round's data. Metrics without a row were
+// reported by a worker or the recorder (error_share, wall_time_ns) and cannot be recomputed.
 #include "harness/bundle/recompute.h"
 
 #include <math.h>
@@ -46,7 +45,7 @@ bool bt_recompute_same(double left, double right)
 typedef struct round_check {
     const bt_store_run *run;
     const bt_store_round *round;
-    const cJSON *kernel; // the case's own settings, NULL where it is no kernel case
+    const cJSON *kernel; // the case's settings, NULL unless it is a kernel case
     bt_bundle_check *out;
 } round_check;
 
@@ -74,7 +73,7 @@ static void compare_value(const round_check *self, const bt_store_measurement *i
     }
 }
 
-// ---- how metrics follow ------------------------------------------------------------------------
+// ---- formulas ----------------------------------------------------------------------------------
 
 typedef bt_status (*recompute_metric)(const round_check *self, const bt_store_measurement *item);
 
@@ -88,15 +87,15 @@ static const bt_store_measurement *measurement_of(const bt_store_round *round, b
     return NULL;
 }
 
-// The measurement that holds the samples, for each that follows from them.
+// The measurement that has the samples, for each derived one.
 static const bt_store_measurement *sampled(const round_check *self, bt_metric metric)
 {
     bool call = metric == BT_METRIC_TIME_P95 || metric == BT_METRIC_TIME_MEDIAN;
     return measurement_of(self->round, call ? BT_METRIC_TIME : BT_METRIC_STEP_TIME);
 }
 
-// Rounds recorded before the mean decided: the median, as if its samples were independent, and of
-// fewer than 6 samples the range.
+// For rounds of earlier versions: the median, with its samples taken as independent, and with fewer
+// than 6 samples the range.
 static bt_status of_samples_before(const round_check *self, const bt_store_measurement *item)
 {
     bt_stats stats;
@@ -117,7 +116,7 @@ static bt_status of_samples(const round_check *self, const bt_store_measurement 
     return BT_OK;
 }
 
-// Steps have a sample each, a kernel's calls have one value.
+// Steps have one sample each, a kernel's calls one value.
 static bt_status of_launches(const round_check *self, const bt_store_measurement *item)
 {
     return item->sample_count > 0 ? of_samples(self, item) : BT_OK;
@@ -157,7 +156,7 @@ static bt_status of_total(const round_check *self, const bt_store_measurement *i
     return BT_OK;
 }
 
-// The samples themselves follow from the steps that are measurements.
+// The samples follow from the measured steps.
 static bt_status of_steps(const round_check *self, const bt_store_measurement *item)
 {
     const bt_store_round *round = self->round;
@@ -198,8 +197,8 @@ static double loss_at(const bt_store_round *round, bt_metric metric, int64_t ind
                                         : (double)round->steps[index].loss;
 }
 
-// The last loss of the curve, with the whole curve as its samples; rounds that were recorded before
-// had none.
+// The last loss of the curve, with the whole curve as its samples; rounds of earlier versions have
+// no samples.
 static bt_status of_curve(const round_check *self, const bt_store_measurement *item)
 {
     const bt_store_round *round = self->round;
@@ -245,7 +244,7 @@ static bt_status of_plan(const round_check *self, const bt_store_measurement *it
     return BT_OK;
 }
 
-// An amount per call over the time of a call, which was checked by itself.
+// An amount per call divided by the time of a call, which is checked separately.
 static void compare_rate(const round_check *self, const bt_store_measurement *item, double amount)
 {
     const bt_store_measurement *time = measurement_of(self->round, BT_METRIC_TIME);
@@ -270,8 +269,7 @@ static bool is_copy_of_mode(const bt_store_round *round, const char *mode)
            strcmp(name + sizeof prefix - 1, mode) == 0;
 }
 
-// A share of one of the run's own copies in the same cache mode; of which one the record does not
-// say.
+// A fraction of one of the run's copies in the same cache mode; the record does not say which one.
 static bt_status of_copy(const round_check *self, const bt_store_measurement *item)
 {
     const cJSON *cache = bt_json_get(self->kernel, "cache");
@@ -296,7 +294,7 @@ static bt_status of_copy(const round_check *self, const bt_store_measurement *it
     return BT_OK;
 }
 
-// From the GPU's counter in the telemetry, and the time or rate that was checked by itself.
+// From the GPU's counter in the telemetry, and the time or rate, which is checked separately.
 static bt_status of_energy(const round_check *self, const bt_store_measurement *item)
 {
     const bt_store_round *round = self->round;
@@ -329,14 +327,14 @@ static const struct {
     {BT_METRIC_COMPUTE, of_rate},           {BT_METRIC_COPY_SHARE, of_copy},
 };
 
-// A round whose times or outputs cannot be is invalid, and its time is not kept.
+// A round with implausible times or outputs is invalid, and its time is not kept.
 static bool cannot_be(const bt_store_round *round)
 {
     return bt_plausible_is_invalid(round->message) && !measurement_of(round, BT_METRIC_TIME);
 }
 
-// A round that passed must not have been disturbed, and one that was called invalid must have been,
-// or its times or outputs cannot be; its label is what its samples say.
+// A round that passed must not have been disturbed; an invalid one must have been disturbed, or
+// have implausible times or outputs; its label must follow from its samples.
 static void check_noise(const round_check *self)
 {
     const bt_store_round *round = self->round;
@@ -361,12 +359,12 @@ static void check_noise(const round_check *self)
     }
 }
 
-// The number of steps is the plan's, and a round that passed has done them all.
+// The number of steps must be the plan's, and a round that passed must have done all.
 static void check_steps(const round_check *self, const cJSON *item)
 {
     const bt_store_round *round = self->round;
     int64_t planned = (int64_t)bt_plan_number(item, "train.steps");
-    bool described = *round->shape.device || round->shape.steps != 0; // it has said `start`
+    bool described = *round->shape.device || round->shape.steps != 0; // it has sent `start`
     if ((described && round->shape.steps != planned) ||
         (round->status == BT_RUN_PASSED && round->step_count != planned)) {
         bt_bundle_find(self->out,
@@ -439,7 +437,7 @@ static bt_status check_environment(const bt_store_env *env, bt_bundle_check *che
     return status;
 }
 
-// Every round must have run a case of the plan, to the letter.
+// Every round must have run a case of the plan, with identical text.
 static bt_status check_cases(const bt_store_run *run, const cJSON *plan, bt_bundle_check *check)
 {
     bt_str text = {0};

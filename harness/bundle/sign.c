@@ -19,7 +19,7 @@
 
 #define PAYLOAD_TYPE "application/vnd.in-toto+json"
 
-// What stands before the 32 bytes of a key in its DER form.
+// Prefix of the 32 bytes of a key in its DER form.
 static const unsigned char secret_head[16] = {0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
                                               0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
 static const unsigned char open_head[12] = {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03,
@@ -158,7 +158,7 @@ bt_status bt_bundle_key_read(const char *path, bool need_secret, bt_bundle_key *
 
 // ---- envelopes ---------------------------------------------------------------------------------
 
-// What is signed: the payload with its type and both lengths.
+// The signed data: the payload with its type and both lengths.
 static void append_signed_form(const char *payload, size_t size_bytes, bt_str *out)
 {
     bt_str_format(out, "DSSEv1 %zu %s %zu ", strlen(PAYLOAD_TYPE), PAYLOAD_TYPE, size_bytes);
@@ -231,7 +231,7 @@ typedef struct envelope {
     unsigned char signature[crypto_sign_ed25519_BYTES];
 } envelope;
 
-// An envelope that is written in another way than ours is none, so that no byte of it is free.
+// An envelope in another form than ours is rejected, so that every byte is fixed.
 static bt_status take_apart(const char *name, const bt_json_doc *json, size_t size_bytes,
                             envelope *out)
 {

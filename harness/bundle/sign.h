@@ -8,9 +8,9 @@
 // Appends the envelope of a statement. The same key and statement give the same bytes.
 BT_CHECKED bt_status bt_sign_envelope(const bt_str *statement, const bt_bundle_key *key,
                                       bt_str *out);
-// Takes an envelope apart: the statement and who says to have signed it. With a key the signature
-// is checked: *holds; without one *holds is false.
-// Errors  INVALID_ARGUMENT (no such envelope), OUT_OF_MEMORY
+// Parses an envelope: the statement and the claimed signer. With a key the signature is checked:
+// *holds; without one *holds is false.
+// Errors  INVALID_ARGUMENT (not an envelope), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_sign_open(const char *name, const char *text, size_t size_bytes,
                                   const bt_bundle_key *key, bt_str *statement, char key_id[65],
                                   bool *holds);

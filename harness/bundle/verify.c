@@ -1,8 +1,7 @@
-// harness/bundle/verify.c - from the bytes of a bundle to what holds and what does not
+// harness/bundle/verify.c - verifies the bytes of a bundle
 //
-// The order is from the outside in: container, manifest, statement and signature, contents written
-// again, then everything that follows from raw numbers. Nothing later is looked at when the run
-// cannot be read.
+// Order: container, manifest, statement and signature, contents written again, then everything that
+// follows from raw data. If the run cannot be read, later checks are skipped.
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #include "harness/bundle/sign.h"
 #include "harness/suite/json.h"
 
-// What a file of the bundle says wrongly is a finding; anything else stays an error.
+// An error in a file of the bundle is a finding; any other error is returned.
 static bt_status take_mistake(bt_bundle_check *check, bt_status status)
 {
     if (status == BT_STATUS_INVALID_ARGUMENT) {
@@ -46,7 +45,7 @@ static void check_listed(const bt_file *file, const cJSON *row, bt_bundle_check 
     }
 }
 
-// Rows and files are both in the order of names and are walked together.
+// Rows and files are both sorted by name and are merged.
 static void check_rows(const bt_files *files, const cJSON *rows, bt_bundle_check *check)
 {
     const cJSON *row = cJSON_IsArray(rows) ? rows->child : NULL;
@@ -100,7 +99,7 @@ static bool is_same_maker(const bt_content_maker *left, const bt_content_maker *
            strcmp(left->git_diff, right->git_diff) == 0 && strcmp(left->page, right->page) == 0;
 }
 
-// What export would write for the run that was read.
+// The files that export would write for the run that was read.
 static bt_status write_expected(const bt_files *files, const bt_store_run *run,
                                 bt_bundle_check *check, bt_files *out)
 {

@@ -1,4 +1,4 @@
-// harness/bundle/write.c - a run as files
+// harness/bundle/write.c - writes a run as files
 #include <stdio.h>
 #include <string.h>
 
@@ -72,7 +72,7 @@ static bt_status add_verdicts(const bt_store_run *run, bt_files *files)
     return add_text(files, "verdicts.json", &text);
 }
 
-// An object a line, in a file of its own; none where there is nothing.
+// One object per line, in a separate file; no file if there are none.
 static bt_status add_series(const char *folder, const bt_list *list, const bt_store_round *round,
                             bt_files *files)
 {

@@ -1,4 +1,4 @@
-// harness/cli/ab_session.c - what ab and calibrate share: options, and a session with its verdict
+// harness/cli/ab_session.c - shared by ab and calibrate: options, and a session with its verdict
 #include "harness/cli/ab_session.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ bt_status bt_cli_ab_policy(const bt_cli_arguments *arguments, bt_policy *out)
     return bt_ab_policy(bt_cli_value(arguments, "policy"), tolerance, rounds_max, out);
 }
 
-// ---- a session that goes on --------------------------------------------------------------------
+// ---- resuming ----------------------------------------------------------------------------------
 
 static bt_status read_record(const bt_cli_suite *suite, const char *kind, bt_store_run *record)
 {
@@ -58,7 +58,7 @@ static bt_status read_record(const bt_cli_suite *suite, const char *kind, bt_sto
     return status == BT_OK ? closed : status;
 }
 
-// Is the program still what it was?
+// Is the program unchanged?
 static bt_status check_program(const bt_cli_arguments *arguments, const bt_store_system *system,
                                int64_t run)
 {
@@ -76,8 +76,8 @@ static bt_status check_program(const bt_cli_arguments *arguments, const bt_store
     return status;
 }
 
-// Whether the recorded systems are those that the plan names. Sessions of builds once recorded
-// plans that named peers which no round ran on.
+// Whether the recorded systems are those of the plan. In earlier versions sessions of builds
+// recorded plans that named unused peers.
 static bool are_of_plan(const bt_store_schedule *schedule, const cJSON *systems)
 {
     int64_t count = 0;
@@ -94,7 +94,7 @@ static bool are_of_plan(const bt_store_schedule *schedule, const cJSON *systems)
     return systems && count == schedule->system_count;
 }
 
-// Peers of the plan are found as in the first place; builds are those of the record.
+// Peers of the plan are looked up again; builds are those of the record.
 static bt_status take_systems(const bt_cli_arguments *arguments, const bt_store_run *record,
                               bt_cli_suite *suite, bt_peer systems[BT_CLI_AB_SYSTEMS_MAX])
 {

@@ -1,4 +1,4 @@
-// harness/cli/cli.c - command line to verb: options, help, errors
+// harness/cli/cli.c - parses the command line: verbs, options, help, errors
 #include "harness/cli/cli.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ static int fail(bt_status status)
     return bt_status_exit_code(status);
 }
 
-// Whether standard output is a terminal that shows colour, and the text is for people.
+// Whether standard output is a terminal with colour, and the format is text.
 static bool is_painted(const bt_str *text)
 {
     const char *terminal = bt_environment(BT_VARIABLE_TERM);
@@ -84,7 +84,7 @@ static void paint(bt_str *text)
     *text = painted;
 }
 
-// Prints data on standard output; the exit code, 4 when it cannot be written.
+// Prints data on standard output; returns the exit code, 4 if it cannot be written.
 static int print(bt_str *text)
 {
     bt_status status = bt_str_status(text);
@@ -96,8 +96,7 @@ static int print(bt_str *text)
         const char *bytes = bt_str_text(text);
         size_t length = text->length_bytes;
         bool written = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
-        // A reader that has seen enough, such as head, is no failure, nor is a terminal that is
-        // lost.
+        // A reader that exits early, such as head, is not a failure, nor is a lost terminal.
         if (!written && errno != EPIPE && !bt_interrupt_hung_up()) {
             status = bt_error(BT_STATUS_IO, "cannot write to standard output: %s", strerror(errno));
         }
@@ -298,7 +297,7 @@ static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argum
     return call_verb(arguments);
 }
 
-// A word as a shell reads it back: in quotes where it holds anything that a shell would take apart.
+// Quotes a word for the shell if necessary.
 static void append_word(const char *word, bt_str *out)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

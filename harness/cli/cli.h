@@ -22,7 +22,7 @@ typedef struct bt_cli_option {
     const char *name;     // without the dashes
     char letter;          // short form, or 0
     const char *argument; // "FILE"; NULL: a flag
-    const char *meaning;  // NULL: works, but is not in the help
+    const char *meaning;  // NULL: hidden from the help
 } bt_cli_option;
 
 typedef struct bt_cli_arguments {
@@ -30,7 +30,7 @@ typedef struct bt_cli_arguments {
     const char *values[BT_CLI_OPTIONS_MAX]; // last value of each option, "" for a flag, or NULL
     const char **repeated;                  // owned: all values of --set, in order
     int64_t repeated_count;
-    const char **words; // owned: what is no option
+    const char **words; // owned: arguments that are not options
     int64_t word_count;
     const char *command; // the command line as typed
 } bt_cli_arguments;
@@ -41,21 +41,21 @@ typedef struct bt_cli_verb {
     const char *name;
     const char *usage;            // behind the name
     const char *summary;          // one line; NULL: hidden
-    const char *details;          // further help, may be NULL
+    const char *details;          // additional help, may be NULL
     const bt_cli_option *options; // ends with a zero row; NULL: none
     int64_t words_min, words_max;
     bt_status (*run)(struct bt_cli_call *call);
 } bt_cli_verb;
 
-// A call of a verb. The program reads --format before it, closes the store, prints `out` and
-// releases it after it.
+// A call of a verb. The program parses --format before it; after it, the program closes the store,
+// prints `out` and releases it.
 typedef struct bt_cli_call {
     const bt_cli_arguments *arguments; // borrowed
     bool json;                         // --format json
     bt_store *store;                   // bt_cli_open's; NULL: none is open
     bt_str out;                        // printed when the verb returns BT_OK
-    bool prints_always;                // `out` is printed before the message of a failure, too
-    int code;                          // of the process, after BT_OK
+    bool prints_always;                // print `out` before the message of a failure, too
+    int code;                          // exit code of the process, after BT_OK
 } bt_cli_call;
 
 extern const bt_cli_verb bt_cli_verbs[];
@@ -64,7 +64,7 @@ extern const int bt_cli_verb_count;
 // The whole program.
 int bt_cli_main(int argc, char **argv);
 
-// Value of an option of the verb, NULL when it was not given.
+// Value of an option of the verb, NULL if it was not given.
 const char *bt_cli_value(const bt_cli_arguments *arguments, const char *name);
 // A whole number in [minimum, maximum], or the fallback.
 // Errors  INVALID_ARGUMENT naming the option
@@ -75,8 +75,7 @@ BT_CHECKED bt_status bt_cli_number(const bt_cli_arguments *arguments, const char
 BT_CHECKED bt_status bt_cli_open(bt_cli_call *call, bt_store_mode mode);
 // The database of --db, or the default.
 const char *bt_cli_database(const bt_cli_arguments *arguments);
-// Appends " --db FILE", quoted for a shell, unless it is the default: for commands that are
-// printed.
+// Appends " --db FILE", quoted for a shell, unless it is the default: for printed commands.
 void bt_cli_append_database(const char *database, bt_str *out);
 
 // The list of runs, for bt-bench list.

@@ -5,7 +5,7 @@
 
 #include "harness/gate/pace.h"
 
-// Name of the plan's index-th system, as it is recorded: of a program its file name.
+// Name of the plan's index-th system in the record: for a program its file name.
 static const char *system_of(const bt_plan *plan, int64_t index)
 {
     const cJSON *item = plan->systems ? cJSON_GetArrayItem(plan->systems, (int)index) : NULL;
@@ -14,7 +14,7 @@ static const char *system_of(const bt_plan *plan, int64_t index)
     return slash ? slash + 1 : name;
 }
 
-// With a worker of another name the case has one side, whatever that is called.
+// If the worker has another name, the case has one side, whatever its name is.
 static const bt_gate_side *only_side(const bt_cli_gate_pace *self, const char *name)
 {
     const bt_gate_side *found = NULL;
@@ -38,7 +38,7 @@ static const bt_gate_side *base_of(const bt_cli_gate_pace *self, int64_t case_in
     return side || self->plan->systems ? side : only_side(self, name);
 }
 
-// The most that any system of the case asks for. A ceiling is measured once.
+// The maximum over the systems of the case. A ceiling is measured once.
 static bt_status rounds(void *context, const bt_run_schedule *schedule, int64_t case_index,
                         int64_t *wanted)
 {

@@ -9,7 +9,7 @@ typedef struct bt_cli_gate_pace {
     const bt_policy *policy;
     const bt_baseline *baseline;
     const bt_plan *plan;
-    bool fixed; // the plan's number of rounds, whatever comes of it
+    bool fixed; // the plan's number of rounds, independent of results
 } bt_cli_gate_pace;
 
 // Borrows the pace.

@@ -1,4 +1,4 @@
-// harness/cli/gate_resume.c - the rule of a gated run, into the record and back
+// harness/cli/gate_resume.c - stores and restores the rule of a gated run
 #include "harness/cli/gate_resume.h"
 
 #include <string.h>

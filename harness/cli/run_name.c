@@ -1,4 +1,4 @@
-// harness/cli/run_name.c - how a user names a run: number, last, last-N, @BASELINE, its --name
+// harness/cli/run_name.c - resolves a user's name of a run: number, last, last-N, @BASELINE, --name
 #include "harness/cli/run_name.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ static bool read_number(const char *text, int64_t least, int64_t *number)
     return !errno && isdigit((unsigned char)*text) && !*end && value >= least;
 }
 
-// "last" is 0 runs back, "last-2" two; false: it is another word.
+// "last" is 0 runs back, "last-2" two; false: another word.
 static bool read_back(const char *word, int64_t *back)
 {
     *back = 0;

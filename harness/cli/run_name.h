@@ -1,8 +1,8 @@
-// harness/cli/run_name.h - how a user names a run, wherever a verb takes one
+// harness/cli/run_name.h - resolves a user's name of a run
 //
 // A word is a run's number, `last` (the newest), `last-N` (N before it), `@NAME` (the newest run
-// that made the baseline NAME), or the name that the run was given with --name. Of several runs of
-// one name the newest is meant.
+// that made the baseline NAME), or the name given with --name. If several runs have the name, the
+// newest is used.
 #ifndef BT_HARNESS_CLI_RUN_NAME_H
 #define BT_HARNESS_CLI_RUN_NAME_H
 
@@ -13,9 +13,10 @@
 BT_CHECKED bt_status bt_cli_run_in(bt_store *store, const char *word, int64_t *run);
 // The same in the database of --db, which is opened for it unless the word is a number.
 BT_CHECKED bt_status bt_cli_run(const bt_cli_arguments *arguments, const char *word, int64_t *run);
-// Whether a word names a run where a verb takes suites, too. A file of that name comes first.
+// Whether a word names a run, for verbs that also accept suites. A file of that name has
+// precedence.
 bool bt_cli_is_run(const bt_cli_arguments *arguments, const char *word);
-// Whether a run may be called so; NULL: it has no name. Errors  INVALID_ARGUMENT
+// Whether a run may have this name; NULL: no name. Errors  INVALID_ARGUMENT
 BT_CHECKED bt_status bt_cli_check_run_name(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-// harness/cli/run_suite.c - a suite, planned and run as the options of a verb say
+// harness/cli/run_suite.c - plans and runs a suite according to a verb's options
 #include "harness/cli/run_suite.h"
 #include "harness/cli/run_name.h"
 
@@ -62,7 +62,7 @@ bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
     return make_plan(&options, out);
 }
 
-// The plan says all of this already.
+// The plan determines all of these.
 static bt_status refuse_options(const bt_cli_arguments *arguments)
 {
     static const char *const names[] = {"profile",   "filter",     "set",      "baseline",
@@ -91,7 +91,7 @@ static bt_status read_recorded_plan(bt_cli_suite *out)
     BT_TRY(bt_store_open(out->database, BT_STORE_READ, &store));
     bt_status status = bt_store_live_read(store, out->resume, &live);
     if (status == BT_OK) {
-        // An imported run has no process here, and its programs are of somebody else's choice.
+        // An imported run has no process here, and its programs were chosen by somebody else.
         out->trusted = live.process_id != 0 || bt_cli_value(out->arguments, "trust");
         out->trusts_commands = out->trusted;
         status = bt_error_context(bt_plan_read(live.plan_json, &out->plan), "run %lld",
@@ -115,8 +115,8 @@ bt_status bt_cli_suite_resume(const bt_cli_arguments *arguments, const char *run
     return opens && out->machine.has_cuda ? bt_machine_open_cuda(&out->machine) : BT_OK;
 }
 
-// Ranks that somebody else starts train one case together: the others could not follow the
-// recorder of rank 0 through several rounds.
+// Ranks started by an external launcher train one case together: the others could not follow rank
+// 0's recorder through several rounds.
 static bt_status check_world(const bt_cli_suite *suite)
 {
     const bt_world *world = &suite->world;
@@ -147,7 +147,7 @@ bt_status bt_cli_suite_join(bt_cli_suite *suite)
         return BT_OK;
     }
     BT_TRY(check_world(suite));
-    if (suite->world.rank > 0) { // rank 0's record is the run's
+    if (suite->world.rank > 0) { // rank 0's record is that of the run
         bt_str_format(&suite->rank_database, "%s.rank%d", suite->database, suite->world.rank);
         bt_str_format(&suite->rank_out, "%s.rank%d", out ? out : "ranks", suite->world.rank);
         BT_TRY(bt_str_status(&suite->rank_database));

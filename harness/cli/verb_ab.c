@@ -1,9 +1,9 @@
-// harness/cli/verb_ab.c - two builds, or two systems, in turns
+// harness/cli/verb_ab.c - compares two builds, or two systems, in interleaved rounds
 #include "harness/ab/ab.h"
 #include "harness/cli/ab_session.h"
 #include "harness/report/report.h"
 
-// ---- what is asked -----------------------------------------------------------------------------
+// ---- options -----------------------------------------------------------------------------------
 
 static bt_status check_words(const bt_cli_arguments *arguments)
 {
@@ -33,7 +33,7 @@ static bt_status make_plan(bt_cli_ab_session *self)
     return BT_OK;
 }
 
-// Finds, or builds, the two programs. The candidate can be made slower, to try this very verb.
+// Finds, or builds, the two programs. The candidate can be made slower, to test this verb.
 static bt_status find_sides(bt_cli_ab_session *self, double slowdown)
 {
     static char names[2][10] = {"base", "candidate"};
@@ -64,7 +64,7 @@ static bt_status begin(bt_cli_ab_session *self)
     return find_sides(self, slowdown);
 }
 
-// ---- what comes of it --------------------------------------------------------------------------
+// ---- results -----------------------------------------------------------------------------------
 
 static bt_status write_result(const bt_cli_ab_session *self, const bt_gate_result *result)
 {
@@ -73,7 +73,7 @@ static bt_status write_result(const bt_cli_ab_session *self, const bt_gate_resul
     bt_str report = {0};
     bt_str_format(&report, "%s/report.html", run->info.out_dir);
     bt_status status = bt_str_status(&report);
-    if (status == BT_OK) { // the run's own, now with the verdicts
+    if (status == BT_OK) { // the run's report, now with the verdicts
         status = bt_report_write(self->call->store, &run->id, 1, bt_str_text(&report));
     }
     BT_IF_OK(status, self->call->json ? bt_ab_json(result, out)
@@ -86,7 +86,7 @@ static bt_status judge(const bt_cli_ab_session *self, int64_t number)
 {
     bt_store_run run = {0};
     bt_gate_result result = {0};
-    bt_str database = {0}; // as commands that follow spell it
+    bt_str database = {0}; // for printed commands
     bt_status status = bt_ab_judge(self->call->store, number, &self->policy, &run, &result);
     if (status == BT_OK) {
         self->call->code = result.exit_code;

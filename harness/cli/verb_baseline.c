@@ -1,4 +1,5 @@
-// harness/cli/verb_baseline.c - set, look at, export and import what a gate holds runs against
+// harness/cli/verb_baseline.c - sets, shows, exports and imports the baselines that gate compares
+// with
 #include <string.h>
 
 #include "framework/base/clock.h"
@@ -12,12 +13,12 @@
 
 // ---- set ---------------------------------------------------------------------------------------
 
-// The runs of the words behind the name.
+// The runs named after the baseline's name.
 typedef struct run_list {
     bt_store_run *runs;           // owned, [count]
     const bt_store_run **in_turn; // owned, [count]: pointers to them
     int64_t count;
-    bt_str database; // owned, as commands that follow spell it: " --db FILE"
+    bt_str database; // owned, the option for printed commands: " --db FILE"
 } run_list;
 
 static bt_status read_runs(const bt_cli_arguments *arguments, bt_store *store, run_list *out)
@@ -106,7 +107,7 @@ static bt_status keep_document(bt_store *store, const run_list *list, const bt_b
     return status;
 }
 
-// The baseline that the runs are added to.
+// The baseline to which the runs are added.
 static bt_status read_before(bt_store *store, const char *name, const bt_store_env *env,
                              bt_baseline *out)
 {
@@ -214,7 +215,7 @@ static bt_status show_row(bt_cli_call *call, const bt_store_baseline *row)
 
 // ---- export, import ----------------------------------------------------------------------------
 
-// Writes to --output, else where committed baselines lie.
+// Writes to --output, else to the folder of committed baselines.
 static bt_status write_row(bt_cli_call *call, const bt_store_baseline *row)
 {
     const char *given = bt_cli_value(call->arguments, "output");

@@ -1,4 +1,4 @@
-// harness/cli/verb_bisect.c - bisect-bits: where two recorded runs part
+// harness/cli/verb_bisect.c - bisect-bits: the first difference of two recorded runs
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static const bt_store_round *round_of(const bt_store_run *run, const char *name,
     return NULL;
 }
 
-// The first training case that both runs have: the given one, else one with other digests where
+// The first training case that both runs have: the given one, else one whose digests differ if
 // there is one.
 static bt_status find_rounds(const side sides[2], const char *given, const bt_store_round *out[2])
 {
@@ -74,7 +74,7 @@ static void say(void *self, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-// FOLDER/CASE-SYSTEM-ORDINAL, as run/rounds.c makes it.
+// FOLDER/CASE-SYSTEM-ORDINAL, as in run/rounds.c.
 static bt_status find_checkpoints(const cJSON *item, const bt_store_round *round, side *s)
 {
     const cJSON *keys = bt_json_get(bt_json_get(item, "train"), "checkpoint");

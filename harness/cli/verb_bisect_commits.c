@@ -1,5 +1,5 @@
-// harness/cli/verb_bisect_commits.c - which commit made a suite slower: `ab` against GOOD, each
-// time
+// harness/cli/verb_bisect_commits.c - bisect: finds the commit that made a suite slower, by `ab`
+// against GOOD
 #include <stdio.h>
 #include <string.h>
 
@@ -17,12 +17,12 @@ static const char *const verdicts[] = {"-", "not slower", "SLOWER", "cannot be j
 typedef struct bisect_verb {
     const bt_cli_arguments *arguments;
     bt_bisect search;
-    int code; // of a call of `ab` that ends the search; 0: none
+    int code; // exit code of a call of `ab` that ends the search; 0: none
 } bisect_verb;
 
 // ---- one comparison ----------------------------------------------------------------------------
 
-// Appends a word of a command line; words are parted by zero bytes.
+// Appends a word to a command line; words are separated by zero bytes.
 static void add_word(const char *word, bt_str *words)
 {
     bt_str_append_bytes(words, word, strlen(word) + 1);
@@ -92,7 +92,7 @@ static bt_status ask(bisect_verb *self, int64_t index)
     return BT_OK;
 }
 
-// ---- the answer --------------------------------------------------------------------------------
+// ---- the result --------------------------------------------------------------------------------
 
 static bool is_found(const bt_bisect *search)
 {

@@ -1,4 +1,4 @@
-// harness/cli/verb_bundle.c - export, verify, import, keygen: runs as files that others can check
+// harness/cli/verb_bundle.c - export, verify, import, keygen: runs as verifiable files
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "harness/cli/run_name.h"
 #include "harness/text/json_writer.h"
 
-// The file of -o, which must be given.
+// The file of -o, which is required.
 static bt_status output_of(const bt_cli_arguments *arguments, const char *what, const char **path)
 {
     *path = bt_cli_value(arguments, "output");
@@ -17,7 +17,7 @@ static bt_status output_of(const bt_cli_arguments *arguments, const char *what, 
                             arguments->verb->name, what);
 }
 
-// Reads the key of an option where it is given.
+// Reads the key of an option if given.
 static bt_status read_key(const bt_cli_arguments *arguments, const char *option, bool need_secret,
                           bt_bundle_key *key, const bt_bundle_key **out)
 {
@@ -47,7 +47,7 @@ static void describe_export(const char *path, const bt_bundle_key *key, bool jso
 {
     uint64_t size_bytes = 0;
     if (bt_file_size(path, &size_bytes) != BT_OK) {
-        bt_error_clear(); // it was written; its size is for reading
+        bt_error_clear(); // it was written; its size is informative
     }
     if (json) {
         bt_json_writer writer = {.out = out, .indent = 1};
@@ -131,7 +131,7 @@ static bt_status import_run(bt_cli_call *call, const bt_store_run *run)
     return BT_OK;
 }
 
-// Only a bundle that holds is taken in.
+// Only a bundle that verifies is imported.
 bt_status bt_verb_import(bt_cli_call *call)
 {
     bt_bundle_check check = {0};

@@ -1,4 +1,4 @@
-// harness/cli/verb_calibrate.c - what a comparison can find on this machine
+// harness/cli/verb_calibrate.c - calibrate: what a comparison can detect on this machine
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -94,7 +94,7 @@ static bt_status judge(const bt_cli_ab_session *self, int64_t number)
     return status;
 }
 
-// ---- what is recorded --------------------------------------------------------------------------
+// ---- recorded calibrations ---------------------------------------------------------------------
 
 static bt_status list_rows(bt_cli_call *call)
 {

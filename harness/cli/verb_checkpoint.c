@@ -20,9 +20,9 @@ typedef struct row {
     int64_t step;
     bool read; // info is set
     bt_checkpoint_info info;
-    int64_t written_ns; // since 1970; 0: not known
+    int64_t written_ns; // since 1970; 0: unknown
     const char *valid;  // "yes", "no", "not read"
-    char reason[512];   // why it is not
+    char reason[512];   // why it is not valid
 } row;
 
 static int64_t written_ns(const char *store, int64_t step)
@@ -142,7 +142,7 @@ static void say_valid(const bt_pretrained *from, const bt_checkpoint_info *info,
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '{');
     BT_JSON(&json, BT_OF(from, path), BT_OF(info, step), BT_OF(info, digest));
-    bt_status unused = bt_json_writer_end(&json, '}'); // it sticks in `out`
+    bt_status unused = bt_json_writer_end(&json, '}'); // an error is kept in `out`
     (void)unused;
 }
 
@@ -158,8 +158,8 @@ static bt_status verify_step(const char *path, bool as_json, bt_str *out)
     return bt_str_status(out);
 }
 
-// A checkpoint, or all of a store: the first damage of each is said, the exit code is that of the
-// last.
+// Verifies a checkpoint, or all of a store: reports the first damage of each; the exit code is that
+// of the last one.
 static bt_status verify(const char *path, bool as_json, bt_str *out)
 {
     const bt_checkpoint_store store = {.folder = path};
@@ -304,7 +304,7 @@ bt_status bt_verb_checkpoint(bt_cli_call *call)
     const char *action = arguments->words[0];
     const char *path = arguments->words[1];
     const char *folder = bt_cli_value(arguments, "output");
-    call->prints_always = true; // of verify also what is damaged
+    call->prints_always = true; // for verify also when damaged
     if (strcmp(action, "list") == 0) {
         return list(arguments, path, call->json, &call->out);
     }

@@ -1,4 +1,4 @@
-// harness/cli/verb_compile.c - what the compiler makes of a suite's training cases
+// harness/cli/verb_compile.c - shows the compiler's result for a suite's training cases
 #include <string.h>
 
 #include "harness/cases/compile.h"

@@ -1,12 +1,12 @@
-// harness/cli/verb_completion.c - completion for bash and zsh, made from the table of verbs
+// harness/cli/verb_completion.c - completion for bash and zsh, generated from the table of verbs
 //
-// The script knows verbs and options; suites, runs' names and baselines are asked of the program
-// when a word is completed, since they change.
+// The script contains verbs and options; it queries suites, names of runs and baselines from the
+// program when a word is completed, since they change.
 #include <string.h>
 
 #include "harness/cli/cli.h"
 
-// "run list watch", of the verbs that the help shows.
+// "run list watch", the verbs that the help shows.
 static void append_verbs(bt_str *out)
 {
     for (int i = 0; i < bt_cli_verb_count; ++i) {
@@ -16,8 +16,8 @@ static void append_verbs(bt_str *out)
     }
 }
 
-// The verb's options that the help shows: "--profile --filter". With `valued` only those that take
-// a value, separated by '|' for a case of the shell.
+// The options that the verb's help shows: "--profile --filter". With `valued` only those that take
+// a value, separated by '|' for a shell's case statement.
 static void append_options(const bt_cli_verb *verb, bool valued, bt_str *out)
 {
     const size_t start = out->length_bytes;
@@ -40,7 +40,7 @@ static bool takes(const bt_cli_verb *verb, const char *word)
     return strstr(verb->usage, word) != NULL;
 }
 
-// What a word that is no option may be: suites, runs' words, files.
+// Candidates for a word that is not an option: suites, names of runs, files.
 static void append_case(const bt_cli_verb *verb, bt_str *out)
 {
     bt_str_format(out, "    %s)\n        options='", verb->name);

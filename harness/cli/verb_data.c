@@ -103,7 +103,7 @@ static bt_status read_fraction(const bt_cli_arguments *arguments, double *fracti
     return BT_OK;
 }
 
-// Shards of another corpus must not be replaced by accident.
+// Shards of another corpus must not be replaced accidentally.
 static bt_status check_free(const bt_cli_arguments *arguments, const char *folder)
 {
     bt_str manifest = {0};
@@ -197,7 +197,7 @@ static bt_status fetch(bt_cli_call *call)
     return status;
 }
 
-// Every byte of a dataset against its digests, every token against the vocabulary.
+// Compares every byte of a dataset with its digests, and every token with the vocabulary.
 static bt_status verify(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;

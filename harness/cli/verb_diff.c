@@ -11,9 +11,9 @@
 
 enum { WORDS_MAX = 32 };
 
-// A side as the user gave it: a folder of values, or words that change the case.
+// A side as given by the user: a folder of values, or words that change the case.
 typedef struct side {
-    char text[BT_DIFF_LABEL_BYTES];  // of which words and keys are parts
+    char text[BT_DIFF_LABEL_BYTES];  // separate words and keys
     const char *folder;              // NULL: it trains
     const char *device;              // NULL: the profile's
     char keys[WORDS_MAX][64];        // "train.precision=bf16" of "bf16"
@@ -140,7 +140,7 @@ static bt_status open_side(const bt_cli_arguments *arguments, differ *self, int 
     return BT_OK;
 }
 
-// What one side does not say, the other does: a folder's precision; and whether devices differ.
+// Defaults from the other side: a folder's precision; and whether devices differ.
 static void match_sides(differ *self)
 {
     for (int i = 0; i < 2; ++i) {
@@ -153,7 +153,7 @@ static void match_sides(differ *self)
     }
 }
 
-// DIR/case.json: what the values were made with, for whoever makes the same elsewhere.
+// DIR/case.json: the configuration of the values, for programs that reproduce them.
 static bt_status write_case(const char *folder, const cJSON *item)
 {
     bt_str path = {0}, text = {0};

@@ -1,4 +1,5 @@
-// harness/cli/verb_doctor.c - what works here, what is missing and how to get it
+// harness/cli/verb_doctor.c - doctor: what works on this machine, what is missing, how to install
+// it
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "harness/cli/cli.h"
@@ -15,7 +16,7 @@ static const char *state_word(bt_check_state state)
     return words[state];
 }
 
-// Whether the database opens: damage, a newer version or another writer show here.
+// Whether the database opens: detects damage, a newer version or another writer.
 static void check_store(const char *path, bt_check *check)
 {
     bt_store *store = NULL;
@@ -40,7 +41,7 @@ static bt_status append_json(const bt_check *checks, int count, bt_str *out)
     return bt_json_writer_end(&json, ']');
 }
 
-// The variables that are read, and what is set now.
+// The environment variables that are read, with their values.
 static bt_status print_environment(bool as_json, bt_str *out)
 {
     bt_json_writer json = {.out = out};

@@ -1,4 +1,4 @@
-// harness/cli/verb_env.c - facts about this machine, and what differs between two environments
+// harness/cli/verb_env.c - env: facts about this machine, and differences between environments
 #include <string.h>
 
 #include "harness/cli/cli.h"
@@ -19,7 +19,7 @@ typedef struct side {
 static bt_status gather_here(bool with_gpu, bt_facts *facts)
 {
     bt_machine machine;
-    bt_blas_advise_children(); // a run does so, too, before it looks
+    bt_blas_advise_children(); // as a run does before it reads the facts
     BT_TRY(bt_machine_look(&machine));
     if (with_gpu && machine.has_cuda) {
         BT_TRY(bt_machine_open_cuda(&machine));
@@ -38,7 +38,7 @@ static bt_status read_run(bt_store *store, const char *word, side *out)
     return BT_OK;
 }
 
-// A run without a GPU has no facts of one; so has this machine beside it.
+// A run without a GPU has no GPU facts; then those of this machine are ignored.
 static bool knows_a_gpu(const side *other)
 {
     for (int64_t i = 0; i < other->env.fact_count; ++i) {

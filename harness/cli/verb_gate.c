@@ -1,4 +1,4 @@
-// harness/cli/verb_gate.c - judge a recorded run, or run a suite and judge that
+// harness/cli/verb_gate.c - gate: judges a recorded run, or runs a suite and judges it
 #include <string.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ typedef struct gate_verb {
     bt_run_outcome outcome;
 } gate_verb;
 
-// The baseline that was asked for, of this type of machine if there is one.
+// The requested baseline, of this type of machine if there is one.
 static bt_status find_baseline(gate_verb *self, bt_store *store, const bt_store_env *env)
 {
     bt_str machine = {0};
@@ -61,7 +61,7 @@ static bt_status run_planned(gate_verb *self, bt_cli_suite *suite)
     return status;
 }
 
-// The baseline is found first: without one there is nothing to run for.
+// The baseline is looked up first: without it there is no reason to run.
 static bt_status find_for_machine(gate_verb *self, const bt_cli_suite *suite)
 {
     bt_facts facts;
@@ -128,7 +128,7 @@ static bt_status write_files(const gate_verb *self, const bt_gate_result *result
     return BT_OK;
 }
 
-// Stores the verdicts and writes the run's page again, now with them. The page's path, "" without.
+// Stores the verdicts and rewrites the run's page with them. Returns the page's path, "" if none.
 static bt_status keep(bt_store *store, const bt_gate_result *result, bt_str *page)
 {
     const bt_store_run *run = result->request.run;

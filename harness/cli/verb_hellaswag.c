@@ -10,7 +10,7 @@
 #include "harness/text/json_writer.h"
 
 typedef struct scoring {
-    FILE *answers; // owned; NULL: not asked for
+    FILE *answers; // owned; NULL: not requested
     bool shows_progress;
     int64_t questions;
     int64_t correct; // so far
@@ -77,7 +77,7 @@ static void print_score(const bt_pretrained *from, const bt_hellaswag_score *sco
     BT_JSON(&json, BT_KV("from", from->path), BT_OF(score, questions), BT_OF(score, correct),
             BT_OF(score, normalised_correct), BT_KV("accuracy", plain),
             BT_KV("normalised_accuracy", normalised), BT_KV("shortened_rows", score->shortened));
-    bt_status unused = bt_json_writer_end(&json, '}'); // it sticks in `out`
+    bt_status unused = bt_json_writer_end(&json, '}'); // an error is kept in `out`
     (void)unused;
 }
 

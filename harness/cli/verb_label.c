@@ -1,4 +1,4 @@
-// harness/cli/verb_label.c - name a run that is recorded, or note something about it
+// harness/cli/verb_label.c - label: names a recorded run, or adds a note
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 

@@ -1,4 +1,4 @@
-// harness/cli/verb_list.c - suites, cases, runs, kernels, the schemas
+// harness/cli/verb_list.c - list: suites, cases, runs, kernels, schemas
 #include <string.h>
 
 #include "harness/cases/cases.h"

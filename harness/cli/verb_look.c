@@ -1,4 +1,4 @@
-// harness/cli/verb_look.c - show, compare, report and the list of runs: read the record
+// harness/cli/verb_look.c - show, compare and the list of runs
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 #include "harness/compare/compare.h"

@@ -1,4 +1,4 @@
-// harness/cli/verb_replicate.c - run the cases that a paper's claims are about, and judge them
+// harness/cli/verb_replicate.c - replicate: runs the cases of a paper's claims, and judges them
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 
 // ---- running -----------------------------------------------------------------------------------
 
-// Runs those cases of the suite that claims are about, on the systems that they compare.
+// Runs the cases of the suite that claims refer to, on the systems that they compare.
 static bt_status run_cases(const bt_cli_arguments *arguments, const bt_claims *claims,
                            const char *suite_name, bt_run_outcome *outcome)
 {
@@ -52,7 +52,7 @@ static bt_status run_suite(const bt_cli_arguments *arguments, const bt_claims *c
     return status;
 }
 
-// The run that the words name: one in the record, or a new one of the suite.
+// The run that the arguments name: a recorded one, or a new one of the suite.
 static bt_status find_run(const bt_cli_arguments *arguments, const bt_claims *claims,
                           bt_run_outcome *outcome)
 {

@@ -1,4 +1,4 @@
-// harness/cli/verb_report.c - runs as a file, or as a folder that others can read
+// harness/cli/verb_report.c - report: runs as a file, or as a folder to publish
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "harness/report/report.h"
 #include "harness/suite/suite.h"
 
-// A name alone is a folder under reports/.
+// A plain name is a folder under reports/.
 static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, const int64_t *runs)
 {
     const char *name = bt_cli_value(arguments, "publish");
@@ -51,7 +51,7 @@ static bt_status write_reports(bt_cli_call *call, int64_t *runs)
     return bt_cli_value(arguments, "publish") ? publish(arguments, call->store, runs) : BT_OK;
 }
 
-// What is asked for must go together.
+// Rejects options that do not go together.
 static bt_status check(const bt_cli_arguments *arguments)
 {
     static const char *const of_publish[] = {"bundle", "claims", "force", "draft"};

@@ -1,4 +1,4 @@
-// harness/cli/verb_rm.c - remove runs from the record
+// harness/cli/verb_rm.c - rm: deletes recorded runs
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static int64_t remove_checkpoints(const char *folder)
     return removed;
 }
 
-// What the launcher of ranks keeps for 'bt-bench watch', which no run records.
+// Files of the rank launcher for 'bt-bench watch', which no run records.
 static int64_t remove_ranks(const char *folder)
 {
     bt_str path = {0};
@@ -47,8 +47,8 @@ static int64_t remove_ranks(const char *folder)
     return removed;
 }
 
-// Removes the files that the run wrote in its own folder, its checkpoints there, and the folder
-// when nothing else is in it: a folder that --out named may hold files of somebody else.
+// Removes the files that the run wrote in its own folder, its checkpoints there, and the folder if
+// nothing else is in it: a folder given with --out may contain other files.
 static void remove_files(const bt_store_run *run, bt_str *out)
 {
     const char *folder = run->info.out_dir;
@@ -126,7 +126,7 @@ static bt_status check_once(const int64_t *runs, int64_t index)
     return BT_OK;
 }
 
-// All are found and checked before the first is removed: `last` is another run then.
+// All are found and checked before the first is removed, because `last` changes with each removal.
 static bt_status remove_runs(const bt_cli_arguments *arguments, bt_store *store, int64_t *runs,
                              bt_str *out)
 {

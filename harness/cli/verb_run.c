@@ -1,4 +1,4 @@
-// harness/cli/verb_run.c - run a suite; the worker's and the probe's hidden verbs
+// harness/cli/verb_run.c - run; the hidden verbs worker and probe
 #include <string.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ static void print_plan(const bt_plan *plan, bt_cli_call *call)
     }
 }
 
-// Runs, and prints what came of it from the record.
+// Runs, and prints the result from the record.
 static bt_status run_and_show(const bt_cli_suite *suite, bt_cli_call *call)
 {
     bt_run_outcome outcome;

@@ -1,4 +1,4 @@
-// harness/cli/verb_sample.c - text from a model
+// harness/cli/verb_sample.c - sample: text from a model
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +43,8 @@ typedef struct printer {
     const char *prompt;            // borrowed; NULL once it is printed
 } printer;
 
-// A token's bytes as soon as they are known; a character may be spread over several. The prompt
-// comes in front of the first.
+// Prints a token's bytes as soon as they are known; a character may consist of several tokens. The
+// prompt is printed before the first.
 static bt_status print_token(void *self, uint16_t id)
 {
     printer *to = self;

@@ -1,4 +1,4 @@
-// harness/cli/verb_watch.c - a running run, from another terminal
+// harness/cli/verb_watch.c - watch: a run in progress
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,23 +21,23 @@ typedef struct watching {
     int64_t run;
     watch_form form;
     bool once;
-    bool begun;         // something has been shown
-    bt_watch_mark mark; // of what was shown last
+    bool begun;         // something has been printed
+    bt_watch_mark mark; // of what was printed last
     int lines, columns; // of the block on the screen
-    int64_t seen;       // rounds told
+    int64_t seen;       // rounds reported
     int64_t shown_ns;   // monotonic, of the last plain line
     bt_run_status status;
 } watching;
 
-// Lines that cannot be drawn anew unless this is a terminal that knows how.
+// Plain lines unless this is a terminal that can redraw.
 static bool on_terminal(void)
 {
     const char *terminal = bt_environment(BT_VARIABLE_TERM);
     return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
-// Draws over the block on the screen. A terminal that has changed its width has laid the old lines
-// out anew, nobody knows how: a new block then.
+// Redraws the block on the screen. After a change of width the terminal has reflowed the old lines
+// unpredictably: then a new block is started.
 static bt_status draw_block(watching *self, const bt_watch_view *view, bt_str *out)
 {
     struct winsize size = {.ws_col = 80, .ws_row = 24};
@@ -97,7 +97,7 @@ static bt_status show(watching *self, const bt_watch_view *view, bt_str *out)
     return over && self->form != FORM_JSON ? bt_watch_end(view, out) : BT_OK;
 }
 
-// Reads and shows once. *gone: nobody reads what is shown.
+// Reads and prints once. *gone: the reader of the output is gone.
 static bt_status look(watching *self, bool *gone)
 {
     bt_store_live live;
@@ -117,7 +117,7 @@ static bt_status look(watching *self, bool *gone)
     return status;
 }
 
-// The run that is meant: the one named, or the newest that is going on.
+// The run given by the user, or the newest one in progress.
 static bt_status choose(const bt_cli_arguments *arguments, watching *self)
 {
     int64_t last = 0;

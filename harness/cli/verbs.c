@@ -14,7 +14,7 @@
 #define DB_FORMAT_LAST_ROWS DB_ROW, FORMAT_ROW, LAST_ROWS
 // clang-format on
 
-// How a RUN is named, in the help of the verbs that look at runs.
+// How a RUN is named, in the help of verbs that take runs.
 #define BT_CLI_RUN_WORDS                                                                           \
     "RUN is a number, last (the newest run), last-1 (the one before it), @BASELINE (the newest\n"  \
     "run of this baseline), or a name given with --name."

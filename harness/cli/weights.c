@@ -1,4 +1,4 @@
-// harness/cli/weights.c - options to a model on a device, and its tokenizer
+// harness/cli/weights.c - opens a model on a device, and its tokenizer, from options
 #include "harness/cli/weights.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// harness/compare/compare.c - pairs the cases of two runs and finds what differs
+// harness/compare/compare.c - pairs the cases of two runs and lists the differences
 #include "harness/compare/compare.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ void bt_curve_compare(const bt_store_round *left, const bt_store_round *right,
         if (bits_of(a->loss) != bits_of(b->loss)) {
             double difference = fabs((double)a->loss - (double)b->loss);
             out->first_step = out->first_step < 0 ? a->step : out->first_step;
-            // A NaN is the largest difference there is, and stays it.
+            // A NaN counts as the largest difference.
             if (out->max_step < 0 ||
                 (!isnan(out->max_difference) && !(difference <= out->max_difference))) {
                 out->max_difference = difference;
@@ -59,7 +59,7 @@ static bool is_same_case(const bt_store_round *a, const bt_store_round *b)
            strcmp(a->what.system, b->what.system) == 0;
 }
 
-// The round that stands for its case and system: the first that passed, or the first. NULL: none
+// The round that represents its case and system: the first that passed, or the first. NULL: none
 // was kept.
 static const bt_store_round *first_of(const bt_store_run *run, const bt_store_round *round)
 {
@@ -112,7 +112,7 @@ static bt_status summarise_side(const bt_store_run *run, const bt_store_round *f
 
 // ---- pairs -------------------------------------------------------------------------------------
 
-// How far two rounds may be apart and still be a pair; each level allows more.
+// Criteria for a pair of rounds; each level allows more differences.
 enum { LEVEL_SAME, LEVEL_NAME, LEVEL_ONLY, LEVEL_COUNT };
 
 static bool matches(const bt_comparison *both, const bt_store_round *a, const bt_store_round *b,
@@ -141,8 +141,8 @@ static bt_status fill_pair(bt_comparison *both, bt_compare_pair *pair)
                                           &pair->clocks_comparable, pair->clocks);
 }
 
-// chosen[i] becomes 1 + the right round of left round i, 0 without one. Both stand for their cases;
-// `stands` and `used` say which rounds do and which are free.
+// chosen[i] becomes 1 + the right round of left round i, 0 without one. Both represent their cases;
+// `stands` marks rounds that do, `used` those already paired.
 static void choose(const bt_comparison *both, const bool *stands, int64_t *chosen, bool *used)
 {
     for (int level = 0; level < LEVEL_COUNT; level++) {

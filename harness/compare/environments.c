@@ -1,4 +1,4 @@
-// harness/compare/environments.c - what differs between the facts of two environments
+// harness/compare/environments.c - the differences between the facts of two environments
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static bool is_left_out(const char *key, bool here)
     return strncmp(key, "build.", 6) == 0 || (here && strncmp(key, "data.", 5) == 0);
 }
 
-// Both lists are in the order of their keys; the one that has the smaller key goes first.
+// Both lists are sorted by key and are merged.
 bt_status bt_items_add_facts(item_list *list, const bt_store_env *a, const bt_store_env *b,
                              bool here, bool *hard_differs)
 {

@@ -1,4 +1,4 @@
-// harness/compare/plans.c - two JSON texts, leaf by leaf
+// harness/compare/plans.c - compares two JSON texts, leaf by leaf
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>

@@ -14,8 +14,8 @@ static double ratio_of(const bt_metric_value *left, const bt_metric_value *right
     return right->value / left->value; // a NaN on either side, or 0/0, stays NaN
 }
 
-// Whether the right side is better or worse: known only where intervals over rounds do not overlap.
-// The samples of one round say nothing of the next.
+// Whether the right side is better or worse: only if the intervals over rounds do not overlap. The
+// samples of one round do not predict the next.
 static const char *tendency(const bt_compare_pair *pair, bt_direction direction,
                             const bt_metric_value *left, const bt_metric_value *right)
 {
@@ -85,7 +85,7 @@ static void print_digests(const bt_compare_pair *pair, bt_str *out)
     bt_str_append(out, "\n");
 }
 
-// Labels of the two rounds, and clocks that are too far apart for their speeds to be compared.
+// Labels of the two rounds, and clocks that differ too much for their speeds to be compared.
 static void print_noise(const bt_compare_pair *pair, bt_str *out)
 {
     const bt_compare_side *a = &pair->left_side, *b = &pair->right_side;
@@ -117,7 +117,7 @@ static bt_status print_runs(const bt_comparison *both, bt_str *out)
     return bt_table_print(&table, 0, out);
 }
 
-// Whole cases that only one plan has would fill the screen: the JSON has them in full.
+// Whole cases that only one plan has would fill the screen: only the JSON has them in full.
 static void add_value(bt_table *table, const char *value)
 {
     enum { SHOWN = 45 };

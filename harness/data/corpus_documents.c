@@ -1,4 +1,4 @@
-// harness/data/corpus_documents.c - where documents begin and end, and which are held out
+// harness/data/corpus_documents.c - finds the documents, and selects the held-out ones
 #include <stdbool.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static bt_status add_document(bt_corpus_job *job, const bt_corpus_source *source
     return BT_OK;
 }
 
-// Is a separator at `at` a line of its own?
+// Is a separator at `at` alone on its line?
 static bool is_whole_line(const bt_corpus_source *source, size_t at)
 {
     size_t behind = at + SEPARATOR_BYTES;
@@ -69,8 +69,8 @@ bt_status bt_corpus_find_documents(bt_corpus_job *job)
     return BT_OK;
 }
 
-// Holds out whole documents so that at every point the held-out part is as near as can be to the
-// fraction; returns its bytes.
+// Holds out whole documents such that at every point the held-out part is as near as possible to
+// the fraction; returns its bytes.
 static uint64_t hold_out_documents(bt_corpus_job *job, double fraction)
 {
     double seen = 0;
@@ -86,7 +86,7 @@ static uint64_t hold_out_documents(bt_corpus_job *job, double fraction)
     return (uint64_t)held_out;
 }
 
-// Cuts the text once, `val_bytes` before its end.
+// Splits the text once, `val_bytes` before its end.
 static void cut_once(bt_corpus_job *job, uint64_t val_bytes)
 {
     uint64_t train_bytes = job->text_bytes - val_bytes;

@@ -1,9 +1,9 @@
-// framework/data/bt_corpus_encode.c - documents to shards: encoded in parallel, written in order
+// harness/data/corpus_encode.c - documents to shards: encoded in parallel, written in order
 //
-// The documents are cut into items of about a megabyte: several small documents, or a part of a
-// large one. A wave of items is encoded by a few threads, each taking the next item that is free;
-// then the calling thread appends the results in order. So memory is bounded by a wave, and the
-// output cannot depend on which thread did what.
+// The documents are split into items of about a megabyte: several small documents, or a part of a
+// large one. A wave of items is encoded by a few threads, each taking the next free item; then the
+// calling thread appends the results in order. So memory is bounded by a wave, and the output does
+// not depend on the assignment of items to threads.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 enum { ITEM_BYTES = 1 << 20, ITEMS_PER_THREAD = 4, MAX_THREADS = 64, TRAIN = 0, VAL = 1 };
 
-// A place in the text: a document and a byte of its source.
+// A position in the text: a document and a byte of its source.
 typedef struct place {
     int64_t document;
     size_t at;
@@ -27,7 +27,7 @@ typedef struct item {
     place begin, end;
     bt_tokens tokens[2]; // of TRAIN and VAL, owned
     bt_status status;
-    char message[512]; // errors are per thread: kept for the calling one
+    char message[512]; // errors are per thread: stored for the calling thread
 } item;
 
 typedef struct wave {
@@ -47,7 +47,7 @@ typedef struct worker {
 // One output split: the shard being written.
 typedef struct sink {
     bt_shard_writer *writer; // owned; NULL between shards
-    int64_t number;          // of the shard that is written next
+    int64_t number;          // number of the shard that is written next
     char file[192];
 } sink;
 
@@ -57,7 +57,7 @@ static place document_start(const bt_corpus_job *job, int64_t document)
     return (place){.document = document, .at = inside ? job->documents[document].begin : 0};
 }
 
-// The place about ITEM_BYTES behind `where`, in the same document or a later one.
+// The position about ITEM_BYTES after `where`, in the same document or a later one.
 static place advance(const bt_corpus_job *job, place where)
 {
     size_t taken = 0;
@@ -77,8 +77,8 @@ static place advance(const bt_corpus_job *job, place where)
     return where;
 }
 
-// Moves the tokens that begin at or behind byte `limit` from TRAIN to VAL. TRAIN's tokens from
-// index `first` on encode the text from byte `at` on.
+// Moves the tokens that begin at or after byte `limit` from TRAIN to VAL. TRAIN's tokens from index
+// `first` on encode the text from byte `at` on.
 static bt_status move_to_val(const bt_tokenizer *tokenizer, item *work, int64_t first, size_t at,
                              size_t limit)
 {
@@ -149,8 +149,8 @@ static void *work_on_wave(void *self)
     }
 }
 
-// Encodes the items of a wave on all workers; the calling thread is the first of them. A thread
-// that cannot be started is done without.
+// Encodes the items of a wave on all workers; the calling thread is the first of them. If a thread
+// cannot be started, the others do its work.
 static bt_status run_wave(wave *shared, worker *workers, int count)
 {
     atomic_store(&shared->next, 0);

@@ -11,15 +11,15 @@
 typedef struct bt_corpus_source {
     const char *path; // borrowed
     const char *text; // [size_bytes], borrowed or mapped
-    bool mapped;      // the text is a mapping to be undone
+    bool mapped;      // the text is a mapping to be unmapped
     size_t size_bytes;
-    bool val; // held out whole (where the caller chooses the split itself)
+    bool val; // held out as a whole (if the caller chooses the split)
 } bt_corpus_source;
 
 typedef struct bt_corpus_document {
     const bt_corpus_source *source;
     size_t begin, end; // bytes of the source
-    size_t val_from;   // the tokens that begin here or later are validation: begin, end, or between
+    size_t val_from;   // tokens that begin here or later are validation: begin, end, or between
 } bt_corpus_document;
 
 typedef struct bt_corpus_job {
@@ -33,7 +33,7 @@ typedef struct bt_corpus_job {
     int64_t shard_tokens;
     int threads;
     bt_progress progress;
-    const char *digest; // borrowed: what the dataset's must be; NULL: any
+    const char *digest; // borrowed: the required digest of the dataset; NULL: any
     char *staging;      // owned: where shards are made
     bt_dataset made;    // owned; its paths are those in out_dir
 } bt_corpus_job;

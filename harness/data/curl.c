@@ -1,4 +1,4 @@
-// harness/data/curl.c - finding libcurl and its functions
+// harness/data/curl.c - opens libcurl and looks up its functions
 #include "harness/data/curl.h"
 
 #include <dlfcn.h>
@@ -9,9 +9,10 @@
 
 bt_curl_functions bt_curl;
 
-static char reason[512]; // why there is none; "" when there is
+static char reason[512]; // error; "" if there was none
 
-// ISO C has no conversion from object to function pointer; POSIX says that this copy works.
+// ISO C does not convert object pointers to function pointers; POSIX guarantees that this copy
+// works.
 static bool find(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);

@@ -1,7 +1,7 @@
 // harness/data/curl.h - libcurl, opened when a download first needs it
 //
-// Nothing else of the program needs it, and it brings thirty libraries along; so it is not linked,
-// a machine without it runs everything but downloads, and a folder that travels does not carry it.
+// Only downloads need it, and it loads thirty libraries. So it is not linked: a machine without it
+// runs everything else, and portable folders do not contain it.
 #ifndef BT_HARNESS_DATA_CURL_H
 #define BT_HARNESS_DATA_CURL_H
 
@@ -9,7 +9,7 @@
 
 #include "framework/base/status.h"
 
-// X(name without curl_): what we call.
+// X(name without curl_): the functions that are called.
 #define BT_CURL_LIST(X)                                                                            \
     X(easy_cleanup)                                                                                \
     X(easy_getinfo)                                                                                \
@@ -32,10 +32,10 @@ typedef struct bt_curl_functions {
 #undef BT_CURL_FIELD
 } bt_curl_functions;
 
-// Filled by bt_curl_open(), once; until then all NULL.
+// Filled by bt_curl_open(), once; before that all NULL.
 extern bt_curl_functions bt_curl;
 
-// Opens the library; it stays open. Errors  UNAVAILABLE (there is none, and how to get it)
+// Opens the library; it stays open. Errors  UNAVAILABLE (not installed, with how to install it)
 BT_CHECKED bt_status bt_curl_open(void);
 
 #endif

@@ -54,15 +54,15 @@ BT_CHECKED bt_status bt_fetch_corpus_read(const char *list, const char *name, in
                                           bt_fetch_corpus *corpus);
 void bt_fetch_corpus_release(bt_fetch_corpus *corpus);
 
-// Finds out what is there of a file: complete (state DONE), a part, or nothing. A file that `old`,
-// the folder's dataset as it was, lists with a digest is checked by size and header alone.
+// Determines the state of a file: complete (state DONE), partial, or missing. A file that `old`,
+// the folder's previous dataset, lists with a digest is checked by size and header only.
 BT_CHECKED bt_status bt_fetch_file_look(bt_fetch_file *file, const char *out_dir,
                                         const bt_dataset *old);
-// Opens the part and adds a transfer that continues it.
+// Opens the partial file and adds a transfer that continues it.
 BT_CHECKED bt_status bt_fetch_file_start(bt_fetch_file *file, CURLM *multi);
-// Takes a transfer off and judges it: state becomes DONE, or WAITING with `problem` set.
+// Ends a transfer and judges it: state becomes DONE, or WAITING with `problem` set.
 void bt_fetch_file_end(bt_fetch_file *file, CURLM *multi, CURLcode result);
-// Stops a transfer and keeps its part.
+// Stops a transfer and keeps its partial file.
 void bt_fetch_file_stop(bt_fetch_file *file, CURLM *multi);
 
 #endif

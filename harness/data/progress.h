@@ -1,4 +1,4 @@
-// harness/data/progress.h - how long work on data says where it stands, and is told to stop
+// harness/data/progress.h - progress and cancellation of data work
 #ifndef BT_HARNESS_DATA_PROGRESS_H
 #define BT_HARNESS_DATA_PROGRESS_H
 
@@ -8,8 +8,8 @@
 typedef struct bt_progress_event {
     const char *what; // "tokenize", "fetch", ...
     uint64_t done_bytes, total_bytes;
-    int64_t tokens;   // so far, where that is known; otherwise 0
-    const char *note; // a line for the user (a retry, a file done), or NULL
+    int64_t tokens;   // so far, if known; otherwise 0
+    const char *note; // a message for the user (a retry, a file done), or NULL
 } bt_progress_event;
 
 // `report` may be NULL. It is called on the thread that began the work, at least a few times a

@@ -1,4 +1,4 @@
-// harness/diff/bisect.c - narrowing down by what was recorded, then training again
+// harness/diff/bisect.c - narrows the range of steps by records, then trains them again
 #include "harness/diff/bisect.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static const struct {
 
 const char *bt_bisect_record_name(bt_bisect_record record) { return records[record].name; }
 
-// ---- what was recorded --------------------------------------------------------------------------
+// ---- records ------------------------------------------------------------------------------------
 
 static uint32_t bits_of(float value)
 {
@@ -64,7 +64,7 @@ static bt_status compare_steps(const bt_bisect_side sides[2], bt_bisect_span *ou
                                  sides[0].name, sides[1].name);
 }
 
-// Whether both sides have a checkpoint of that step that can be gone on from, and its digests.
+// Whether both sides have a checkpoint of that step that can be resumed, and its digests.
 static bool describe(const bt_bisect_side sides[2], int64_t step, bt_checkpoint_info info[2])
 {
     bt_error_quiet_begin();
@@ -77,7 +77,8 @@ static bool describe(const bt_bisect_side sides[2], int64_t step, bt_checkpoint_
     return whole;
 }
 
-// Checkpoints of one digest move the beginning up, the first of two digests moves the end down.
+// Checkpoints with equal digests move the beginning up; the first with different digests moves the
+// end down.
 static bt_status compare_checkpoints(const bt_bisect_side sides[2], bt_bisect_span *out)
 {
     const bt_checkpoint_store store = {.folder = sides[0].checkpoints};
@@ -97,7 +98,7 @@ static bt_status compare_checkpoints(const bt_bisect_side sides[2], bt_bisect_sp
         if (!parted) {
             out->first = steps[i];
         } else if (steps[i] - 1 < out->last || out->differs == BT_BISECT_NOTHING) {
-            out->last = steps[i] - 1; // its state is that behind the step before
+            out->last = steps[i] - 1; // its state is that after the previous step
             out->differs = BT_BISECT_CHECKPOINT;
         }
     }
@@ -105,7 +106,7 @@ static bt_status compare_checkpoints(const bt_bisect_side sides[2], bt_bisect_sp
     return BT_OK;
 }
 
-// The first recorded digest of the state that differs moves the end down: it is that behind a step.
+// The first recorded state digest that differs moves the end down: it is the state after a step.
 static void compare_states(const bt_bisect_side sides[2], bt_bisect_span *out)
 {
     const bt_store_round *a = sides[0].round, *b = sides[1].round;
@@ -131,7 +132,7 @@ bt_status bt_bisect_span_of(const bt_bisect_side sides[2], bt_bisect_span *out)
     return compare_checkpoints(sides, out);
 }
 
-// ---- training again -----------------------------------------------------------------------------
+// ---- replay -------------------------------------------------------------------------------------
 
 typedef struct replay {
     const bt_bisect_side *sides;
@@ -161,7 +162,7 @@ static void note_value(replay *self, int64_t step, const bt_diff_value *value)
     (void)snprintf(out->op, sizeof out->op, "%s", value->op);
 }
 
-// What a step says besides its values: a kernel may err in its norm alone.
+// Compares more than the values of a step: a kernel may be wrong in the norm only.
 static void compare_numbers(replay *self, const bt_lockstep_step *step)
 {
     const bt_train_step *a = &step->event[0], *b = &step->event[1];
@@ -212,8 +213,8 @@ static bt_status on_step(void *context, const bt_lockstep_step *step, bool *stop
     return BT_OK;
 }
 
-// A store that holds this checkpoint alone, so that it is the one to go on from, and nothing that
-// training removes is the run's own.
+// A store with only this checkpoint, so that training resumes from it, and cannot remove
+// checkpoints of the run.
 static bt_status lend_checkpoint(const bt_bisect_side *side, int64_t step, char folder[64])
 {
     char own[BT_PATH_CAPACITY], lent[128];

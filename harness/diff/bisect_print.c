@@ -1,4 +1,4 @@
-// harness/diff/bisect_print.c - where two runs part, as text and as JSON
+// harness/diff/bisect_print.c - the divergence of two runs, as text and JSON
 #include "harness/diff/bisect.h"
 #include "harness/text/json_writer.h"
 

@@ -1,4 +1,4 @@
-// harness/diff/diff.c - comparing the values of each step, and keeping what came of it
+// harness/diff/diff.c - compares the values of each step, and stores the results
 #include "harness/diff/diff.h"
 
 #include <math.h>
@@ -53,7 +53,7 @@ static bt_status compare_value(differ *self, const bt_diff_value *a, const bt_di
     return BT_OK;
 }
 
-// How far the parameters have come apart: what the next step begins with.
+// The difference of the parameters: the start of the next step.
 static double drift_of(const bt_diff_result *out, const bt_diff_step *step)
 {
     double squares = 0, norms = 0;
@@ -81,7 +81,7 @@ static bt_status dump(const differ *self, const bt_lockstep_step *step)
 
 static bt_status compare_values(differ *self, const bt_lockstep_step *given, bt_diff_step *step)
 {
-    // A file has its tensors in an order of its own.
+    // A file may have another order of tensors.
     const int leading = self->sides[0].lockstep.plan ? 0 : 1;
     bt_diff_values *lead = given->values[leading], *other = given->values[1 - leading];
     for (int64_t i = 0; i < lead->count; ++i) {
@@ -127,7 +127,7 @@ static bt_status on_step(void *context, const bt_lockstep_step *given, bool *sto
     return BT_OK;
 }
 
-// ---- all of them --------------------------------------------------------------------------------
+// ---- all steps ----------------------------------------------------------------------------------
 
 // The longest sum of a step: over a row of the largest product, or over the tokens of a
 // micro-batch.

@@ -1,8 +1,8 @@
 // harness/diff/diff.h - bt-bench diff-run: two trainings in lockstep, compared value by value
 //
 // Each step's values (framework/train/trace.h) of side B are compared with those of A: activations,
-// gradients, parameters, moments. What is over its bound (measure.h) is counted, and the first of
-// them is named.
+// gradients, parameters, moments. Values above their bound (measure.h) are counted, and the first
+// of them is reported.
 #ifndef BT_HARNESS_DIFF_DIFF_H
 #define BT_HARNESS_DIFF_DIFF_H
 
@@ -15,7 +15,7 @@ typedef struct bt_diff_side {
     char label[BT_DIFF_LABEL_BYTES]; // as the user gave it
     bt_lockstep_side lockstep;
     bt_diff_arithmetic arithmetic;
-    const char *dump; // folder that gets the values of each step; NULL: none
+    const char *dump; // folder for the values of each step; NULL: none
 } bt_diff_side;
 
 // A value of a step.
@@ -32,12 +32,12 @@ typedef struct bt_diff_row {
 
 typedef struct bt_diff_step {
     int64_t step;
-    double loss[2]; // NaN where `trains` is false: values of a folder come without it
+    double loss[2]; // NaN if `trains` is false: values of a folder have none
     bool trains[2];
     double drift;         // of the bound
     int64_t first, count; // rows
     int64_t over;         // of them
-    int64_t missing;      // values of A that B lacks; more are none of ours
+    int64_t missing;      // values of A that B lacks; extra ones are ignored
 } bt_diff_step;
 
 typedef struct bt_diff_result {
@@ -63,7 +63,7 @@ BT_CHECKED bt_status bt_diff_text(const bt_diff_side sides[2], const bt_diff_res
                                   bt_str *out);
 BT_CHECKED bt_status bt_diff_json(const bt_diff_side sides[2], const bt_diff_result *result,
                                   bt_str *out);
-// One self-contained page: error by depth and by step as plots, and all rows.
+// A self-contained page: error by depth and by step as plots, and all rows.
 BT_CHECKED bt_status bt_diff_page(const bt_diff_side sides[2], const bt_diff_result *result,
                                   bt_str *out);
 

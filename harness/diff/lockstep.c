@@ -1,7 +1,7 @@
 // harness/diff/lockstep.c - two threads and the caller between them
 //
 // State of a side, guarded by the mutex:
-//   working --its step is done--> waiting --the caller has looked--> working
+//   working --its step is done--> waiting --the caller has compared--> working
 //   working --training has ended--> ended
 // The side leaves working, the caller leaves waiting.
 #include "harness/diff/lockstep.h"
@@ -20,7 +20,7 @@ typedef struct side {
     const bt_lockstep_side *given; // borrowed
     meeting *at;                   // borrowed
     bt_diff_values values;
-    bt_train_step event; // of the step that waits
+    bt_train_step event; // of the waiting step
     int64_t next_file;
     side_state state;
     bool has_thread;
@@ -112,7 +112,7 @@ static bt_status read_next(side *s)
     return bt_diff_values_read(path, &s->values);
 }
 
-// Until both sides wait or have ended.
+// Waits until both sides wait or have ended.
 static bt_status wait_for_both(meeting *at)
 {
     for (int i = 0; i < 2; ++i) {
@@ -173,7 +173,7 @@ static bt_status run(meeting *at, const bt_lockstep_listener *listener, int64_t 
     return BT_OK;
 }
 
-// Ends the threads. The error of the call that failed first, or else of a side.
+// Ends the threads. Returns the error of the call that failed first, else that of a side.
 static bt_status finish(meeting *at, bt_status status)
 {
     char message[BT_ERROR_CAPACITY] = "";
@@ -185,7 +185,7 @@ static bt_status finish(meeting *at, bt_status status)
         if (!s->has_thread) {
             continue;
         }
-        for (bool ended = false; !ended;) { // it may come to one more step
+        for (bool ended = false; !ended;) { // it may do one more step
             go_on(at, true);
             (void)pthread_mutex_lock(&at->mutex);
             while (s->state == WORKING) {

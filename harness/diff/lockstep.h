@@ -1,11 +1,11 @@
-// harness/diff/lockstep.h - two trainings step by step, each on a thread of its own
+// harness/diff/lockstep.h - two trainings step by step, each on its own thread
 //
-// A side trains by a plan, or stands for another program that has written the values of its steps
-// to files. After each step both wait until the listener has looked at the values of both.
+// A side trains by a plan, or reads the values of steps that another program has written to files.
+// After each step both wait until the listener has compared the values of both.
 //
 // Invariants
-//   1. The listener is called on the caller's thread, for steps in order, never while a side works.
-//   2. When a side ends, by an error or behind its last step, the other ends too.
+//   1. The listener is called on the caller's thread, for steps in order, while both sides wait.
+//   2. When a side ends, by an error or after its last step, the other ends too.
 #ifndef BT_HARNESS_DIFF_LOCKSTEP_H
 #define BT_HARNESS_DIFF_LOCKSTEP_H
 
@@ -18,10 +18,10 @@ typedef struct bt_lockstep_side {
     int64_t first_step;        // of the files; a plan's follows from its checkpoint
 } bt_lockstep_side;
 
-// A step of both sides. Values are borrowed for the call alone.
+// A step of both sides. Values are borrowed during the call only.
 typedef struct bt_lockstep_step {
     int64_t step;
-    bt_train_step event[2]; // zero where values come from a file
+    bt_train_step event[2]; // zero if values come from a file
     bt_diff_values *values[2];
 } bt_lockstep_step;
 
@@ -31,9 +31,9 @@ typedef struct bt_lockstep_listener {
     bt_status (*step)(void *self, const bt_lockstep_step *step, bool *stop);
 } bt_lockstep_listener;
 
-// Runs both sides until the listener says stop or a side has no further step. *steps: how many were
-// looked at.
-// Errors  those of the sides, with the side's name, and the listener's; INVALID_ARGUMENT when the
+// Runs both sides until the listener stops or a side has no further step. *steps: number of
+// compared steps.
+// Errors  those of the sides, with the side's name, and the listener's; INVALID_ARGUMENT if the
 //         sides begin with different steps
 BT_CHECKED bt_status bt_lockstep_run(const bt_lockstep_side sides[2],
                                      const bt_lockstep_listener *listener, int64_t *steps);

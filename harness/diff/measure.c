@@ -34,7 +34,7 @@ static double element_of(const bt_diff_value *value, int64_t i)
     case BT_U16:
         memcpy(&u16, at, sizeof u16);
         return (double)u16;
-    case BT_F16: // no op computes in it
+    case BT_F16: // no op computes with it
     case BT_U8:
     case BT_BOOL:
     case BT_DTYPE_COUNT:
@@ -54,9 +54,9 @@ static bool same_value(double x, double y)
     return (isnan(x) && isnan(y)) || !(x < y || x > y || isnan(x) || isnan(y));
 }
 
-// What is found in some elements; sums, not yet roots.
+// Sums over some elements, before the root.
 typedef struct part {
-    int64_t differing, first, worst; // first, worst: -1 where there is none
+    int64_t differing, first, worst; // first, worst: -1 if there is none
     double first_a, first_b, max, squares, norm, largest;
 } part;
 
@@ -103,7 +103,7 @@ static void add_part(part *sum, const part *next)
     sum->largest = fmax(sum->largest, next->largest);
 }
 
-// Pieces of a fixed size, added in order: the same sums with any number of threads.
+// Pieces of a fixed size, added in order: the same sums for any number of threads.
 void bt_difference_of(const bt_diff_value *a, const bt_diff_value *b, bt_difference *out)
 {
     enum { PIECE = 1 << 15, PIECES = 64 };
@@ -190,6 +190,6 @@ double bt_diff_bound_of(const bt_diff_bound *bound, const bt_diff_value *value,
     if (strncmp(value->name, moment, strlen(moment)) == 0) {
         return value->name[strlen(moment)] == 'v' ? 2 * limit : limit;
     }
-    // A norm of 0 bounds nothing: any difference of such a parameter is an infinite one.
+    // A norm of 0 bounds nothing: any difference of such a parameter is infinite.
     return 2 * bound->travelled * sqrt((double)value->count) / difference->norm;
 }

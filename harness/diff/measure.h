@@ -1,31 +1,31 @@
-// harness/diff/measure.h - how far two tensors are apart, and how far they may be
+// harness/diff/measure.h - the difference of two tensors, and its bound
 #ifndef BT_HARNESS_DIFF_MEASURE_H
 #define BT_HARNESS_DIFF_MEASURE_H
 
 #include "harness/diff/values.h"
 
-// b against a. Relative: of the norm and of the largest magnitude of a; 0 where both sides are 0.
-// NaN and infinity on one side alone make all four infinite; the same on both sides are equal.
+// b compared with a. Relative: to the norm and to the largest magnitude of a; 0 if both sides are
+// 0. NaN and infinity on one side only make all four infinite; the same on both sides are equal.
 typedef struct bt_difference {
     double l2, l2_relative;
     double max, max_relative;
     double norm;                 // L2 norm of a
-    int64_t elements, differing; // differing: by bits, by value where types differ
+    int64_t elements, differing; // number that differ: by bits, by value if types differ
     int64_t first;               // element, row-major; -1: none differs
     double first_a, first_b;
     int64_t worst; // element of the largest difference, -1 likewise
 } bt_difference;
 
-// Shapes  a and b have as many elements
+// Shapes  a and b have the same number of elements
 void bt_difference_of(const bt_diff_value *a, const bt_diff_value *b, bt_difference *out);
 // "[3, 17]" of an element of a shape, into text[64]. Returns text.
 const char *bt_element_text(const bt_shape *shape, int64_t element, char text[64]);
 
-// What two sides compute with.
+// The arithmetic of the two sides.
 typedef struct bt_diff_arithmetic {
     bt_precision precision;
     bool other_device;  // kernels sum in another order than those of the other side
-    bool other_program; // so does another program, which may also round elsewhere
+    bool other_program; // so does another program, which may also round at other places
 } bt_diff_arithmetic;
 
 // The bound of the relative L2 difference of a value:
@@ -43,10 +43,10 @@ typedef struct bt_diff_bound {
 
 enum { BT_DIFF_MARGIN = 4 };
 
-// longest: elements of the longest sum of a step. Source: Higham & Mary 2019, SIAM J. Sci. Comput.
-// 41(5), probabilistic rounding error analysis.
+// longest: number of elements in the longest sum of a step. Source: Higham & Mary 2019, SIAM J.
+// Sci. Comput. 41(5), probabilistic rounding error analysis.
 bt_diff_bound bt_diff_bound_make(const bt_diff_arithmetic sides[2], double longest);
-// Of a value of A and its norm.
+// The bound of a value of A, given its norm.
 double bt_diff_bound_of(const bt_diff_bound *bound, const bt_diff_value *value,
                         const bt_difference *difference);
 

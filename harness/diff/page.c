@@ -1,4 +1,4 @@
-// harness/diff/page.c - what diff-run found as a page: error by depth, by step, and every value
+// harness/diff/page.c - the result of diff-run as a page: error by depth, by step, and every value
 #include <math.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ enum { STEPS_DRAWN = BT_PLOT_LINES_MAX - 1, KINDS_DRAWN = 4 };
 
 // ---- plots --------------------------------------------------------------------------------------
 
-// Points of a plot, as many as there are rows.
+// Points of a plot, with capacity for every row.
 static bt_status make_points(const bt_diff_result *result, bt_arena *arena, double **out)
 {
     return BT_ARENA_ARRAY(arena, result->row_count + 1, out);
@@ -58,7 +58,7 @@ static bt_status write_depths(const bt_diff_result *result, bt_arena *arena, bt_
     char labels[BT_PLOT_LINES_MAX][48];
     const int64_t drawn = result->step_count < STEPS_DRAWN ? result->step_count : STEPS_DRAWN;
     int64_t last = 0;
-    for (int64_t i = 0; i < drawn; ++i) { // the first, the last, and others evenly between
+    for (int64_t i = 0; i < drawn; ++i) { // the first, the last, and others evenly spaced
         last = drawn > 1 ? i * (result->step_count - 1) / (drawn - 1) : 0;
         (void)snprintf(labels[i], sizeof labels[i], "step %lld",
                        (long long)result->steps[last].step);

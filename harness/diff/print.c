@@ -1,4 +1,4 @@
-// harness/diff/print.c - what diff-run found, as text and as JSON
+// harness/diff/print.c - the result of diff-run as text and JSON
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static bt_status write_steps(const bt_diff_result *result, bt_str *out)
     return bt_table_print(&table, 0, out);
 }
 
-// The part of its bound that a difference takes; of a bound of 0: whether anything differs.
+// The difference as a fraction of its bound; if the bound is 0: whether anything differs.
 static double share_of(const bt_diff_row *row)
 {
     return row->bound > 0 ? row->difference.l2_relative / row->bound
@@ -73,7 +73,7 @@ static bool same_group(const bt_diff_row *a, const bt_diff_row *b)
     return a->kind == b->kind && strcmp(a->layer, b->layer) == 0;
 }
 
-// A line per layer and kind of value, in the order made: the worst of them against its bound.
+// A line per layer and kind of value, in the order made: the worst of them relative to its bound.
 static bt_status write_layers(const bt_diff_result *result, const bt_diff_step *step, bt_str *out)
 {
     bt_table table = {0};

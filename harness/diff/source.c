@@ -1,4 +1,4 @@
-// harness/diff/source.c - a case of a plan becomes something to train
+// harness/diff/source.c - converts a case of a plan to a training
 #include "harness/diff/source.h"
 
 #include <stdio.h>

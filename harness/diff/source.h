@@ -1,4 +1,4 @@
-// harness/diff/source.h - what a side trains: a case of a plan, its data, the trainer's plan
+// harness/diff/source.h - the training of a side: a case of a plan, its data, the trainer's plan
 #ifndef BT_HARNESS_DIFF_SOURCE_H
 #define BT_HARNESS_DIFF_SOURCE_H
 

@@ -1,4 +1,4 @@
-// harness/diff/values.c - keeping, finding, reading and writing the values of a step
+// harness/diff/values.c - stores, finds, reads and writes the values of a step
 #include "harness/diff/values.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static bt_status keep_text(bt_diff_values *values, const char *text, const char 
     return BT_OK;
 }
 
-// A new row at the end, which counts only once the caller has filled it.
+// A new row at the end, which is valid after the caller has filled it.
 static bt_status next_row(bt_diff_values *values, bt_diff_value **out)
 {
     BT_TRY(BT_MEM_GROW(values->count + 1, &values->capacity, &values->items));

@@ -1,4 +1,5 @@
-// harness/env/blas.c - OpenBLAS' own functions, found at run time, and the processor's instructions
+// harness/env/blas.c - OpenBLAS' own functions, looked up at run time, and the processor's
+// instructions
 #include "harness/env/blas.h"
 
 #include <dlfcn.h>
@@ -28,7 +29,7 @@ const char *bt_blas_better_core(void)
 #if defined(__x86_64__)
     const char *core = bt_blas_core();
     const char *chosen = bt_environment(BT_VARIABLE_OPENBLAS_CORETYPE);
-    // What OpenBLAS falls back to when it does not know the model.
+    // OpenBLAS' fallback for unknown models.
     if (chosen || (strcmp(core, "Prescott") != 0 && strcmp(core, "Nehalem") != 0)) {
         return NULL;
     }

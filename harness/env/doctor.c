@@ -1,4 +1,4 @@
-// harness/env/doctor.c - one function a check, a table of them
+// harness/env/doctor.c - a table of checks, one function each
 #include "harness/env/doctor.h"
 
 #include <sched.h>
@@ -51,7 +51,7 @@ static int usable_cores(void)
     return sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
 }
 
-// The first word of a file, "" when it cannot be read.
+// The first word of a file, "" if it cannot be read.
 static void read_word(const char *path, char *word, size_t size_bytes)
 {
     FILE *file = fopen(path, "r");
@@ -103,7 +103,7 @@ static void check_gpu(const looking *self, bt_check *check)
                     "run their CPU profile");
 }
 
-// What makes times vary: a governor that saves power, cores that others use, a CPU limit.
+// Causes of varying times: a power-saving governor, cores used by others, a CPU limit.
 static void check_noise(const looking *self, bt_check *check)
 {
     (void)self;
@@ -127,7 +127,7 @@ static void check_noise(const looking *self, bt_check *check)
                   : "");
 }
 
-// Other processes that compute on the GPU: rounds beside them are invalid.
+// Other processes that compute on the GPU: rounds next to them are invalid.
 static void check_gpu_alone(const looking *self, bt_check *check)
 {
     bt_nvml nvml;

@@ -24,7 +24,7 @@ static const fact_kind kinds[] = {
 #undef X
 };
 
-// The row with the longest key that fits, NULL when there is none.
+// The row with the longest matching key, NULL if there is none.
 static const fact_kind *kind_of(const char *key)
 {
     const fact_kind *found = NULL;

@@ -6,27 +6,27 @@
 #include "harness/record/record.h"
 
 typedef struct bt_facts {
-    bt_store_fact *rows; // owned, [count], by key once finished; texts lie in the arena
+    bt_store_fact *rows; // owned, [count], sorted by key when finished; texts are in the arena
     int64_t count, capacity;
-    char digest[33]; // over keys and values of hard facts: the environment's name
+    char digest[33]; // over keys and values of hard facts: identifies the environment
     bt_arena arena;
 } bt_facts;
 
-// Gathers what there is to know about machine, system, libraries and program. What cannot be read
-// is left out. `with_gpu`: also the GPU's, through NVML where that is there, or why there is none.
+// Gathers the facts of machine, system, libraries and program. Unreadable ones are omitted.
+// `with_gpu`: also those of the GPU, through NVML if installed, or why there is none.
 // Owns    *out: the caller, bt_facts_release
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_facts_gather(const bt_machine *machine, bool with_gpu, bt_facts *out);
-// Adds a fact with the level that its key has in facts.inl; an empty value is left out.
-// Errors  INTERNAL for a key that is not there
+// Adds a fact with the level that its key has in facts.inl; an empty value is ignored.
+// Errors  INTERNAL for an unknown key
 BT_CHECKED bt_status bt_facts_add(bt_facts *facts, const char *key, const char *value);
-// The same with a level of its own, as one that was recorded has it.
+// The same with an explicit level, for recorded facts.
 BT_CHECKED bt_status bt_facts_add_as(bt_facts *facts, const char *key, const char *value,
                                      bt_fact_level level);
-// Adds the first line of a file; nothing where it cannot be read.
+// Adds the first line of a file; nothing if it cannot be read.
 BT_CHECKED bt_status bt_facts_add_line(bt_facts *facts, const char *key, const char *path);
-// Whether a fact identifies one machine or who uses it, so that it is not for others to read; one
-// that facts.inl does not know may.
+// Whether a fact identifies one machine or its user, so that it must not be published; unknown
+// facts may not be published.
 bool bt_fact_is_private(const char *key);
 // Sorts the facts and computes the digest. Errors  INVALID_ARGUMENT for a key given twice
 BT_CHECKED bt_status bt_facts_finish(bt_facts *facts);

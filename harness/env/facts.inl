@@ -1,8 +1,8 @@
-// harness/env/facts.inl - facts of the environment: a row each, by key
+// harness/env/facts.inl - facts of the environment: one row each, by key
 //   X(key, level, audience)
-// A key that ends in '.' stands for all that begin with it; the longest that fits counts. The level
-// is one of BT_FACT_LEVEL_LIST. The audience is OPEN, or PRIVATE for what identifies this one
-// machine or who uses it: what others will read says that it was left out (harness/bundle).
+// A key that ends in '.' matches all keys that begin with it; the longest match is used. The level
+// is one of BT_FACT_LEVEL_LIST. The audience is OPEN, or PRIVATE for a fact that identifies this
+// machine or its user: published data have '(left out)' in its place (harness/bundle).
 X("build.", INFO, OPEN)
 X("build.compiler", SOFT, OPEN)
 X("build.cuda", SOFT, OPEN)

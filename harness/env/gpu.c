@@ -1,4 +1,4 @@
-// harness/env/gpu.c - facts about the GPU: what its backend says, and NVML where it is installed
+// harness/env/gpu.c - facts about the GPU: from its backend, and from NVML if installed
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static bt_status add_limits(const asking *self)
                      BT_NVML_CLOCK_MEMORY);
 }
 
-// ---- where it sits -----------------------------------------------------------------------------
+// ---- topology ----------------------------------------------------------------------------------
 
 static bt_status add_pci(const asking *self)
 {
@@ -98,7 +98,7 @@ static bt_status add_pci(const asking *self)
     return BT_OK;
 }
 
-// Source: nvmlGpuTopologyLevel_t, which leaves room between its levels
+// Source: nvmlGpuTopologyLevel_t, which leaves gaps between its levels
 static const char *ancestor_name(unsigned level)
 {
     static const char *const names[] = {"same board",       "one PCIe switch", "PCIe switches",
@@ -106,7 +106,7 @@ static const char *ancestor_name(unsigned level)
     return level <= 50 && level % 10 == 0 ? names[level / 10] : "unknown";
 }
 
-// How many GPUs there are and what this one shares with each of the others.
+// The number of GPUs and what this one shares with each of the others.
 static bt_status add_topology(const asking *self)
 {
     const bt_nvml *nvml = self->nvml;
@@ -147,7 +147,7 @@ static bt_status add_nvml(const asking *self)
         (void)snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000 / 10);
         BT_TRY(bt_facts_add(self->facts, "gpu.cuda_of_driver", text));
     }
-    // With no room for the list the answer is the number of processes.
+    // With a list of capacity 0 the result is the number of processes.
     return bt_nvml_processes(self->nvml, self->device, NULL, 0, &count)
                ? add_formatted(self->facts, "gpu.other_processes", count, "")
                : BT_OK;
@@ -168,7 +168,7 @@ static bt_status add_device(bt_facts *facts, const bt_device_info *info)
     return bt_facts_add(facts, "gpu.sm_count", text);
 }
 
-// NCCL where it is installed; its number is 10000 times the major version, and so on.
+// NCCL, if installed; its number is 10000 times the major version, and so on.
 static bt_status add_nccl(bt_facts *facts)
 {
     char text[48] = "";

@@ -15,7 +15,7 @@
 #include "harness/env/cgroup.h"
 #include "harness/env/facts.h"
 
-// The first line of a file without its end, "" when it cannot be read.
+// The first line of a file without its newline, "" if it cannot be read.
 static void first_line(const char *path, char *line, size_t size_bytes)
 {
     FILE *file = fopen(path, "r");
@@ -29,7 +29,7 @@ static void first_line(const char *path, char *line, size_t size_bytes)
     line[strcspn(line, "\n")] = '\0';
 }
 
-// The value of the first line "key<blanks><separator> value" of a file, "" when there is none.
+// The value of the first line "key<blanks><separator> value" of a file, "" if there is none.
 static void value_in(const char *path, const char *key, char separator, char *value,
                      size_t size_bytes)
 {
@@ -64,7 +64,7 @@ static bt_status add_number(bt_facts *facts, const char *key, long long value)
     return bt_facts_add(facts, key, value > 0 ? text : "");
 }
 
-// Instruction sets that our kernels and libraries choose by.
+// Instruction sets by which our kernels and libraries select code.
 static bt_status add_cpu_features(bt_facts *facts)
 {
     static const char *const known[] = {"avx2",        "fma",      "avx512f",  "avx512bw",
@@ -90,7 +90,7 @@ static bt_status add_cpu_features(bt_facts *facts)
 
 #define CPUFREQ "/sys/devices/system/cpu/cpu0/cpufreq/"
 
-// Facts that a file has: its first line, or the value behind a name.
+// Facts from files: the first line, or the value after a name.
 static bt_status add_files(bt_facts *facts)
 {
     static const struct {
@@ -170,8 +170,8 @@ bt_status bt_facts_add_host(bt_facts *facts, const bt_machine *machine)
 
 // ---- libraries and variables -------------------------------------------------------------------
 
-// Version functions of libraries that are loaded anyway, found by name: the harness needs none of
-// their headers for it.
+// Version functions of libraries that are loaded anyway, looked up by name, so that the harness
+// needs none of their headers.
 static bt_status add_libraries(bt_facts *facts)
 {
     static const struct {
@@ -183,7 +183,8 @@ static bt_status add_libraries(bt_facts *facts)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         const char *(*version)(void) = NULL;
         void *symbol = dlsym(RTLD_DEFAULT, rows[i].symbol);
-        memcpy(&version, &symbol, sizeof version); // ISO C has no such conversion; POSIX does
+        memcpy(&version, &symbol, sizeof version); // ISO C has no such conversion; POSIX guarantees
+                                                   // it
         BT_TRY(bt_facts_add(facts, rows[i].key, version ? version() : ""));
     }
     return BT_OK;

@@ -1,4 +1,4 @@
-// harness/env/machine.c - look at this machine; the GPU through a child process
+// harness/env/machine.c - describes this machine; the GPU through a child process
 #include "harness/env/machine.h"
 
 #include <dlfcn.h>
@@ -117,7 +117,7 @@ bt_status bt_machine_open_cuda(bt_machine *machine)
     return BT_OK;
 }
 
-// The number behind `key` in /proc/meminfo, in bytes; 0 when it is not there.
+// The number after `key` in /proc/meminfo, in bytes; 0 if it is missing.
 static uint64_t meminfo(const char *key)
 {
     FILE *file = fopen("/proc/meminfo", "r");
@@ -146,7 +146,7 @@ static uint64_t cgroup_limit(void)
     return limit; // "max" reads as 0
 }
 
-// Fills in what NVML knows; false when it does not know the device.
+// Fills in what NVML knows; false if it does not know the device.
 static bool ask_nvml(const bt_nvml *nvml, bt_machine *machine)
 {
     bt_device_info *cuda = &machine->cuda;

@@ -1,4 +1,4 @@
-// harness/env/nvml.c - open NVML, pick a device
+// harness/env/nvml.c - opens NVML, selects a device
 #include "harness/env/nvml.h"
 
 #include <dlfcn.h>

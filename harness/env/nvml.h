@@ -1,8 +1,8 @@
 // harness/env/nvml.h - the driver's management library, opened by name
 //
-// NVML comes with the driver, not with the toolkit, and answers in milliseconds without making a
-// CUDA context. So it is what looks at a GPU before anything is run. The few functions that are
-// needed are declared here. Source: NVML API Reference, driver 535 and later.
+// NVML is part of the driver, not of the toolkit, and answers in milliseconds without a CUDA
+// context. So it is used to query a GPU before a run. The few functions that are needed are
+// declared here. Source: NVML API Reference, driver 535 and later.
 #ifndef BT_HARNESS_ENV_NVML_H
 #define BT_HARNESS_ENV_NVML_H
 
@@ -10,13 +10,13 @@
 
 typedef struct bt_nvml_device_impl *bt_nvml_device;
 
-// Answers, kinds and levels that are looked at. Source: nvmlReturn_t, nvmlClockType_t,
+// Return codes, kinds and levels that are used. Source: nvmlReturn_t, nvmlClockType_t,
 // nvmlTemperatureSensors_t, nvmlGpuTopologyLevel_t, nvmlComputeMode_t
 enum {
     BT_NVML_OK = 0,
     BT_NVML_NOT_SUPPORTED = 3,
     BT_NVML_INSUFFICIENT_SIZE = 7,
-    BT_NVML_FUNCTION_NOT_FOUND = 13, // also what BT_NVML_CALL gives for a function that is missing
+    BT_NVML_FUNCTION_NOT_FOUND = 13, // also the result of BT_NVML_CALL for a missing function
     BT_NVML_GPU_IS_LOST = 15,
     BT_NVML_CLOCK_SM = 1,
     BT_NVML_CLOCK_MEMORY = 2,
@@ -31,7 +31,7 @@ typedef struct bt_nvml_memory { // nvmlMemory_t
 
 typedef struct bt_nvml_process { // nvmlProcessInfo_t, of _v3
     unsigned pid;
-    unsigned long long used_bytes; // BT_NVML_UNKNOWN: not known
+    unsigned long long used_bytes; // BT_NVML_UNKNOWN: unknown
     unsigned gpu_instance, compute_instance;
 } bt_nvml_process;
 
@@ -55,8 +55,7 @@ _Static_assert(sizeof(bt_nvml_process) == 24 && sizeof(bt_nvml_pci) == 68 &&
                    sizeof(bt_nvml_event) == 32,
                "NVML's structures have other sizes");
 
-// X(member, symbol, parameters): all return BT_NVML_OK or an error number. Those without which the
-// library is of no use:
+// X(member, symbol, parameters): all return BT_NVML_OK or an error number. Required functions:
 #define BT_NVML_REQUIRED_LIST(X)                                                                   \
     X(init, "nvmlInit_v2", (void))                                                                 \
     X(shutdown, "nvmlShutdown", (void))                                                            \
@@ -69,7 +68,7 @@ _Static_assert(sizeof(bt_nvml_process) == 24 && sizeof(bt_nvml_pci) == 68 &&
     X(capability, "nvmlDeviceGetCudaComputeCapability",                                            \
       (bt_nvml_device device, int *major, int *minor))
 
-// Those that a driver may lack; NULL then, so they are called by BT_NVML_CALL.
+// Optional functions, which a driver may lack; then NULL, so use BT_NVML_CALL.
 #define BT_NVML_OPTIONAL_LIST(X)                                                                   \
     X(count, "nvmlDeviceGetCount_v2", (unsigned *count))                                           \
     X(cuda_version, "nvmlSystemGetCudaDriverVersion_v2", (int *version))                           \
@@ -125,19 +124,19 @@ typedef struct bt_nvml {
 #define BT_NVML_CALL(nvml, member, ...)                                                            \
     ((nvml)->member ? (nvml)->member(__VA_ARGS__) : BT_NVML_FUNCTION_NOT_FOUND)
 
-// False when the library is not there, lacks a required function or does not answer; *error is then
-// 0, 0 and NVML's number. Owns  *out: the caller, bt_nvml_close
+// False if the library is missing, lacks a required function or fails; *error is then 0, 0 and
+// NVML's number. Owns  *out: the caller, bt_nvml_close
 bool bt_nvml_open(bt_nvml *out, int *error);
 void bt_nvml_close(bt_nvml *nvml);
 // The device that CUDA calls `ordinal`: that entry of CUDA_VISIBLE_DEVICES (`visible`, may be
-// NULL). False when there is none, or when it names something other than an index or a UUID.
+// NULL). False if there is none, or if the entry is neither an index nor a UUID.
 bool bt_nvml_visible_device(const bt_nvml *nvml, const char *visible, int ordinal,
                             bt_nvml_device *device);
-// The same in this process's environment.
+// The same with this process's environment.
 bool bt_nvml_cuda_device(const bt_nvml *nvml, int ordinal, bt_nvml_device *device);
 
-// Processes that compute on the device, into list [capacity]; *count may be larger than what fits.
-// False when the driver does not say.
+// Processes that compute on the device, into list [capacity]; *count may be larger than the
+// capacity. False if the driver does not report them.
 bool bt_nvml_processes(const bt_nvml *nvml, bt_nvml_device device, bt_nvml_process *list,
                        unsigned capacity, unsigned *count);
 

@@ -1,4 +1,4 @@
-// harness/history/history.c - rounds to sessions to series
+// harness/history/history.c - groups rounds into sessions and series
 #include "harness/history/history.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@
 #include "harness/stats/stats.h"
 #include "harness/suite/schema.h"
 
-enum { HINTS = 4 }; // names of cases that a message says
+enum { HINTS = 4 }; // number of case names in a message
 
-// A history being made. Series are found in the order of their oldest session.
+// State of a history under construction. Series are in the order of their oldest session.
 typedef struct making {
     bt_history *history;
     char environment[33];      // of the row before: rows of a session follow each other
@@ -25,13 +25,13 @@ typedef struct making {
 
 // ---- series ------------------------------------------------------------------------------------
 
-// Equal texts of the record mostly are one.
+// Equal texts of the record are usually the same pointer.
 static bool same_text(const char *left, const char *right)
 {
     return left == right || (left && right && strcmp(left, right) == 0);
 }
 
-// Is a round worth another number than before its total decided?
+// Does a round have another statistic than the total (earlier versions)?
 static bool is_of_time(bt_metric metric)
 {
     static const bt_metric metrics[] = {
@@ -138,7 +138,7 @@ static bt_status find_changes(making *self, bt_history_series *series)
     return status;
 }
 
-// Series without a number are dropped, the others put in the order of their newest session.
+// Series without values are dropped, the others sorted by their newest session.
 static void order_series(making *self)
 {
     bt_history *history = self->history;
@@ -185,7 +185,7 @@ static bt_status make_series(bt_history *history)
     return BT_OK;
 }
 
-// ---- what to read ------------------------------------------------------------------------------
+// ---- selection ---------------------------------------------------------------------------------
 
 // Whether `name` is one of the words (separated by '|').
 static bool is_one_of(const char *name, const char *words)
@@ -222,7 +222,7 @@ static void append_hint(const char *name, const char *words, bt_str *out)
     bt_str_release(&nearest);
 }
 
-// Nothing was found: because there is no such case, or nothing of this metric and system.
+// Explains an empty result: no such case, or no values of this metric and system.
 static bt_status nothing_found(bt_store *store, const char *name, const char *metric,
                                const char *system)
 {
@@ -255,7 +255,7 @@ static bt_status no_such_metric(const char *given)
     return status;
 }
 
-// Reads the rows of the metric asked for, or of the first that the case has.
+// Reads the rows of the requested metric, or of the first that the case has.
 static bt_status read_record(bt_store *store, const char *metric, const char *system,
                              bt_history *out)
 {

@@ -1,4 +1,4 @@
-// harness/plan/data_key.c - the name under which an environment has the data of a case
+// harness/plan/data_key.c - the key of a case's data among the facts of an environment
 #include <stdio.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ bt_status bt_plan_environment(const bt_store_env *env, const char *name, const c
     for (int64_t i = 0; i < env->fact_count; ++i) {
         const bt_store_fact *fact = &env->facts[i];
         if (bt_plan_fact_concerns(fact, name, data_key)) {
-            // Data are what their digest says, under whichever of the two keys.
+            // Data are identified by their digest, under either key.
             bt_str_format(&text, "%s=%s\n", is_data(fact) ? "data" : fact->key, fact->value);
         }
     }

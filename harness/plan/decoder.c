@@ -1,4 +1,4 @@
-// harness/plan/decoder.c - sizes of the model that a training case names
+// harness/plan/decoder.c - sizes of the model of a training case
 #include "harness/plan/decoder.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// harness/plan/decoder.h - sizes of the model that a training case names
+// harness/plan/decoder.h - sizes of the model of a training case
 #ifndef BT_HARNESS_PLAN_DECODER_H
 #define BT_HARNESS_PLAN_DECODER_H
 

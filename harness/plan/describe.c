@@ -1,4 +1,4 @@
-// harness/plan/describe.c - a plan in a few lines for people
+// harness/plan/describe.c - a plan as a few lines of text
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// harness/plan/kernel.c - kernel cases: axes multiplied out, costs worked out
+// harness/plan/kernel.c - kernel cases: expands lists, computes costs
 #include "harness/plan/kernel.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define CEILING_SHAPE "67108864"           // elements of f32: 256 MiB
-#define CEILING_BYTES (2.0 * 4 * 67108864) // that one copy of them moves
+#define CEILING_BYTES (2.0 * 4 * 67108864) // bytes that one copy of them moves
 
 typedef struct op_row {
     const char *name, *axes;
@@ -277,8 +277,7 @@ static bool select_all(const char *name, const void *by)
     return true;
 }
 
-// The first case whose kernel has `value` under `key`; of those that multiply, if asked. NULL:
-// none.
+// The first case whose kernel has `value` under `key`, optionally among products only. NULL: none.
 static const cJSON *first_with(const cJSON *cases, const char *key, const char *value,
                                bool multiplies)
 {
@@ -294,7 +293,7 @@ static const cJSON *first_with(const cJSON *cases, const char *key, const char *
 
 typedef struct ceiling {
     const char *name, *op, *dtype, *cache, *shape;
-    const cJSON *like; // a case whose seed and times it has; NULL: nobody needs it
+    const cJSON *like; // a case whose seed and times it copies; NULL: not needed
 } ceiling;
 
 static bt_status add_ceiling(const ceiling *what, cJSON *cases)
@@ -331,7 +330,7 @@ static bt_status add_ceiling(const ceiling *what, cJSON *cases)
 bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases)
 {
     const bool gpu = strcmp(device, "cpu") != 0;
-    // A large product; on a GPU of several ms, on a CPU of a few hundredths of a second.
+    // A large product: several ms on a GPU, a few hundredths of a second on a CPU.
     const char *product = gpu ? "8192x8192x4096" : "1024x1024x1024";
     ceiling wanted[] = {{"ceiling.gemm.f64", "gemm_nt", "f64", "hot", product, NULL},
                         {"ceiling.gemm.f32", "gemm_nt", "f32", "hot", product, NULL},

@@ -1,4 +1,4 @@
-// harness/plan/kernel.h - kernel cases: axes multiplied out, costs worked out
+// harness/plan/kernel.h - kernel cases: expands lists, computes costs
 #ifndef BT_HARNESS_PLAN_KERNEL_H
 #define BT_HARNESS_PLAN_KERNEL_H
 
@@ -29,7 +29,7 @@ typedef struct bt_kernel_shape {
 
 const char *bt_kernel_case_op_name(bt_kernel_case_op op);
 bool bt_kernel_case_op_parse(const char *name, bt_kernel_case_op *op);
-// "16384x768", "block" (the 12 tensors of a block of GPT-2 124M), "gpt2_124m" (all 148). False when
+// "16384x768", "block" (the 12 tensors of a block of GPT-2 124M), "gpt2_124m" (all 148). False if
 // it is neither, or has more than 2^50 elements.
 bool bt_kernel_shape_parse(const char *text, bt_kernel_shape *out);
 
@@ -38,13 +38,13 @@ double bt_kernel_bytes(bt_kernel_case_op op, bool backward, const bt_kernel_shap
                        int element_bytes);
 double bt_kernel_flops(bt_kernel_case_op op, bool backward, const bt_kernel_shape *shape);
 
-// Whether a case of this name is wanted; `by` is the caller's.
+// Whether a case of this name is selected; `by` belongs to the caller.
 typedef bool (*bt_plan_selects)(const char *name, const void *by);
 
-// An item of a suite whose lists stand for several cases of a plan.
+// An item of a suite whose lists expand to several cases of a plan.
 typedef struct bt_plan_expansion {
     const bt_json_doc *json;
-    const cJSON *node; // where a message points
+    const cJSON *node; // position for messages
     const cJSON *item; // {name, kind, systems, and the object with the lists}
     bt_plan_selects selects;
     const void *by;
@@ -53,19 +53,19 @@ typedef struct bt_plan_expansion {
 
 enum { BT_PLAN_LISTS = 4 };
 
-// A member of a case's object: a text ("": left out), or a number where that is NULL.
+// A member of a case's object: a text ("": omitted), or a number if that is NULL.
 typedef struct bt_plan_member {
     const char *key, *text;
     double number;
 } bt_plan_member;
 
 // Calls `add` for each combination of the texts, or lists of texts, under the keys of an object;
-// the last key turns fastest.
+// the last key varies fastest.
 BT_CHECKED bt_status bt_plan_combine(const bt_plan_expansion *self, const cJSON *object,
                                      const char *const keys[BT_PLAN_LISTS],
                                      bt_status (*add)(const bt_plan_expansion *self,
                                                       const char *const values[BT_PLAN_LISTS]));
-// The index-th value of a text or a list of texts, NULL behind the last.
+// The index-th value of a text or a list of texts, NULL past the last.
 const char *bt_plan_text_at(const cJSON *values, int index);
 // Appends the case {name, kind, systems, kernel: members [count]} if it is selected.
 // Errors  OUT_OF_MEMORY
@@ -73,17 +73,17 @@ BT_CHECKED bt_status bt_plan_case_add(const bt_plan_expansion *self, const char 
                                       const char *kind, const bt_plan_member *members, int count);
 
 // The cases of kernel: {op, direction, dtype, cache, shape, ...}.
-// Errors  INVALID_ARGUMENT (a shape or direction that the operation has not), OUT_OF_MEMORY
+// Errors  INVALID_ARGUMENT (a shape or direction that the operation does not have), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_plan_kernel_expand(const bt_plan_expansion *self);
-// Puts before the cases what the machine itself reaches: a copy of 256 MiB, "ceiling.<cache>", for
-// each cache mode in them, which their bandwidth is a share of; and a large product,
-// "ceiling.gemm.<dtype>", for each type that is multiplied in. `device`: "cpu", "cuda".
+// Inserts ceilings before the cases: a copy of 256 MiB, "ceiling.<cache>", for each cache mode, the
+// reference of their bandwidth fractions; and a large product, "ceiling.gemm.<dtype>", for each
+// type of products. `device`: "cpu", "cuda".
 BT_CHECKED bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases);
-// Whether the bandwidth of a kernel case may be put beside the run's copy in its cache mode. Of hot
-// cases only those that move at least half of what the copy moves: smaller ones stay in a cache
-// which the copy does not fit, and would have 'shares' of several hundred percent.
+// Whether the bandwidth of a kernel case can be compared with the run's copy in its cache mode. Hot
+// cases qualify only if they move at least half of what the copy moves: smaller ones fit a cache
+// that the copy does not fit, and would have fractions of several hundred percent.
 bool bt_plan_kernel_has_share(const cJSON *kernel);
-// Whether a case is one of these; one of the copies.
+// Whether a case is a ceiling; a copy.
 bool bt_plan_kernel_is_ceiling(const cJSON *item);
 bool bt_plan_kernel_is_copy(const cJSON *item);
 

@@ -3,29 +3,29 @@
 
 #include "harness/plan/decoder.h"
 
-// Values per token and width of a block. Tensor parallel ranks have all that lies along the width,
-// and a part of what lies along heads and the hidden layer.
+// Values per token and width of a block. Tensor parallel ranks have all that scales with the width,
+// and a part of what scales with heads and the hidden layer.
 typedef struct block_values {
     double whole, shared;
 } block_values;
 
-// Kept for the backward: two residual sums, and shared attention's output; qkv and the
-// pre-activation, shared; the outputs of both norms, and GELU's, shared.
+// Kept for the backward: two residual sums, and (sharded) attention's output; (sharded) qkv and
+// pre-activation; the outputs of both norms, and (sharded) GELU's.
 static const block_values kept_of_block[BT_RECOMPUTE_COUNT] = {
     [BT_RECOMPUTE_NONE] = {4, 12},
     [BT_RECOMPUTE_GELU_LN] = {2, 8},
     [BT_RECOMPUTE_BLOCK] = {2, 1},
     [BT_RECOMPUTE_BLOCK_OFFLOAD] = {0, 0}}; // in host memory
-// Besides, while a block's backward runs: gradients (of the hidden layer 4, of input and output),
-// and what is made again for it, or on its way from and to host memory.
+// In addition during a block's backward: gradients (of the hidden layer 4, of input and output),
+// and tensors that are recomputed, or in transfer from or to host memory.
 static const block_values used_by_block[BT_RECOMPUTE_COUNT] = {
     [BT_RECOMPUTE_NONE] = {3, 4},
     [BT_RECOMPUTE_GELU_LN] = {4, 8},
     [BT_RECOMPUTE_BLOCK] = {5, 11},
     [BT_RECOMPUTE_BLOCK_OFFLOAD] = {9, 13}};
 
-// Of a Llama's block: norms keep what they divide and multiply, in fp32; queries, keys and their
-// turned halves, values, attention's output; the gate before and behind its function, the other
+// For a Llama block: norms keep what they divide and multiply, in fp32; queries, keys and their
+// rotated halves, values, attention's output; the gate before and after its function, the other
 // half and their product.
 static block_values llama_block(const cJSON *train, double width, bool narrow)
 {
@@ -38,7 +38,7 @@ static double on_rank(block_values values, double tensor)
     return values.whole + values.shared / tensor;
 }
 
-// Blocks of keys and values that a ring of context parallel ranks holds: three of each rank.
+// Blocks of keys and values in a ring of context parallel ranks: three per rank.
 static double ring_elements(const cJSON *train, double tokens, const bt_plan_mesh *mesh)
 {
     if (mesh->context == 1) {
@@ -48,7 +48,7 @@ static double ring_elements(const cJSON *train, double tokens, const bt_plan_mes
     return 3 * (double)mesh->context * 2 * tokens * keys;
 }
 
-// Logits that exist at a time, at most (bt_linear_cross_entropy_rows).
+// Maximum size of logits that exist at a time (bt_linear_cross_entropy_rows).
 #define HEAD_LOGITS_BYTES (1.125 * 1024 * 1024 * 1024)
 
 static double larger_of(double a, double b) { return a > b ? a : b; }
@@ -79,9 +79,8 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double batch_tokens = (double)micro_batch * bt_plan_number(train, "sequence");
     double tokens = batch_tokens / (double)mesh.context; // of this rank
     double parameters = (double)bt_plan_parameters(train);
-    // Weights, two moments in fp32, and the bf16 copy (ranks.c). Gradients are there from a block's
-    // backward to the optimizer's step: where nothing accumulates, they take the place of
-    // activations.
+    // Weights, two moments in fp32, and the bf16 copy (ranks.c). Gradients exist from a block's
+    // backward to the optimizer's step: without accumulation they replace activations.
     const bt_plan_ranks ranks = bt_plan_ranks_of(train);
     const double gradients = ranks.parallel ? ranks.gradients_bytes : parameters * 4;
     bool accumulates = ranks.parallel || bt_plan_number(train, "tokens_per_step") > batch_tokens;
@@ -93,13 +92,13 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     if (bt_plan_is_llama(train)) {
         kept = layers * on_rank(llama_block(train, width, narrow), tensor);
     }
-    // The head: logits of some rows, whose place their gradient takes (the fused head's pieces),
+    // The head: logits of some rows, whose memory their gradient reuses (the fused head's buffers),
     // the gradients of its input and of the tied embedding, which is fp32; in a bucket of bf16
-    // weights' gradients it is added up beside its place.
+    // gradients it is accumulated in a separate buffer.
     double logits = smaller_of(tokens * vocab / tensor * element_bytes, HEAD_LOGITS_BYTES);
     double head =
         logits + 3 * unit + 4 * vocab / tensor * width * (ranks.parallel && narrow ? 2 : 1);
-    // Besides, of tensor parallel ranks, a sum on its way.
+    // In addition, for tensor parallel ranks, a sum in flight.
     double used = (on_rank(used_by_block[how.mode], tensor) + (tensor > 1)) * unit;
     double forward =
         kept * unit + larger_of(head, used) + ring_elements(train, tokens, &mesh) * element_bytes;

@@ -1,4 +1,4 @@
-// harness/plan/plan.c - expand a suite into a plan
+// harness/plan/plan.c - expands a suite into a plan
 #include "harness/plan/plan.h"
 
 #include <fnmatch.h>
@@ -12,7 +12,7 @@
 #include "harness/plan/sweep.h"
 #include "harness/suite/schema.h"
 
-// Where the values of a case came from, the most specific first, for messages.
+// The sources of a case's values, the most specific first, for messages.
 typedef struct expansion {
     const bt_suite *suite;
     const bt_plan_options *options;
@@ -23,7 +23,7 @@ typedef struct expansion {
     cJSON *train;            // its member
     const char *const *sets; // [set_count] of --set, for this case
     int64_t set_count;
-    const char *suffix; // of its name: what a sweep adds, or ""
+    const char *suffix; // appended to its name by a sweep, or ""
     bool does_not_fit;  // not even the smallest micro-batch fits the device
 } expansion;
 
@@ -88,7 +88,7 @@ static bt_status choose_profile(const expansion *expand, bt_plan *plan, const cJ
 
 // ---- merging -----------------------------------------------------------------------------------
 
-// Puts copies of the members of `from` into `into`; objects are merged, everything else replaced.
+// Copies the members of `from` into `into`; objects are merged, everything else is replaced.
 static bt_status merge(cJSON *into, const cJSON *from)
 {
     for (const cJSON *node = from ? from->child : NULL; node; node = node->next) {
@@ -189,10 +189,9 @@ static bt_status normalise_dataset(const expansion *expand)
     return replace(expand->item, "dataset", object);
 }
 
-// ---- checking what only the merged case shows
-// ----------------------------------------------------
+// ---- checks of the merged case -----------------------------------------------------------------
 
-// The node that gave train.[group.]key its value, or the case: where a message points.
+// The node that set train.[group.]key, or the case: the position for messages.
 static const cJSON *origin(const expansion *expand, const char *group, const char *key)
 {
     const cJSON *levels[] = {expand->source, expand->profile, expand->suite->json.root};
@@ -279,7 +278,7 @@ static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t avai
 
 #define CANDIDATES_MAX 64
 
-// The micro-batches that may be taken, in the order of preference.
+// The candidate micro-batches, in order of preference.
 static int64_t candidates_of(const cJSON *given, int64_t candidates[CANDIDATES_MAX])
 {
     int64_t count = 0;
@@ -297,7 +296,7 @@ static int64_t candidates_of(const cJSON *given, int64_t candidates[CANDIDATES_M
     return count;
 }
 
-// Does the case fit at this micro-batch? Of "auto", *how becomes the cheapest recomputation that
+// Does the case fit at this micro-batch? For "auto", *how becomes the cheapest recomputation that
 // does: fewer blocks of a mode are cheaper than more, and any number is cheaper than the next mode.
 static bool fits(const expansion *expand, int64_t micro_batch, uint64_t available,
                  bt_plan_recompute *how)
@@ -332,7 +331,7 @@ static bt_status set_recompute(expansion *expand, bt_plan_recompute how)
                    cJSON_CreateNumber(none ? 0 : (double)how.blocks));
 }
 
-// Whether a case is so much larger than the host's memory that no estimate is so wrong.
+// Whether a case exceeds the host's memory by more than any error of the estimate.
 static bool exceeds_host(const expansion *expand, int64_t micro_batch)
 {
     const uint64_t host = expand->machine->host_memory_bytes;
@@ -341,9 +340,9 @@ static bool exceeds_host(const expansion *expand, int64_t micro_batch)
     return host && bt_plan_memory_bytes(expand->train, micro_batch, least) / 2 > host;
 }
 
-// Takes the first candidate that divides the step and fits the device. A single number is taken as
-// it is: the device has the last word, but a host that cannot hold it by far has none: it would
-// swap. Without knowledge of the device the first is taken.
+// Takes the first candidate that divides the step and fits the device. A single number is used as
+// given, since the estimate may be wrong, except if it exceeds the host's memory by far: it would
+// swap. If the device is unknown, the first is taken.
 static bt_status resolve_memory(expansion *expand, bool cuda)
 {
     int64_t candidates[CANDIDATES_MAX];
@@ -373,7 +372,7 @@ static bt_status resolve_memory(expansion *expand, bool cuda)
     return replace(expand->train, "micro_batch", cJSON_CreateNumber((double)taken));
 }
 
-// Few steps leave little room for warm-up and profiled ones: each gets at most a third.
+// With few steps, warm-up and profiled steps get at most a third each.
 static bt_status bound_untimed_steps(cJSON *train)
 {
     static const char *const keys[] = {"warmup_timing_steps", "profile_steps"};
@@ -386,11 +385,11 @@ static bt_status bound_untimed_steps(cJSON *train)
     return BT_OK;
 }
 
-// ---- one case, then all ------------------------------------------------------------------------
+// ---- one case, all cases -----------------------------------------------------------------------
 
 enum { CASE_NAME_BYTES = 512 };
 
-// The name in the file, and what a sweep adds to it.
+// The name in the file, and the suffix of a sweep.
 static void case_name(const expansion *expand, char name[CASE_NAME_BYTES])
 {
     (void)snprintf(name, CASE_NAME_BYTES, "%s%s", bt_json_get(expand->source, "name")->valuestring,
@@ -473,7 +472,7 @@ static bt_status no_case(const expansion *expand)
     return status;
 }
 
-// The case as an empty item of the plan, which owns it; NULL when it is not selected.
+// The case as an empty item of the plan, which owns it; NULL if it is not selected.
 static bt_status begin_case(expansion *expand, const char *name, cJSON *cases)
 {
     expand->item = NULL;
@@ -488,7 +487,7 @@ static bt_status begin_case(expansion *expand, const char *name, cJSON *cases)
     return BT_OK;
 }
 
-// A training case becomes one case of the plan, if it is selected.
+// A training case becomes one case of the plan, if selected.
 static bt_status add_train(expansion *expand, cJSON *cases)
 {
     char name[CASE_NAME_BYTES];
@@ -497,7 +496,7 @@ static bt_status add_train(expansion *expand, cJSON *cases)
     return expand->item ? expand_train(expand) : BT_OK;
 }
 
-// A kernel or collective case becomes as many as its lists have combinations.
+// A kernel or collective case becomes one case per combination of its lists.
 static bt_status add_calls(expansion *expand, const char *kind, cJSON *cases)
 {
     const bool is_kernel = strcmp(kind, "kernel") == 0;
@@ -517,7 +516,7 @@ static bt_status add_calls(expansion *expand, const char *kind, cJSON *cases)
     return status;
 }
 
-// A command case becomes one case of the plan, if it is selected.
+// A command case becomes one case of the plan, if selected.
 static bt_status add_command(expansion *expand, cJSON *cases)
 {
     char name[CASE_NAME_BYTES];
@@ -561,7 +560,7 @@ static bt_status add_combinations(expansion *expand, const char *kind, bt_plan_s
     return BT_OK;
 }
 
-// What a case of the file stands for: one, or one for each combination of the lists of --set.
+// The cases of a case in the file: one, or one for each combination of the lists of --set.
 static bt_status add_cases(expansion *expand, cJSON *cases)
 {
     bt_plan_sweep sweep;
@@ -602,7 +601,7 @@ static bt_status expand_cases(expansion *expand, cJSON *cases)
     return cases->child ? bt_plan_kernel_ceilings(device, cases) : no_case(expand);
 }
 
-// Who runs the cases, where that is not us alone: --system, or the profile.
+// The systems that run the cases, unless that is only ours: --system, or the profile.
 static bt_status add_systems(const expansion *expand, cJSON *root)
 {
     const cJSON *listed = bt_json_get(expand->profile, "systems");
@@ -650,7 +649,7 @@ static bt_status build_profile(expansion *expand, bt_plan *plan)
     return expand_cases(expand, bt_json_get(root, "cases"));
 }
 
-// Builds the profile asked for, or the first automatic one that fits the machine.
+// Expands the requested profile, or the first automatic one that fits the machine.
 static bt_status build(expansion *expand, bt_plan *plan)
 {
     const cJSON *passed = NULL;

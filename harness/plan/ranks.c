@@ -1,7 +1,7 @@
-// harness/plan/ranks.c - what one of several data-parallel ranks holds and sends, by arithmetic
+// harness/plan/ranks.c - estimates memory and communication of one of several data-parallel ranks
 //
 // P parameters, N ranks, S virtual shards, M micro-batches of a rank. Gradients are f32 and have
-// their places from the first step to the last: log2(S / N) + 1 sums of shards wait for each other.
+// buffers during the whole run: log2(S / N) + 1 partial sums of shards.
 #include <math.h>
 #include <string.h>
 
@@ -21,9 +21,9 @@ static double bucket_bytes(const cJSON *train, int64_t count)
     return larger_of(bucket, largest) + (double)(count - 1) * bucket;
 }
 
-// Elements of the tied embedding's gradient of its lookups, which has a place of its own where the
-// ids of a step are at most half of its rows and no tensor parallel ranks share them; 0: none.
-// *sent: of the rows that a step uses.
+// Elements of the tied embedding's gradient of its lookups, which has a separate buffer if the ids
+// of a step are at most half of its rows and no tensor parallel ranks share them; 0: none. *sent:
+// of the rows that a step uses.
 static double lookups_of(const cJSON *train, double *sent)
 {
     const double rows = bt_plan_number(train, "model.vocab");
@@ -45,16 +45,16 @@ static void add_traffic(const cJSON *train, double parameters, double weight_byt
     const double gradients = 4 * parameters, weights = weight_bytes * parameters;
     const double whole[BT_SHARDING_COUNT] = {
         [BT_SHARDING_DDP] = 2 * gradients,                        // reduce-scatter and all-gather
-        [BT_SHARDING_ZERO1] = gradients + weights,                // weights behind the update
-        [BT_SHARDING_ZERO2] = batches * gradients + weights,      // sent behind each micro-batch
+        [BT_SHARDING_ZERO1] = gradients + weights,                // weights after the update
+        [BT_SHARDING_ZERO2] = batches * gradients + weights,      // sent after each micro-batch
         [BT_SHARDING_ZERO3] = gradients + 2 * batches * weights}; // forward and backward gather
     double lookups = 0;
     (void)lookups_of(train, &lookups);
     out->sent_bytes = (ranks - 1) / ranks * (whole[out->sharding] + 2 * 4 * lookups);
 }
 
-// Elements that buckets leave empty: each tensor begins a block (BT_SQUARES_BLOCK), half of which
-// is empty on average.
+// Padding of buckets: each tensor begins a block (BT_SQUARES_BLOCK), half of which is padding on
+// average.
 static double padding_of(const cJSON *train)
 {
     const double layers = bt_plan_number(train, "model.layers");
@@ -105,8 +105,9 @@ bt_plan_ranks bt_plan_ranks_of(const cJSON *train)
     const bool narrow = strcmp(bt_json_text_of(train, "precision"), "bf16") == 0;
     const bt_plan_mesh degrees = bt_plan_mesh_of(train);
     const double whole = (double)bt_plan_parameters(train);
-    const double parameters = whole / (double)degrees.tensor; // but for the few that all have
-    // The first tensor parallel rank alone has positions: with it the fullest one is planned.
+    const double parameters = whole / (double)degrees.tensor; // except for the few that all ranks
+                                                              // have
+    // Only the first tensor parallel rank has positions: the plan is for that rank.
     const double positions = bt_plan_is_llama(train) ? 0
                                                      : bt_plan_number(train, "model.context") *
                                                            bt_plan_number(train, "model.width");

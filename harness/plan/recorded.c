@@ -1,4 +1,4 @@
-// harness/plan/recorded.c - a plan as it is recorded: its text, hash, cases and numbers
+// harness/plan/recorded.c - a recorded plan: its text, hash, cases and numbers
 #include <stdio.h>
 #include <string.h>
 

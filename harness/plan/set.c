@@ -5,7 +5,7 @@
 #include "harness/plan/plan.h"
 #include "harness/suite/schema.h"
 
-// `key` is none of the owner's, or NULL: the owner itself was given a value.
+// `key` is not a key of the owner, or NULL: the owner itself was given a value.
 static bt_status unknown(const char *given, bt_suite_object owner, const char *key)
 {
     bt_str words = {0}, allowed = {0}, nearest = {0};
@@ -35,14 +35,14 @@ static bt_status unknown(const char *given, bt_suite_object owner, const char *k
     return status;
 }
 
-// A list of texts may be a single one: --set command.run=true is a text, no boolean.
+// A list of texts may be a single text: --set command.run=true is a text, not a boolean.
 static bool is_text(const bt_suite_key *key, const char *value)
 {
     return (key->type == BT_SUITE_TEXTS && *value != '[' && *value != '"') ||
            key->type == BT_SUITE_TEXT || key->type == BT_SUITE_NAME || key->type == BT_SUITE_CHOICE;
 }
 
-// The value as a node: JSON where it is JSON and the key is not a text, the plain text otherwise.
+// The value as a node: JSON if it is JSON and the key is not a text, otherwise plain text.
 static bt_status value_node(const bt_suite_key *key, const char *name, const char *value,
                             cJSON **node)
 {
@@ -65,7 +65,7 @@ static bt_status put(const bt_suite_key *key, const char *given, const char *val
     cJSON *node = NULL;
     bt_status status = bt_str_status(&name);
     BT_IF_OK(status, value_node(key, bt_str_text(&name), value, &node));
-    // A source without text: messages say "--set ...: " and no line.
+    // A source without text: messages begin with "--set ...: " and have no line.
     bt_json_doc source = {.name = name.text};
     BT_IF_OK(status, bt_suite_check_value(&source, key, node));
     if (status == BT_OK) {
@@ -81,7 +81,7 @@ static bt_status put(const bt_suite_key *key, const char *given, const char *val
     return status;
 }
 
-// The object that a key of a path names, made when it is missing or was a name.
+// The object that a key of a path names, created if it is missing or was a name.
 static bt_status descend(const bt_suite_key *key, const char *given, cJSON **object)
 {
     cJSON *child = bt_json_get(*object, key->key);

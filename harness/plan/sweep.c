@@ -1,5 +1,4 @@
-// harness/plan/sweep.c - --set KEY=[A,B]: a case for each value, of several lists for each
-// combination
+// harness/plan/sweep.c - --set KEY=[A,B]: a case for each value, or combination of values
 #include "harness/plan/sweep.h"
 
 #include <stdio.h>
@@ -8,8 +7,8 @@
 #include "framework/base/mem.h"
 #include "harness/plan/plan.h"
 
-// A list is a sweep where the key takes a single value. Lists of micro-batches, of a kernel's types
-// or shapes, and of a command's words have a meaning of their own.
+// A list is a sweep if the key takes a single value. Lists of micro-batches, of a kernel's types or
+// shapes, and of a command's words have another meaning.
 static bool takes_one_value(const char *given)
 {
     const bt_suite_key *key = bt_plan_set_key(given);
@@ -43,7 +42,7 @@ static bt_status no_value(const char *given)
                     given);
 }
 
-// The values of a list, each as "key=value" behind the other.
+// The values of a list, as consecutive texts "key=value".
 static bt_status read_list(const char *given, bt_plan_sweep_axis *axis)
 {
     const char *equals = strchr(given, '='), *end = given + strlen(given) - 1;
@@ -108,7 +107,7 @@ void bt_plan_sweep_release(bt_plan_sweep *sweep)
 
 // ---- one combination ---------------------------------------------------------------------------
 
-// The last part of the key, or all of it where another axis ends alike.
+// The last part of the key, or the whole key if another axis has the same last part.
 static const char *short_key(const bt_plan_sweep *sweep, const bt_plan_sweep_axis *axis)
 {
     const char *part = axis->given;
@@ -130,7 +129,7 @@ static const char *short_key(const bt_plan_sweep *sweep, const bt_plan_sweep_axi
 bt_status bt_plan_sweep_at(bt_plan_sweep *sweep, int64_t index, bt_str *suffix)
 {
     int64_t each = sweep->combinations;
-    for (int64_t i = 0; i < sweep->axis_count; ++i) { // the last one turns fastest
+    for (int64_t i = 0; i < sweep->axis_count; ++i) { // the last one varies fastest
         const bt_plan_sweep_axis *axis = &sweep->axes[i];
         const char *set = bt_str_text(&axis->sets);
         each /= axis->count;

@@ -1,9 +1,8 @@
-// harness/plan/sweep.h - --set KEY=[A,B]: a case for each value, of several lists for each
-// combination
+// harness/plan/sweep.h - --set KEY=[A,B]: a case for each value, or combination of values
 //
 // The case NAME becomes NAME.KEY=A and NAME.KEY=B, with the last part of the key: lr=3e-4. A list
-// is a sweep where the key takes one value; where it takes a list (train.micro_batch, a kernel's
-// shape), it keeps that meaning.
+// is a sweep if the key takes one value; if it takes a list (train.micro_batch, a kernel's shape),
+// the list keeps that meaning.
 #ifndef BT_HARNESS_PLAN_SWEEP_H
 #define BT_HARNESS_PLAN_SWEEP_H
 
@@ -24,18 +23,18 @@ typedef struct bt_plan_sweep_axis {
 typedef struct bt_plan_sweep {
     bt_plan_sweep_axis *axes; // owned, [axis_count]
     int64_t axis_count;
-    const char **sets; // owned, [set_count]: those of the combination asked for last
+    const char **sets; // owned, [set_count]: those of the combination requested last
     int64_t set_count;
     int64_t combinations; // 1 without a list
 } bt_plan_sweep;
 
 // Reads the lists that concern cases of a kind ("train", "kernel", "command"); those of other kinds
-// are left out. Borrows `sets`.
+// are ignored. Borrows `sets`.
 // Owns    *out: the caller, bt_plan_sweep_release, also after a failure
 // Errors  INVALID_ARGUMENT (an empty value, too many combinations)
 BT_CHECKED bt_status bt_plan_sweep_make(const char *const *sets, int64_t set_count,
                                         const char *kind, bt_plan_sweep *out);
-// Fills sets for combination `index` and appends what it adds to the name of a case: ".lr=3e-4".
+// Sets `sets` to combination `index` and appends its suffix to the name of a case: ".lr=3e-4".
 BT_CHECKED bt_status bt_plan_sweep_at(bt_plan_sweep *sweep, int64_t index, bt_str *suffix);
 void bt_plan_sweep_release(bt_plan_sweep *sweep);
 

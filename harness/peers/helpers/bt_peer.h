@@ -1,5 +1,5 @@
-// harness/peers/helpers/bt_peer.h - what a peer in C needs besides its kernel: the protocol,
-// operands, cache mode, timing, and the outputs that the recorder checks
+// harness/peers/helpers/bt_peer.h - helper for peers in C: protocol, operands, cache mode, timing,
+// and returned outputs
 //
 //     #include "bt_peer.h"                // cc -O2 -I harness/peers/helpers peer.c -lcjson -lm
 //
@@ -13,9 +13,9 @@
 //     }
 //     int main(void) { return bt_peer_main("memcpy", accept, call); }
 //
-// `accept` says why a case is not served, or NULL. `call` makes one call on the operands, which are
-// in the case's type; it is timed, and waits for the end of work that it starts elsewhere. One task
-// a process; any failure ends it with a message on standard error.
+// `accept` returns why a case is not supported, or NULL. `call` makes one call on the operands,
+// which have the case's type; it is timed, and must wait for work that it starts elsewhere. One
+// task per process; any failure ends it with a message on standard error.
 #ifndef BT_PEER_H
 #define BT_PEER_H
 
@@ -29,10 +29,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BT_PEER_OPERANDS    16
-#define BT_PEER_COPIES      256
-#define BT_PEER_SAMPLES     65536
-#define BT_PEER_CACHE_BYTES (128L << 20) // per processor: virtual machines report a whole socket's
+#define BT_PEER_OPERANDS 16
+#define BT_PEER_COPIES   256
+#define BT_PEER_SAMPLES  65536
+#define BT_PEER_CACHE_BYTES                                                                        \
+    (128L << 20) // maximum per processor: virtual machines report a whole
+                 // socket's
 
 typedef struct bt_peer_operand {
     const char *name, *dtype;
@@ -221,7 +223,7 @@ static inline int bt_peer_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Half the 95 % interval of the median as a fraction of it.
+// Half the 95 % interval of the median, relative to the median.
 static inline double bt_peer_interval(const double *samples, int64_t count)
 {
     static double sorted[BT_PEER_SAMPLES];
@@ -233,7 +235,8 @@ static inline double bt_peer_interval(const double *samples, int64_t count)
     return (sorted[high] - sorted[low]) / (2 * sorted[middle]);
 }
 
-// Times in ns by the rule of the harness's own kernels; how many. *stop: why there are no more.
+// Times in ns by the rule of the harness's kernels; returns their number. *stop: why sampling
+// ended.
 static inline int64_t bt_peer_sample(const cJSON *rules, bt_peer_function function,
                                      bt_peer_call *calls, int64_t copies, double *samples,
                                      const char **stop)
@@ -311,7 +314,7 @@ static inline void bt_peer_measure(const cJSON *task, bt_peer_function function)
     printf("{\"event\":\"outputs\"}\n{\"event\":\"result\",\"steps_done\":0}\n");
 }
 
-// The whole program: `device` is what the record calls what it runs on. Returns the exit code.
+// The whole program: `device` is the name of the device in the record. Returns the exit code.
 static inline int bt_peer_main(const char *device, bt_peer_accept accept, bt_peer_function function)
 {
     char *line = NULL;
