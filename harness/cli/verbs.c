@@ -58,14 +58,14 @@ static const bt_cli_option replicate_options[] = {
 
 static const bt_cli_option ab_options[] = {
     {"system", 0, "A,B", "two systems in place of two builds, the base first"},
-    {"inject-slowdown", 0, "SHARE", NULL},
+    {"inject-slowdown", 0, "FRACTION", NULL},
     BT_CLI_AB_OPTIONS,
     DB_FORMAT_LAST_ROWS};
 
 static const bt_cli_option bisect_commits_options[] = {BT_CLI_AB_OPTIONS_NEW, DB_FORMAT_LAST_ROWS};
 
 static const bt_cli_option calibrate_options[] = {
-    {"slowdown", 0, "SHARE", "slowdown of the third system (default: 0.02, 2 %)"},
+    {"slowdown", 0, "FRACTION", "slowdown of the third system (default: 0.02, 2 %)"},
     {"rounds", 0, "N", "rounds per case and system (default: 24)"},
     BT_CLI_AB_OPTIONS,
     DB_FORMAT_LAST_ROWS};
@@ -147,7 +147,7 @@ static const bt_cli_option compile_options[] = {
 static const bt_cli_option sample_options[] = {
     BT_CLI_WEIGHTS_OPTIONS,
     {"prompt", 0, "TEXT", "start of the text (default: empty)"},
-    {"tokens", 0, "N", "tokens to generate, at most (default: 100)"},
+    {"tokens", 0, "N", "maximum number of tokens to generate (default: 100)"},
     {"greedy", 0, NULL, "always take the most likely token"},
     {"temperature", 0, "X", "divides the logits (default: 1)"},
     {"top-k", 0, "K", "sample from the K most likely tokens; 0: from all (default: 50)"},
@@ -285,7 +285,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "make, fetch or verify training data",
      "prepare   makes the default corpus, books, from public-domain texts (18 books)\n"
      "tokenize  makes shards from text files; a line with only <|endoftext|> separates documents\n"
-     "fetch     downloads a known pre-tokenised corpus, or lists them; resumes interrupted downloads\n"
+     "fetch     downloads a known pre-tokenized corpus, or lists them; resumes interrupted downloads\n"
      "verify    compares every shard of a dataset (or its folder, with a /) with its digest",
      data_options, 1, 1 << 20, bt_verb_data},
     {"checkpoint", "list STORE | verify PATH | export MODEL -o DIR | import MODEL -o STORE",
@@ -314,7 +314,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "the model's end-of-text token, or after --tokens.",
      sample_options, 0, 0, bt_verb_sample},
     {"hellaswag", "--from MODEL", "score a model on HellaSwag",
-     "The model picks the likeliest of four endings. Prints the fraction of correct answers, by the\n"
+     "The model selects the most likely of four endings. Prints the fraction of correct answers, by the\n"
      "endings' summed losses and, normalised, by their losses per token.",
      hellaswag_options, 0, 0, bt_verb_hellaswag},
     {"diff-run", "A B [--suite SUITE]", "train two modes in lockstep and compare every tensor",

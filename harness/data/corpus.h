@@ -1,7 +1,7 @@
 // harness/data/corpus.h - makes a dataset of token shards from text files
 //
-// A file is one document, or several where a line holds only <|endoftext|> (that line, and the
-// newline in front of it, belong to no document; empty documents are dropped). The token stream is
+// A file is one document, or several separated by lines with only <|endoftext|> (such a line, and
+// the newline before it, belong to no document; empty documents are dropped). The token stream is
 // every document in order, each begun by the end-of-text token. Shards hold at most 100 million
 // tokens: <name>_val_000000.bin and on, <name>_train_000001.bin and on.
 //
