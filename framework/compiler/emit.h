@@ -10,15 +10,17 @@
 // operand is 64-byte aligned.
 // Bits: as the group specifies (group.h), hence those of the eager kernels where the group
 // specifies their order. A reduction of order {0} uses 32 lanes, sums 16 elements of a lane in its
-// type, then adds in f64; a column sum is accumulated in f64, rows ascending.
+// type, then adds in f64; a column sum is accumulated in f64, rows ascending. A product
+// needs an order with lanes 1: its sum over k ascends.
 //
 // CUDA. The text has one kernel: kernel(ptr operand 0, ptr operand 1, ..., i64 rows), to be
 // launched with bt_emitted_cuda's shape. Row groups keep a row in registers: it is read once. Sums
 // of order {0} are accumulated in `sum` by the tree of kernels/cuda/rows.cuh: elements of a thread
 // ascending, lanes by butterfly, warps ascending; deterministic. Functions: emit_math_cuda.c.
 // Column groups have a second kernel, finish, launched after the first; both take one more
-// argument, a buffer of bt_emit_parts_bytes for the partial sums of BT_CUDA_CHUNK rows each. Not
-// supported: inner strides other than 0 and 1, orders with lanes.
+// argument, a buffer of bt_emit_parts_bytes for the partial sums of BT_CUDA_CHUNK rows each.
+// Products: bf16 and tf32 by mma.sync, sums in f32 (emit_cuda_product.c). Not supported: inner
+// strides other than 0 and 1, orders with lanes.
 //
 // Operands do not overlap, unless they are the same memory with the same strides.
 #ifndef BT_COMPILER_EMIT_H

@@ -310,7 +310,7 @@ static void function(bt_emitter *e, const char *name, int64_t task_elements)
     load_pointers(e);
     const int one = constant(e, 1);
     const int task = for_begin(e, e->begin, e->end, one);
-    if (e->group->kind == BT_FUSED_ELEMENTWISE) {
+    if (e->group->kind == BT_FUSED_ELEMENTWISE || e->group->kind == BT_FUSED_PRODUCT) {
         elementwise_task(e, task, task_elements);
     } else if (e->group->kind == BT_FUSED_ROW) {
         row_task(e, task);
@@ -350,7 +350,7 @@ static bool may_go_past(const bt_fused *g)
 static bt_status check_kind(const bt_emitter *e)
 {
     const bt_fused *g = e->group;
-    if (g->kind >= BT_FUSED_PRODUCT) {
+    if (g->kind > BT_FUSED_PRODUCT) {
         return bt_error(BT_STATUS_UNSUPPORTED, "no code is generated for groups of kind %s",
                         bt_fused_kind_text(g->kind));
     }
@@ -360,6 +360,9 @@ static bt_status check_kind(const bt_emitter *e)
     for (int i = 0; i < g->code_count; ++i) {
         const bt_fused_instruction *x = &g->code[i];
         const bool column = x->op == BT_FUSED_COLUMN_SUM;
+        if (x->op == BT_FUSED_RESULT && x->order.lanes != 1) {
+            return bt_error(BT_STATUS_UNSUPPORTED, "a product in an order that is not given");
+        }
         const bool late =
             g->kind == BT_FUSED_COLUMN && e->ready[i] > 0 &&
             (x->extent == BT_FUSED_FULL || x->extent == BT_FUSED_PER_ROW || e->ready[i] > 1);
@@ -393,9 +396,9 @@ bt_status bt_emit_cpu(const bt_fused *group, bt_emitted *out)
     BT_TRY(bt_mem_alloc(1, sizeof(bt_emitter), &block));
     bt_emitter *e = block;
     e->group = group;
-    e->lanes = group->kind == BT_FUSED_ELEMENTWISE ? ELEMENT_LANES
-               : group->kind == BT_FUSED_ROW       ? ROW_LANES
-                                                   : COLUMN_LANES;
+    e->lanes = group->kind == BT_FUSED_ROW      ? ROW_LANES
+               : group->kind == BT_FUSED_COLUMN ? COLUMN_LANES
+                                                : ELEMENT_LANES;
     set_phases(e);
     if (group->kind == BT_FUSED_ROW) {
         set_kept(e, cols);

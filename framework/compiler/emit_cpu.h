@@ -63,6 +63,13 @@ void bt_emit_fail(bt_emitter *e, int i, const char *what);
 // Sets mask and column for the lanes below `end`, a value, starting at `column`.
 void bt_emit_mask(bt_emitter *e, int column, int end);
 
+// Elements of an operand from offset[operand] on: a vector of this place's columns, or (lanes 0)
+// one element.
+int bt_emit_load(bt_emitter *e, int operand, int lanes);
+
+// emit_product.c: RESULT of a PRODUCT group at this place.
+int bt_emit_product(bt_emitter *e, int i, int lanes);
+
 // emit_reduce.c: the reductions of a phase over a row of `cols` columns, with the phase's stores.
 void bt_emit_row_phase(bt_emitter *e, int phase, int64_t cols);
 // The accumulators of a column sum: types, initial values, the update by one row, the result.

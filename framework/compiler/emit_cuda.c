@@ -1,5 +1,5 @@
 // framework/compiler/emit_cuda.c - writes groups as MLIR for CUDA: elementwise and rows here,
-// columns in emit_cuda_column.c
+// columns in emit_cuda_column.c, products in emit_cuda_product.c
 //
 // A pack is `lanes` adjacent elements, 16 bytes of the narrowest operand: one vectorized access.
 // Elementwise: one pack per thread. Rows: T threads hold a row, thread t the packs t, t + T, t + 2T
@@ -93,7 +93,7 @@ void bt_cuda_region_end(bt_cuda_emitter *e)
     bt_ir_line(&e->ir, "}");
 }
 
-static void stores_of_pack(bt_cuda_emitter *e, int pack)
+void bt_cuda_stores_of_pack(bt_cuda_emitter *e, int pack)
 {
     for (int pass = 0; pass < 2; ++pass) { // values before stores: operands may be the same memory
         for (int i = 0; i < e->group->code_count; ++i) {
@@ -128,7 +128,7 @@ static void elementwise(bt_cuda_emitter *e)
         bt_cuda_enter_row(e, bt_cuda_divide(e, "arith.divui", pack, each));
         e->column[0] = bt_cuda_math64(e, "arith.muli", bt_cuda_divide(e, "arith.remui", pack, each),
                                       bt_cuda_constant(e, lanes));
-        stores_of_pack(e, 0);
+        bt_cuda_stores_of_pack(e, 0);
         bt_cuda_region_end(e);
         return;
     }
@@ -138,7 +138,7 @@ static void elementwise(bt_cuda_emitter *e)
     bt_cuda_enter_row(e, BT_CUDA_NONE);
     e->column[0] = from;
     bt_cuda_region_begin(e, bt_ir_compare(&e->ir, "cmpi ule", bt_cuda_i64(), to, count));
-    stores_of_pack(e, 0);
+    bt_cuda_stores_of_pack(e, 0);
     --e->ir.depth;
     bt_ir_line(&e->ir, "} else {");
     ++e->ir.depth;
@@ -148,7 +148,7 @@ static void elementwise(bt_cuda_emitter *e)
     ++e->ir.depth;
     e->column[0] = at;
     bt_cuda_forget(e);
-    stores_of_pack(e, 0);
+    bt_cuda_stores_of_pack(e, 0);
     bt_cuda_region_end(e);
     e->lanes = lanes;
     bt_cuda_region_end(e);
@@ -197,7 +197,7 @@ static void row(bt_cuda_emitter *e)
         }
     }
     for (int k = 0; k < e->packs; ++k) {
-        stores_of_pack(e, k);
+        bt_cuda_stores_of_pack(e, k);
     }
     const int zero = bt_ir_int(&e->ir, i32(), 0);
     const int leader = bt_ir_compare(&e->ir, "cmpi eq", i32(), e->thread, zero);
@@ -260,6 +260,9 @@ static void module(bt_cuda_emitter *e)
         bt_cuda_column_arrays(e);
         function(e, "kernel", bt_cuda_column_kernel);
         function(e, "finish", bt_cuda_column_finish);
+    } else if (kind == BT_FUSED_PRODUCT) {
+        bt_cuda_product_arrays(e);
+        function(e, "kernel", bt_cuda_product_kernel);
     } else {
         shared_arrays(e);
         function(e, "kernel", kind == BT_FUSED_ROW ? row : elementwise);
@@ -326,13 +329,16 @@ static void choose(bt_cuda_emitter *e, const bt_fused *group)
         choose_row_threads(e);
     } else if (group->kind == BT_FUSED_COLUMN) {
         e->threads = bt_cuda_column_threads();
+    } else if (group->kind == BT_FUSED_PRODUCT) {
+        e->threads = bt_cuda_product_threads();
+        e->lanes = e->lanes > 2 ? 2 : e->lanes; // what a thread has of a row of the tile
     }
 }
 
 static const char *refuses(const bt_cuda_emitter *e)
 {
     const bt_fused *g = e->group;
-    if (g->kind > BT_FUSED_COLUMN) {
+    if (g->kind > BT_FUSED_PRODUCT) {
         return "no CUDA code is generated for groups of this kind";
     }
     if (g->kind == BT_FUSED_ROW &&
@@ -341,13 +347,18 @@ static const char *refuses(const bt_cuda_emitter *e)
     }
     for (int k = 0; k < g->operand_count; ++k) {
         const int64_t stride = g->operands[k].stride[g->rank - 1];
+        if (g->operands[k].offset_bytes % 16) {
+            return "an operand begins between two lines of 16 bytes";
+        }
         if ((stride != 0 && stride != 1) ||
             (g->kind != BT_FUSED_ROW && stride == 0 && g->operands[k].is_written &&
              (g->kind == BT_FUSED_ELEMENTWISE || g->shape[g->rank - 1] > 1))) {
             return "no CUDA code is generated for inner strides but 0 and 1";
         }
     }
-    return g->kind == BT_FUSED_COLUMN ? bt_cuda_column_refuses(e) : NULL;
+    return g->kind == BT_FUSED_COLUMN    ? bt_cuda_column_refuses(e)
+           : g->kind == BT_FUSED_PRODUCT ? bt_cuda_product_refuses(g)
+                                         : NULL;
 }
 
 const char *bt_emit_cuda_refuses(const bt_fused *group)
@@ -404,6 +415,9 @@ int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, in
     }
     if (group->kind == BT_FUSED_COLUMN) {
         return divide_up(outer, BT_CUDA_CHUNK) * divide_up(cols, emitted->tile_columns);
+    }
+    if (group->kind == BT_FUSED_PRODUCT) {
+        return bt_cuda_product_blocks(group);
     }
     return divide_up(group->rank == 1 ? outer : outer * cols, emitted->block_elements);
 }

@@ -55,6 +55,8 @@ int bt_cuda_divide(bt_cuda_emitter *e, const char *op, int a, int b);
 void bt_cuda_enter_row(bt_cuda_emitter *e, int row);
 void bt_cuda_region_begin(bt_cuda_emitter *e, int condition);
 void bt_cuda_region_end(bt_cuda_emitter *e);
+// The stores of a pack, their values first.
+void bt_cuda_stores_of_pack(bt_cuda_emitter *e, int pack);
 
 // ---- emit_cuda_column.c -------------------------------------------------------------------------
 // Bodies of the two kernels of a column group, and the shared memory of both.
@@ -67,6 +69,16 @@ int bt_cuda_column_threads(void); // of a block of both
 int bt_cuda_column_sums(const bt_fused *group, int *sums);
 // The reason why no code can be generated; NULL: none.
 const char *bt_cuda_column_refuses(const bt_cuda_emitter *e);
+
+// ---- emit_cuda_product.c ------------------------------------------------------------------------
+// Body of the kernel of a product group, its shared memory, threads and blocks.
+void bt_cuda_product_kernel(bt_cuda_emitter *e);
+void bt_cuda_product_arrays(bt_cuda_emitter *e);
+int bt_cuda_product_threads(void);
+int bt_cuda_product_side(const bt_fused *group); // rows and columns of a block
+int64_t bt_cuda_product_blocks(const bt_fused *group);
+// Why there is no code; NULL: there is.
+const char *bt_cuda_product_refuses(const bt_fused *group);
 
 // ---- emit_cuda_value.c --------------------------------------------------------------------------
 int bt_cuda_math64(bt_cuda_emitter *e, const char *op, int a, int b);

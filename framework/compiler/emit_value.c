@@ -37,8 +37,13 @@ void bt_emit_mask(bt_emitter *e, int column, int end)
 
 // ---- memory -------------------------------------------------------------------------------------
 
+// Of a product's B too, whose columns are the group's.
 static int64_t inner_stride(const bt_emitter *e, int operand)
 {
+    const bt_gemm_args *p = &e->group->product;
+    if (e->group->kind == BT_FUSED_PRODUCT && operand == e->group->call_operand[1]) {
+        return p->trans_b ? p->ldb : 1;
+    }
     return e->group->operands[operand].stride[e->group->rank - 1];
 }
 
@@ -86,7 +91,7 @@ static int every_lane(bt_emitter *e)
     return v;
 }
 
-static int load(bt_emitter *e, int operand, int lanes)
+int bt_emit_load(bt_emitter *e, int operand, int lanes)
 {
     const bt_dtype dtype = e->group->operands[operand].dtype;
     const bt_ir_type type = bt_ir_make(bt_ir_kind_of(&e->ir, dtype), lanes);
@@ -179,7 +184,10 @@ static int arithmetic(bt_emitter *e, int i, int lanes, const int *in)
                                                 bt_emit_exp_falling_cpu};
     const bt_fused_instruction *x = &e->group->code[i];
     if (x->op == BT_FUSED_LOAD) {
-        return load(e, x->operand, lanes);
+        return bt_emit_load(e, x->operand, lanes);
+    }
+    if (x->op == BT_FUSED_RESULT) {
+        return bt_emit_product(e, i, lanes);
     }
     if (x->op == BT_FUSED_INDEX) {
         return place(e, x, lanes);
@@ -251,7 +259,7 @@ static void emit_store(bt_emitter *e, int i, int lanes)
     const bt_dtype to = e->group->operands[x->operand].dtype;
     int value = bt_emit_use(e, x->a, lanes);
     if (x->op == BT_FUSED_STORE_ADD) {
-        const int old = bt_ir_cast(&e->ir, to, x->dtype, lanes, load(e, x->operand, lanes));
+        const int old = bt_ir_cast(&e->ir, to, x->dtype, lanes, bt_emit_load(e, x->operand, lanes));
         value = bt_ir_two(&e->ir, "arith.addf", type_of(e, i, lanes), old, value);
     }
     store(e, x->operand, lanes, bt_ir_cast(&e->ir, x->dtype, to, lanes, value));

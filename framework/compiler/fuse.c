@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "framework/compiler/fuse_build.h"
+#include "framework/compiler/product.h"
 
 static const int64_t LAUNCH_BYTES = 1 << 20;
 
@@ -303,9 +304,34 @@ static bt_status keep_group(fuser *f, int unit, int count)
     }
     made->group->number = plan->count - 1;
     made->group->dynamic_rows =
-        f->options.dynamic_rows &&
+        f->options.dynamic_rows && made->group->kind < BT_FUSED_PRODUCT &&
         (made->group->rank > 1 || made->group->kind == BT_FUSED_ELEMENTWISE);
     return BT_OK;
+}
+
+// An odd product is generated even where no call joins it.
+static bool is_group_alone(fuser *f, int node)
+{
+    const bt_fuse_options *options = &f->options;
+    const char *why = NULL;
+    if (!options->products || f->graph->nodes[node].op != BT_KERNEL_GEMM ||
+        bt_product_classify(f->graph->nodes[node].args) != BT_PRODUCT_ODD ||
+        (options->kinds && !(options->kinds >> BT_FUSED_PRODUCT & 1U))) {
+        return false;
+    }
+    bt_fused_of_nodes(f->graph, options, &node, 1, f->trial, &why);
+    return !why && !(options->refuses && options->refuses(f->trial));
+}
+
+static void classify_products(fuser *f)
+{
+    for (int i = 0; i < f->graph->node_count && f->options.products; ++i) {
+        if (f->graph->nodes[i].op == BT_KERNEL_GEMM) {
+            bt_str_format(&f->plan->decisions, "product of node %d, ", i);
+            bt_product_print(f->graph->nodes[i].args, &f->plan->decisions);
+            bt_str_append(&f->plan->decisions, "\n");
+        }
+    }
 }
 
 static bt_status keep_groups(fuser *f)
@@ -316,7 +342,7 @@ static bt_status keep_groups(fuser *f)
     for (int i = 0; i < f->graph->node_count; ++i) {
         if (f->unit[i] == i) {
             const int count = join(f, i, i);
-            if (count > 1) {
+            if (count > 1 || is_group_alone(f, i)) {
                 BT_TRY(keep_group(f, i, count));
                 for (int k = 0; k < count; ++k) {
                     f->plan->unit_of[f->joined[k]] = f->plan->count - 1;
@@ -344,6 +370,7 @@ bt_status bt_dag_fuse(const bt_dag *graph, const bt_fuse_options *options, bt_fu
         for (int i = 0; i < graph->node_count; ++i) {
             f.unit[i] = i;
         }
+        classify_products(&f);
         status = join_columns(&f);
         join_all(&f);
         join_siblings(&f);

@@ -8,6 +8,7 @@
 //   1. A group is convex: no path leaves it and comes back. So it can run as one call.
 //   2. What a group computes has the bits of the calls it replaces where every reduction in it has
 //      an order (bt_fused_order.lanes > 0); column sums have none, nor sums of any_order.
+//      Generated products sum over k ascending, or in any_order.
 //   3. An ungrouped call runs as before.
 #ifndef BT_COMPILER_FUSE_H
 #define BT_COMPILER_FUSE_H
@@ -22,6 +23,7 @@ typedef struct bt_fuse_options {
                           // by a per-row value within 1.5 ulp for normal numbers
     bool rematerialize;   // recompute cheap values where they are read (form.h)
     bool rows_alone;      // softmax and LayerNorm keep their own kernels and join no group
+    bool products;        // small and odd products are generated (product.h)
     bool dynamic_rows;    // groups whose code serves any number of rows
     // Returns why code cannot be generated; NULL: it can. A NULL function accepts any group.
     const char *(*refuses)(const bt_fused *group);

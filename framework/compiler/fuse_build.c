@@ -238,6 +238,7 @@ void bt_fused_of_nodes(const bt_dag *graph, const bt_fuse_options *options, cons
     bt_fuse_build b = {.graph = graph,
                        .any_order = options->any_order,
                        .rows_alone = options->rows_alone,
+                       .products = options->products,
                        .nodes = nodes,
                        .count = count,
                        .group = group};

@@ -10,7 +10,7 @@ typedef enum bt_fuse_domain { BT_FUSE_FULL, BT_FUSE_ROWS } bt_fuse_domain;
 
 typedef struct bt_fuse_build {
     const bt_dag *graph;
-    bool any_order, rows_alone; // bt_fuse_options
+    bool any_order, rows_alone, products; // bt_fuse_options
     const int *nodes;
     int count;
     bt_fused *group;
@@ -49,5 +49,8 @@ void bt_fuse_refuse(bt_fuse_build *b, const char *why);
 // ---- fuse_expand.c ------------------------------------------------------------------------------
 // The call as instructions.
 void bt_fuse_expand(bt_fuse_build *b, const bt_dag_node *node);
+
+// ---- fuse_product.c -----------------------------------------------------------------------------
+void bt_fuse_product(bt_fuse_build *b, const bt_dag_node *node);
 
 #endif

@@ -11,7 +11,6 @@
 // Fields in the order of operands.inl.
 enum { FIRST, SECOND, THIRD };
 enum { NORM_X, NORM_RESIDUAL, NORM_SUM, NORM_GAMMA, NORM_BETA, NORM_Y, NORM_MEAN, NORM_RSTD };
-enum { GEMM_A, GEMM_B, GEMM_C, GEMM_D };
 enum { ATTENTION_Q, ATTENTION_O, ATTENTION_K, ATTENTION_V, ATTENTION_LSE };
 
 // Number of terms that the kernels add in the type itself.
@@ -409,54 +408,6 @@ static void layernorm(bt_fuse_build *b, const bt_dag_node *node)
     bt_fuse_define(b, node, NORM_RSTD, BT_FUSE_ROWS, rstd);
 }
 
-// ---- products -----------------------------------------------------------------------------------
-
-static int call_operand(bt_fuse_build *b, const bt_dag_node *node, int field)
-{
-    const bt_dag_operand *x = bt_fuse_operand(node, field);
-    for (int i = 0; x && i < b->made_count; ++i) {
-        if (b->made[i].value == x->value) {
-            bt_fuse_refuse(b, "the product reads all of it before the first result");
-        }
-    }
-    const int64_t none[BT_MAX_RANK] = {0};
-    const int operand =
-        b->why || !x ? -1
-                     : bt_fused_operand_add(&b->builder, b->graph->values[x->value].dtype, none);
-    if (operand >= 0) {
-        bt_fused_operand *made = &b->group->operands[operand];
-        made->value = x->value;
-        made->offset_bytes = x->offset_bytes;
-        made->count = bt_dag_value_count(&b->graph->values[x->value]);
-        made->is_read = true;
-    }
-    return operand;
-}
-
-static void result(bt_fuse_build *b, const bt_dag_node *node, int field, bt_dtype dtype)
-{
-    const bt_fused_instruction made = {
-        .op = BT_FUSED_RESULT, .dtype = dtype, .a = -1, .b = -1, .c = -1, .operand = -1};
-    const int y = b->why ? -1 : bt_fused_append(&b->builder, &made);
-    bt_fuse_define(b, node, field, BT_FUSE_FULL, y);
-}
-
-static void gemm(bt_fuse_build *b, const bt_dag_node *node)
-{
-    const bt_gemm_args *args = node->args;
-    if (args->d_dtype != BT_F32 && args->d_dtype != BT_F64) {
-        bt_fuse_refuse(b, "its result is rounded to bf16");
-        return;
-    }
-    b->group->product = *args;
-    b->group->call_operand[0] = call_operand(b, node, GEMM_A);
-    b->group->call_operand[1] = call_operand(b, node, GEMM_B);
-    if (bt_fuse_operand(node, GEMM_D)->value >= 0 || node->operand_count != 3) {
-        bt_fuse_refuse(b, "it has operands of an epilogue");
-    }
-    result(b, node, GEMM_D, args->d_dtype);
-}
-
 static void attention(bt_fuse_build *b, const bt_dag_node *node)
 {
     const bt_attention_args *args = node->args;
@@ -480,7 +431,7 @@ void bt_fuse_expand(bt_fuse_build *b, const bt_dag_node *node)
         [BT_KERNEL_SOFTMAX] = softmax,
         [BT_KERNEL_SOFTMAX_BACKWARD] = softmax_backward,
         [BT_KERNEL_LAYERNORM] = layernorm,
-        [BT_KERNEL_GEMM] = gemm,
+        [BT_KERNEL_GEMM] = bt_fuse_product,
         [BT_KERNEL_ATTENTION] = attention};
     if (expand[node->op]) {
         expand[node->op](b, node);

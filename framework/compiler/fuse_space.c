@@ -67,10 +67,9 @@ const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *
     case BT_KERNEL_GEMM: {
         const bt_gemm_args *args = node->args;
         *kind = BT_FUSED_PRODUCT;
-        set(rank, shape, 2, args->m, args->n);
-        return args->batch != 1 || args->ldd != args->n ? "its result is not one dense matrix"
-               : args->epilogue != BT_EPILOGUE_NONE || args->beta != 0
-                   ? "it has an epilogue of its own"
+        set(rank, shape, 2, args->batch * args->m, args->n);
+        return args->ldd != args->n || (args->batch > 1 && args->stride_d != args->m * args->n)
+                   ? "its result is not dense"
                    : NULL;
     }
     case BT_KERNEL_ATTENTION: {

@@ -54,7 +54,8 @@ typedef enum bt_fused_kind {
 #define BT_FUSED_OP_LIST(X)                                                                        \
     X(LOAD, "load", 0)     /* element of `operand` */                                              \
     X(CONST, "const", 0)   /* value */                                                             \
-    X(RESULT, "result", 0) /* of a PRODUCT or ATTENTION group: the call's result here */           \
+    X(RESULT, "result", 0) /* of a PRODUCT or ATTENTION group: the call's result here; of a        \
+                                 generated product the sum over k */                               \
     X(CAST, "cast", 1)     /* a as dtype, to nearest even */                                       \
     X(UNARY, "unary", 1)   /* function(a), alpha in value */                                       \
     X(SLOPE, "slope", 1)   /* function'(a), likewise */                                            \
@@ -89,6 +90,7 @@ typedef enum bt_fused_op {
 // which is fixed for a shape; the error bound is that of a sum in `sum`.
 // Each element is rounded to `part`, or to `sum` where it is added to that, and the result to the
 // instruction's dtype. Column sums: element i is row i; lanes 1 is ascending.
+// RESULT of a PRODUCT: lanes 1 adds the terms of k ascending, each with one rounding (fma).
 typedef struct bt_fused_order {
     int lanes;     // 0 or a power of two
     int64_t block; // elements of a lane
@@ -116,7 +118,7 @@ typedef struct bt_fused_instruction {
         double rate;
         uint64_t seed, stream; // the element's number is its row-major index, as in bt_dropout_args
     } dropout;
-    bt_fused_order order;   // of reductions
+    bt_fused_order order;   // of reductions, and of RESULT
     bt_fused_extent extent; // the builders write it
 } bt_fused_instruction;
 
@@ -140,8 +142,9 @@ typedef struct bt_fused {
     bt_fused_operand operands[BT_FUSED_OPERANDS_MOST];
     int code_count;
     bt_fused_instruction code[BT_FUSED_CODE_MOST];
-    // PRODUCT: the call whose result the program modifies. Shape is [m, n] or [batch, m, n]. Its a,
-    // b are operands call_operand[0], [1]. ATTENTION: q, k, v.
+    // PRODUCT: the call whose result the program modifies. The axes but the
+    // last are batch and m, possibly split. Its a, b are operands call_operand[0], [1]. ATTENTION:
+    // q, k, v.
     bt_gemm_args product;
     bt_attention_shape attention;
     int call_operand[3]; // -1: none

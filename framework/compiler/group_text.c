@@ -60,7 +60,7 @@ static void print_instruction(const bt_fused_instruction *x, int at, bt_str *out
     } else if (x->op == BT_FUSED_KEEP) {
         bt_str_format(out, " rate=%a seed=%llu stream=%llu", x->dropout.rate,
                       (unsigned long long)x->dropout.seed, (unsigned long long)x->dropout.stream);
-    } else if (bt_fused_op_reduces(x->op)) {
+    } else if (bt_fused_op_reduces(x->op) || x->op == BT_FUSED_RESULT) {
         print_order(&x->order, out);
     }
     bt_str_format(out, " per=%s\n", extent_texts[x->extent]);
@@ -74,9 +74,10 @@ static void print_call(const bt_fused *g, bt_str *out)
         bt_str_format(out, "  product m=%lld n=%lld k=%lld batch=%lld trans=%d%d lda=%lld ldb=%lld",
                       (long long)p->m, (long long)p->n, (long long)p->k, (long long)p->batch,
                       p->trans_a, p->trans_b, (long long)p->lda, (long long)p->ldb);
-        bt_str_format(out, " alpha=%a dtype=%s compute=%d operands=%d,%d\n", p->alpha,
-                      bt_dtype_name(p->ab_dtype), (int)p->compute, g->call_operand[0],
-                      g->call_operand[1]);
+        bt_str_format(
+            out, " stride_a=%lld stride_b=%lld alpha=%a dtype=%s compute=%d operands=%d,%d\n",
+            (long long)p->stride_a, (long long)p->stride_b, p->alpha, bt_dtype_name(p->ab_dtype),
+            (int)p->compute, g->call_operand[0], g->call_operand[1]);
     } else if (g->kind == BT_FUSED_ATTENTION) {
         bt_str_format(out, "  attention batch=%lld heads=%lld,%lld tokens=%lld,%lld dim=%lld",
                       (long long)s->batch, (long long)s->heads, (long long)s->kv_heads,

@@ -161,6 +161,27 @@ done:
     return status;
 }
 
+// The sums over k in the order that the instruction gives.
+static void ascending(const state *s, const bt_fused_instruction *x, double *y)
+{
+    const bt_gemm_args *p = &s->group->product;
+    const void *a = s->at[s->group->call_operand[0]], *b = s->at[s->group->call_operand[1]];
+    for (int64_t i = 0; i < s->count; ++i) {
+        const int64_t entry = i / (p->m * p->n), row = i / p->n % p->m, col = i % p->n;
+        y[i] = 0;
+        for (int64_t k = 0; k < p->k; ++k) {
+            const double left =
+                read_as(p->ab_dtype, a,
+                        entry * p->stride_a + (p->trans_a ? k * p->lda + row : row * p->lda + k));
+            const double right =
+                read_as(p->ab_dtype, b,
+                        entry * p->stride_b + (p->trans_b ? col * p->ldb + k : k * p->ldb + col));
+            y[i] = x->dtype == BT_F32 ? (double)fmaf((float)left, (float)right, (float)y[i])
+                                      : fma(left, right, y[i]);
+        }
+    }
+}
+
 static bt_status result(const state *s, const bt_fused_instruction *x, double *y)
 {
     const bt_fused *g = s->group;
@@ -169,6 +190,10 @@ static bt_status result(const state *s, const bt_fused_instruction *x, double *y
     if (g->kind != BT_FUSED_PRODUCT) {
         return bt_error(BT_STATUS_UNSUPPORTED, "interpret: a group of %s",
                         bt_fused_kind_text(g->kind));
+    }
+    if (x->order.lanes) {
+        ascending(s, x, y);
+        return BT_OK;
     }
     BT_TRY(bt_mem_alloc((size_t)s->count, bt_dtype_size(args.d_dtype), &d));
     args.a = s->at[g->call_operand[0]];

@@ -66,7 +66,7 @@ static bt_status make_graph(bt_kernel_op op, const void *args, bt_dag *graph, in
 
 static bt_status make_group(const bt_dag *graph, bt_target_kind kind, bt_fused *group)
 {
-    const bt_fuse_options options = {.any_order = kind == BT_TARGET_CUDA};
+    const bt_fuse_options options = {.any_order = kind == BT_TARGET_CUDA, .products = true};
     const int node = 0;
     const char *why = NULL;
     bt_fused_of_nodes(graph, &options, &node, 1, group, &why);

@@ -63,6 +63,9 @@ static void test_texts(void **state)
     cpu("cpu_column", group_column(BT_BF16, 8, 100, BT_F64));
     cuda("cuda_elementwise", group_unary(BT_BF16, 100, BT_UNARY_SQUARE, 0));
     cuda("cuda_column", group_column(BT_BF16, 300, 96, BT_F32));
+    const product_sizes sizes = {2, 40, 24, 48, false, true, 0};
+    cpu("cpu_product", group_product(BT_BF16, &sizes, true));
+    cuda("cuda_product", group_product(BT_BF16, &sizes, false));
     cuda("cuda_row", group_rmsnorm(BT_F32, 8, 512, 1e-5, BT_F32));
 }
 

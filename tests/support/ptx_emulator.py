@@ -44,6 +44,11 @@ def of_bf16(half):
     return float_of((half & 0xFFFF) << 16)
 
 
+def tf32_of(x):
+    """Rounded to nearest, ties away from zero, as bits."""
+    return (bits_of(x) + 0x1000) & 0xFFFFE000
+
+
 def divide(a, b):
     if b == 0:
         return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1, b)
@@ -74,6 +79,7 @@ INT_OPS = {
     "or": lambda a, b: a | b,
     "xor": lambda a, b: a ^ b,
     "min": min,
+    "bfe": lambda a, start, length: a >> start & ((1 << length) - 1),
 }
 COMPARE = {
     "eq": lambda a, b: a == b,
@@ -101,6 +107,7 @@ def parse(text, name="kernel"):
     program, labels = [], {}
     entry = re.search(r"\.entry\s+%s\(.*?(?=\.visible|\Z)" % name, text, re.S)[0]
     body = entry[entry.index("{") + 1 : entry.rindex("}")]
+    body = re.sub(r"mma\.[^;]*", lambda found: " ".join(found[0].split()), body)
     for line in re.split(r"[;\n]", body):
         line = line.strip()
         label = re.match(r"^(\$?\w+):$", line)
@@ -195,6 +202,8 @@ class Block:
                 raise Fault("a barrier that %d of %d threads reach" % (len(active), len(self.live)))
         elif op[0] == "shfl":
             self.shuffle(operands, active)
+        elif op[0] == "mma":
+            self.multiply(op, operands, active)
         else:
             for t in active:
                 self.one(t, op, operands)
@@ -211,6 +220,30 @@ class Block:
             self.registers[t][target[0]] = value
             if len(target) > 1:
                 self.registers[t][target[1]] = True
+
+    def multiply(self, op, operands, active):
+        """mma.sync of words: of a row of A or a column of B, 8, two bf16 or one tf32 each."""
+
+        def parts(word):
+            return [of_bf16(word), of_bf16(word >> 16)] if "bf16" in op else [float_of(word)]
+
+        sums, left, right, given = operands
+        if len(active) % 32 or any((t | 31) not in active for t in active):
+            raise Fault("a product of a part of a warp")
+        for warp in range(active[0], active[-1] + 1, 32):
+            a, b = [[0] * 8 for _ in range(16)], [[0] * 8 for _ in range(8)]
+            for t in range(32):
+                for i in range(4):
+                    word = self.value(warp + t, left[i])
+                    a[t // 4 + i % 2 * 8][t % 4 + i // 2 * 4] = parts(word)
+                for i in range(2):
+                    b[t // 4][t % 4 + i * 4] = parts(self.value(warp + t, right[i]))
+            for t in range(32):
+                for i in range(4):
+                    row, col = a[t // 4 + i // 2 * 8], b[t % 4 * 2 + i % 2]
+                    terms = [x * y for u, v in zip(row, col) for x, y in zip(u, v)]
+                    total = self.number_of(warp + t, given[i]) + math.fsum(terms)
+                    self.registers[warp + t][sums[i]] = bits_of(total)
 
     def one(self, t, op, o):
         kind, last, r = op[0], op[-1], self.registers[t]
@@ -265,11 +298,13 @@ class Block:
             r[o[0]] = self.value(t, o[1])
 
     def convert(self, t, op, name):
-        to, source = [x for x in op[1:] if x not in ("rn", "sat")]
+        to, source = [x for x in op[1:] if x not in ("rn", "rna", "sat")]
         if (to, source) == ("f32", "bf16"):
             return (self.value(t, name) & 0xFFFF) << 16
         if (to, source) == ("bf16", "f32"):
             return bf16_of(self.number_of(t, name))
+        if (to, source) == ("tf32", "f32"):
+            return tf32_of(self.number_of(t, name))
         value = self.value(t, name)
         width = int(source[1:])
         value &= (1 << width) - 1
@@ -289,7 +324,8 @@ def sample(count, seed):
 
 class Case:
     def __init__(self, line):
-        name, kind, dtype, rows, cols, blocks, threads, finish, parts = line.split()
+        name, kind, dtype, rows, cols, blocks, threads, finish, parts, *product = line.split()
+        self.batch, self.k, self.trans_a, self.trans_b, self.pad = [int(x) for x in product]
         self.name, self.kind, self.half = name, kind, dtype == "bf16"
         self.rows, self.cols = int(rows), int(cols)
         self.blocks, self.threads = int(blocks), int(threads)
@@ -412,6 +448,32 @@ class Case:
             (y, self.half, [v for row in expected for v in row]),
             (out, False, totals, self.rows),
         ]
+
+    def matrix(self, rows, cols, seed):
+        """[batch, rows, cols] with gaps as memory, and as a function of the indices."""
+        ld, stride = cols + self.pad, rows * (cols + self.pad) + self.pad
+        flat = self.rounded(sample(self.batch * stride, seed))
+        at = self.put(flat, self.half)
+        exact = flat if self.half else [float_of(tf32_of(x)) for x in flat]
+        return at, lambda entry, row, col: exact[entry * stride + row * ld + col]
+
+    def product(self, a, x, rows, y):
+        n, k, m = self.cols, self.k, self.rows // self.batch
+        left, get_a = self.matrix(*((k, m) if self.trans_a else (m, k)), 4)
+        right, get_b = self.matrix(*((n, k) if self.trans_b else (k, n)), 5)
+        bias, c = self.rounded(sample(n, 6)), [f32(v) for v in sample(len(y), 7)]
+        expected = []
+        for r in range(self.rows):
+            entry, row = divmod(r, m)
+            for col in range(n):
+                terms = [
+                    get_a(entry, *((i, row) if self.trans_a else (row, i)))
+                    * get_b(entry, *((col, i) if self.trans_b else (i, col)))
+                    for i in range(k)
+                ]
+                expected.append(max(0.0, math.fsum(terms) + bias[col]) + c[r * n + col])
+        given, out = [self.put(bias, self.half), self.put(c, False)], self.put(y, self.half)
+        return [left, right] + given + [out], [(out, self.half, expected)]
 
     def text(self, folder):
         with open(os.path.join(folder, self.name + ".ptx"), encoding="ascii") as file:

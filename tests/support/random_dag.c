@@ -207,31 +207,79 @@ static void draw_layernorm(maker *m)
     keep(m, results[3], true, false, from.dtype);
 }
 
+// The value as bf16, for a product's operand.
+static int narrowed(maker *m, const drawn *x)
+{
+    const int64_t shape[] = {count_of(m, x)}, stride[] = {1};
+    int y = -1;
+    ASSERT_OK(bt_dag_copy_of(m->graph, 1, shape, x->value, stride, BT_BF16, &y));
+    return y;
+}
+
+static int product(maker *m, const bt_gemm_args *args, int a, int b, int c)
+{
+    bt_dag_binding bindings[] = {{.field = "a", .value = a},
+                                 {.field = "b", .value = b},
+                                 {.field = "c", .value = c},
+                                 {.field = "d", .value = -1}};
+    int results[4] = {-1, -1, -1, -1};
+    if (c < 0) {
+        bindings[2] = bindings[3];
+    }
+    ASSERT_OK(bt_dag_call(m->graph, BT_KERNEL_GEMM, args, bindings, c < 0 ? 3 : 4, results));
+    return results[c < 0 ? 2 : 3];
+}
+
+// a b^T, [rows, rows], and that times c: [rows, cols]. Square ones may be two entries of half the
+// rows each, and have any layout.
 static void draw_product(maker *m)
 {
     const drawn *a = pick_like(m, BT_F32, true), *b = pick_like(m, BT_F32, true);
-    int results[3] = {-1, -1, -1};
-    if (!a || !b || m->rows != m->cols) {
+    const drawn *c = pick_like(m, BT_F32, true);
+    if (!a || !b || !c) {
         return;
     }
-    const int64_t n = m->rows;
-    const bt_gemm_args args = {.m = n,
-                               .n = n,
-                               .k = n,
-                               .trans_b = below(m, 2),
-                               .lda = n,
-                               .ldb = n,
-                               .ldd = n,
-                               .batch = 1,
-                               .alpha = 0.1,
-                               .ab_dtype = BT_F32,
-                               .d_dtype = BT_F32};
-    ASSERT_OK(bt_dag_call(m->graph, BT_KERNEL_GEMM, &args,
-                          (bt_dag_binding[]){{.field = "a", .value = a->value},
-                                             {.field = "b", .value = b->value},
-                                             {.field = "d", .value = -1}},
-                          3, results));
-    keep(m, results[2], true, true, BT_F32);
+    const bool square = m->rows == m->cols, two = square && m->rows % 2 == 0 && below(m, 2);
+    const bool narrow = below(m, 3) == 0, adds = square && below(m, 3) == 0;
+    const int left = narrow ? narrowed(m, a) : a->value, right = narrow ? narrowed(m, b) : b->value;
+    bt_gemm_args args = {.m = m->rows,
+                         .n = m->rows,
+                         .k = m->cols,
+                         .trans_b = true,
+                         .lda = m->cols,
+                         .ldb = m->cols,
+                         .ldc = m->rows,
+                         .ldd = m->rows,
+                         .batch = 1,
+                         .alpha = 0.1,
+                         .ab_dtype = narrow ? BT_BF16 : BT_F32,
+                         .d_dtype = BT_F32};
+    if (square) {
+        args.trans_a = below(m, 2) && !two;
+        args.trans_b = below(m, 2);
+        args.beta = adds ? 0.5 : 0;
+    }
+    if (two) {
+        args.batch = 2;
+        args.m /= 2;
+        args.stride_a = args.stride_c = args.stride_d = args.m * args.n;
+    }
+    const int made = product(m, &args, left, right, adds ? c->value : -1);
+    if (square) {
+        keep(m, made, true, true, BT_F32);
+        return;
+    }
+    const bt_gemm_args second = {.m = m->rows,
+                                 .n = m->cols,
+                                 .k = m->rows,
+                                 .lda = m->rows,
+                                 .ldb = m->cols,
+                                 .ldd = m->cols,
+                                 .batch = 1,
+                                 .alpha = 0.25,
+                                 .ab_dtype = BT_F32,
+                                 .d_dtype = BT_F32};
+    keep(m, product(m, &second, made, c->value, -1), true, true, BT_F32);
 }
 
 static void draw_dropout(maker *m)
@@ -313,6 +361,8 @@ static void fill_input(const bt_dag_value *value, int place, void *memory)
     for (int64_t i = 0; i < count; ++i) {
         if (value->dtype == BT_F64) {
             ((double *)memory)[i] = (double)numbers[i];
+        } else if (value->dtype == BT_BF16) {
+            ((uint16_t *)memory)[i] = bt_f32_to_bf16(numbers[i]);
         } else {
             ((float *)memory)[i] = numbers[i];
         }

@@ -233,3 +233,64 @@ bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide)
     ASSERT_OK(b.status);
     return g;
 }
+
+// Of a matrix with `rows` rows of `cols` elements, and of an entry of the batch.
+static int64_t stride_of(int64_t rows, int64_t cols, int64_t pad)
+{
+    return rows * (cols + pad) + pad;
+}
+
+int64_t product_a_count(const product_sizes *s)
+{
+    return s->batch * stride_of(s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, s->pad);
+}
+
+int64_t product_b_count(const product_sizes *s)
+{
+    return s->batch * stride_of(s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, s->pad);
+}
+
+bt_fused group_product(bt_dtype dtype, const product_sizes *s, bool ordered)
+{
+    const bt_dtype work = dtype == BT_F64 ? BT_F64 : BT_F32;
+    const int64_t none[BT_MAX_RANK] = {0};
+    bt_fused_builder b;
+    bt_fused g = started(BT_FUSED_PRODUCT, 2, s->batch * s->m, s->n, &b);
+    b.group = &g;
+    g.product = (bt_gemm_args){.m = s->m,
+                               .n = s->n,
+                               .k = s->k,
+                               .trans_a = s->trans_a,
+                               .trans_b = s->trans_b,
+                               .lda = (s->trans_a ? s->m : s->k) + s->pad,
+                               .ldb = (s->trans_b ? s->k : s->n) + s->pad,
+                               .ldd = s->n,
+                               .batch = s->batch,
+                               .stride_a = product_a_count(s) / s->batch,
+                               .stride_b = product_b_count(s) / s->batch,
+                               .stride_d = s->m * s->n,
+                               .alpha = 1,
+                               .ab_dtype = dtype,
+                               .d_dtype = work,
+                               .compute = dtype == BT_F32 && !ordered ? BT_COMPUTE_TF32
+                                                                      : BT_COMPUTE_NATIVE};
+    for (int i = 0; i < 2; ++i) {
+        g.call_operand[i] = bt_fused_operand_add(&b, dtype, none);
+        g.operands[i].count = i ? product_b_count(s) : product_a_count(s);
+        g.operands[i].is_read = true;
+    }
+    const bt_fused_instruction made = {
+        .op = BT_FUSED_RESULT,
+        .dtype = work,
+        .a = -1,
+        .b = -1,
+        .c = -1,
+        .operand = -1,
+        .order = {.lanes = ordered ? 1 : 0, .part = work, .sum = work}};
+    const int product = bt_fused_append(&b, &made), bias = loaded(&b, dtype, per_column);
+    const int c = loaded(&b, work, NULL), sum = bt_fused_binary(&b, BT_FUSED_ADD, product, bias);
+    stored(&b, dtype, NULL,
+           bt_fused_binary(&b, BT_FUSED_ADD, bt_fused_unary(&b, BT_UNARY_RELU, 0, sum), c));
+    ASSERT_OK(b.status);
+    return g;
+}

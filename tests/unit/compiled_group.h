@@ -14,6 +14,19 @@ void run_group(const bt_fused *group, int64_t rows, test_buffer *const *operands
 // Both buffers' elements are the same bits, or NaN.
 void assert_same_bits(const test_buffer *got, const test_buffer *expected, const char *what);
 
+// Sizes of a product. pad: elements between rows of a and b, and between entries.
+typedef struct product_sizes {
+    int64_t batch, m, n, k;
+    bool trans_a, trans_b;
+    int64_t pad;
+} product_sizes;
+
+// Rows of a or b as they lie, and elements of all entries.
+int64_t product_a_count(const product_sizes *sizes);
+int64_t product_b_count(const product_sizes *sizes);
+// y = relu(A B + bias) + c: operands a, b, bias [n], c, y; c and y [batch m, n], c f32 (f64 at
+// F64). ordered: the sums over k ascend, for the CPU; else in any order, F32 as tf32.
+bt_fused group_product(bt_dtype dtype, const product_sizes *sizes, bool ordered);
 // y = f(x), dx = f'(x): operands x, y, dx.
 bt_fused group_unary(bt_dtype dtype, int64_t count, bt_unary function, double alpha);
 // Operands x, y; [rows, cols]. wide F64: sums in the order of the CPU's kernel; F32: in any order.

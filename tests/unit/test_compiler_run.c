@@ -1,8 +1,9 @@
 // tests/unit/test_compiler_run.c - random graphs with generated kernels, against eager execution
 //
 //   unit_compiler_run_test [graphs [first seed]]
-// Reductions with an order keep the bits; a failure prints the smallest graph that still fails.
-// Some graphs only: each group is compiled.
+// Reductions with an order keep the bits; graphs with generated products have those that the
+// interpreter makes of their groups (unit.compiler_fuse compares these with eager execution). A
+// failure prints the smallest graph that still fails. Some graphs only: each group is compiled.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,8 @@ static uint64_t first_seed = 1;
 typedef struct checker {
     fixture f;
     bt_code_cache cache;
-    int64_t groups, fallbacks;
-    bool spoil; // the checker's own test
+    int64_t groups, fallbacks, products; // products: graphs with some
+    bool spoil;                          // the checker's own test
 } checker;
 
 static bt_compiler *compiler; // of the graph that runs
@@ -38,12 +39,20 @@ static bt_status launch(void *self, bt_context *context, const bt_fused *group, 
 static bool differs(void *self, const bt_dag *graph)
 {
     checker *c = self;
-    const unsigned kinds = 1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW;
+    const bt_fuse_options options = {.kinds = 1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW |
+                                              1U << BT_FUSED_PRODUCT,
+                                     .products = true};
     unsigned char *expected = NULL, *got = NULL;
     bt_fusion_plan plan;
     bt_compiler made;
     bt_compiler_init(&made, &c->cache);
-    ASSERT_OK(bt_dag_fuse(graph, &(bt_fuse_options){.kinds = kinds}, &plan));
+    ASSERT_OK(bt_dag_fuse(graph, &options, &plan));
+    bool products = false;
+    for (int i = 0; i < plan.count; ++i) {
+        products = products || plan.groups[i].group->kind == BT_FUSED_PRODUCT;
+    }
+    random_dag_plan = products ? &plan : NULL;
+    random_dag_launch = bt_fused_interpret;
     const size_t bytes = random_dag_run(&c->f, graph, &expected);
     compiler = &made, spoil = c->spoil;
     random_dag_plan = &plan;
@@ -52,6 +61,7 @@ static bool differs(void *self, const bt_dag *graph)
     random_dag_plan = NULL;
     const bool same = memcmp(expected, got, bytes) == 0;
     c->groups += made.count;
+    c->products += products;
     c->fallbacks += made.fallbacks;
     free(expected);
     free(got);
@@ -88,8 +98,9 @@ static void random_graphs_keep_their_bits(void **state)
         }
         bt_dag_release(&g);
     }
-    print_message("%lld groups, %lld of their runs interpreted\n", (long long)c.groups,
-                  (long long)c.fallbacks);
+    print_message("%lld groups, %lld of their runs interpreted, products in %lld graphs\n",
+                  (long long)c.groups, (long long)c.fallbacks, (long long)c.products);
+    assert_true(c.products > 0);
     assert_true(c.groups > graph_count / 4);
     assert_int_equal(c.fallbacks, 0);
     close_checker(&c);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/fixture.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 #include "tests/unit/compiled_group.h"
@@ -358,6 +359,55 @@ static void test_past(void **state)
     test_buffer_release(&in), test_buffer_release(&own), test_buffer_release(&slope);
 }
 
+static const product_sizes products[] = {
+    {1, 1, 1, 1, false, false, 0},    {1, 7, 33, 5, false, true, 0},
+    {1, 16, 16, 64, true, false, 2},  {3, 5, 17, 40, false, false, 0},
+    {2, 1, 50, 3, true, true, 1},     {4, 9, 1, 12, false, true, 0},
+    {1, 33, 100, 129, true, true, 0},
+};
+
+// The sums over k ascend: the bits that the interpreter makes.
+static void test_products(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, 0);
+    for (size_t n = 0; n < sizeof products / sizeof *products * 3; ++n) {
+        const bt_dtype dtype = types[n % 3], work = dtype == BT_F64 ? BT_F64 : BT_F32;
+        const product_sizes *sizes = &products[n / 3];
+        const int64_t all = sizes->batch * sizes->m * sizes->n;
+        const int64_t counts[] = {product_a_count(sizes), product_b_count(sizes), sizes->n, all};
+        const bt_fused group = group_product(dtype, sizes, true);
+        test_buffer operands[6], *of_group[5];
+        void *at[5];
+        for (int i = 0; i < 4; ++i) {
+            double *x = test_doubles(counts[i]);
+            test_random(x, counts[i], (uint64_t)i + n, -2, 2);
+            operands[i] = test_buffer_make(i == 3 ? work : dtype, x, counts[i]);
+            free(x);
+        }
+        for (int i = 4; i < 6; ++i) {
+            operands[i] = test_buffer_make(dtype, NULL, all);
+        }
+        for (int i = 0; i < 5; ++i) {
+            of_group[i] = &operands[i];
+            at[i] = operands[i < 4 ? i : 5].data;
+        }
+        run_group(&group, group.shape[0], of_group);
+        ASSERT_OK(bt_fused_interpret(NULL, &f.context, &group, at));
+        assert_same_bits(&operands[4], &operands[5], "product");
+        for (int i = 0; i < 6; ++i) {
+            test_buffer_release(&operands[i]);
+        }
+    }
+    const product_sizes small = {1, 8, 8, 8, false, true, 0};
+    const bt_fused any = group_product(BT_F32, &small, false);
+    bt_emitted emitted;
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "order", bt_emit_cpu(&any, &emitted));
+    bt_emitted_release(&emitted);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     if (bt_compiler_available() == BT_STATUS_UNAVAILABLE) {
@@ -368,7 +418,7 @@ int main(void)
         cmocka_unit_test(test_layernorm),     cmocka_unit_test(test_rmsnorm),
         cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_columns),
         cmocka_unit_test(test_strides),       cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_past),
+        cmocka_unit_test(test_past),          cmocka_unit_test(test_products),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }

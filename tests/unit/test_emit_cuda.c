@@ -160,6 +160,48 @@ static void test_columns(void **state)
     }
 }
 
+// Wide accesses of A and B where their rows allow it, products on tensor cores, two barriers a
+// step. Each case has one step of k, which is straight code.
+typedef struct expected_product {
+    const char *name, *multiply;
+    int products, wide_loads;
+} expected_product;
+
+static void look_at_product(const char *ptx, const void *with)
+{
+    const expected_product *x = with;
+    const int products = occurrences(ptx, x->multiply);
+    const int loads = occurrences(ptx, "ld.global.v4.");
+    const int barriers = occurrences(ptx, "bar.sync");
+    if (products != x->products || loads != x->wide_loads || barriers != 2) {
+        fail_msg("%s: %d mma, %d loads of 16 bytes, %d barriers; expected %d, %d, 2", x->name,
+                 products, loads, barriers, x->products, x->wide_loads);
+    }
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    static const char bf16[] = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32";
+    static const char tf32[] = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32";
+    const struct {
+        bt_dtype dtype;
+        product_sizes sizes;
+        expected_product expected;
+    } cases[] = {
+        {BT_BF16, {1, 256, 192, 64, false, true, 0}, {"NT", bf16, 8, 4}},
+        {BT_BF16, {1, 256, 192, 64, true, false, 0}, {"TN", bf16, 8, 4}},
+        {BT_BF16, {48, 256, 192, 32, false, false, 0}, {"large tiles", bf16, 16, 4}},
+        {BT_BF16, {2, 255, 193, 63, false, true, 0}, {"odd", bf16, 8, 0}},
+        {BT_F32, {1, 256, 192, 32, false, true, 0}, {"tf32", tf32, 8, 4}},
+        {BT_F32, {1, 255, 193, 31, true, true, 0}, {"odd tf32", tf32, 8, 0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        const bt_fused group = group_product(cases[i].dtype, &cases[i].sizes, false);
+        lower(&group, look_at_product, &cases[i].expected);
+    }
+}
+
 static void any(const char *ptx, const void *with) { assert_non_null(strstr(ptx, with)); }
 
 static void test_elementwise(void **state)
@@ -182,6 +224,15 @@ static void test_refused(void **state)
     const bt_fused ordered = group_softmax(BT_F32, 8, 1024, BT_F64);
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "its order", bt_emit_cuda(&ordered, &emitted));
     bt_str_release(&emitted.text);
+    const product_sizes sizes = {1, 8, 8, 8, false, true, 0};
+    const bt_fused ascending = group_product(BT_BF16, &sizes, true);
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "an order of their own",
+                 bt_emit_cuda(&ascending, &emitted));
+    const bt_fused wide = group_product(BT_F64, &sizes, false);
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "bf16 and tf32", bt_emit_cuda(&wide, &emitted));
+    bt_fused moved = group_product(BT_BF16, &sizes, false);
+    moved.operands[0].offset_bytes = 8;
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "lines of 16 bytes", bt_emit_cuda(&moved, &emitted));
     const bt_fused long_rows = group_softmax(BT_F32, 8, BT_CUDA_ROW_MOST * 4, BT_F32);
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "rows of", bt_emit_cuda(&long_rows, &emitted));
 }
@@ -192,9 +243,9 @@ int main(void)
         return test_skip(bt_error_message());
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),    cmocka_unit_test(test_odd_rows),
-        cmocka_unit_test(test_columns), cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_odd_rows),
+        cmocka_unit_test(test_columns),  cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }

@@ -1,8 +1,9 @@
 // framework/compiler/lab/ptx.c - writes the PTX of some groups, for an emulator or a GPU to run
 //
 //   write_ptx FOLDER ARCH ROWS    NAME.ptx per case, and FOLDER/cases: a line per case with
-//                                 name kind dtype rows cols blocks threads, and of a second kernel
-//                                 blocks and bytes of memory between the two
+//                                 name kind dtype rows cols blocks threads, of a second kernel
+//                                 blocks and bytes of memory between the two, and of products
+//                                 batch, k, trans_a, trans_b, pad
 // What a kind computes and its operands are tests/unit/compiled_group.h's. ROWS: of the row cases;
 // elementwise cases have ROWS * 1024 + 3 elements.
 #include <stdio.h>
@@ -18,26 +19,32 @@ typedef struct ptx_case {
     const char *kind;
     bt_dtype dtype;
     int64_t cols;
+    product_sizes product;
 } ptx_case;
 
 static const ptx_case cases[] = {
-    {"gelu", BT_F32, 0},
-    {"gelu", BT_BF16, 0},
-    {"silu", BT_F32, 0},
-    {"softmax", BT_F32, 100},
-    {"softmax", BT_F32, 1024},
-    {"softmax", BT_BF16, 1024},
-    {"softmax", BT_F32, 4096},
-    {"layernorm", BT_F32, 768},
-    {"layernorm", BT_BF16, 768},
-    {"layernorm", BT_F32, 1024},
-    {"rmsnorm", BT_F32, 1024},
-    {"rmsnorm", BT_BF16, 1024},
-    {"cross_entropy", BT_F32, 1000},
-    {"cross_entropy", BT_BF16, 1024},
-    {"quotient", BT_F32, 100},
-    {"column", BT_F32, 100},
-    {"column", BT_BF16, 768},
+    {"gelu", BT_F32, 0, {0}},
+    {"gelu", BT_BF16, 0, {0}},
+    {"silu", BT_F32, 0, {0}},
+    {"softmax", BT_F32, 100, {0}},
+    {"softmax", BT_F32, 1024, {0}},
+    {"softmax", BT_BF16, 1024, {0}},
+    {"softmax", BT_F32, 4096, {0}},
+    {"layernorm", BT_F32, 768, {0}},
+    {"layernorm", BT_BF16, 768, {0}},
+    {"layernorm", BT_F32, 1024, {0}},
+    {"rmsnorm", BT_F32, 1024, {0}},
+    {"rmsnorm", BT_BF16, 1024, {0}},
+    {"cross_entropy", BT_F32, 1000, {0}},
+    {"cross_entropy", BT_BF16, 1024, {0}},
+    {"quotient", BT_F32, 100, {0}},
+    {"column", BT_F32, 100, {0}},
+    {"column", BT_BF16, 768, {0}},
+    {"product", BT_BF16, 24, {2, 16, 24, 72, false, true, 0}},
+    {"product", BT_BF16, 33, {1, 35, 33, 41, true, false, 0}},
+    {"product", BT_BF16, 34, {1, 20, 34, 66, false, false, 3}},
+    {"product", BT_F32, 20, {2, 12, 20, 40, true, true, 0}},
+    {"product", BT_F32, 9, {1, 18, 9, 37, false, false, 0}},
 };
 
 // Operands x, divisor [rows], y: y = x / divisor, as fuse writes it where a bound is enough.
@@ -79,6 +86,9 @@ static bt_fused group_of(const ptx_case *c, int64_t rows)
     if (strcmp(c->kind, "column") == 0) { // more than one chunk, and a part of one
         return group_column(c->dtype, BT_CUDA_CHUNK + rows, c->cols, BT_F32);
     }
+    if (strcmp(c->kind, "product") == 0) {
+        return group_product(c->dtype, &c->product, false);
+    }
     return group_unary(c->dtype, rows * 1024 + 3,
                        strcmp(c->kind, "silu") == 0 ? BT_UNARY_SILU : BT_UNARY_GELU, 0);
 }
@@ -102,11 +112,13 @@ static bt_status write_case(const char *folder, const bt_target *target, const p
     bt_status status = bt_emit_cuda(&group, &emitted);
     status = status ? status : bt_lower(target, bt_str_text(&emitted.text), NULL, &ptx, NULL);
     status = status ? status : bt_file_write(path, ptx.bytes, ptx.size_bytes);
-    bt_str_format(list, "%s %s %s %lld %lld %lld %d %lld %lld\n", name, c->kind,
-                  bt_dtype_name(c->dtype), (long long)all, (long long)cols,
+    bt_str_format(list, "%s %s %s %lld %lld %lld %d %lld %lld %lld %lld %d %d %lld\n", name,
+                  c->kind, bt_dtype_name(c->dtype), (long long)all, (long long)cols,
                   (long long)bt_emit_blocks(&group, &emitted, all), emitted.threads,
                   (long long)bt_emit_finish_blocks(&group),
-                  (long long)bt_emit_parts_bytes(&group, all));
+                  (long long)bt_emit_parts_bytes(&group, all), (long long)c->product.batch,
+                  (long long)c->product.k, c->product.trans_a, c->product.trans_b,
+                  (long long)c->product.pad);
     bt_code_release(&ptx);
     bt_str_release(&emitted.text);
     return bt_error_context(status, "%s", name);

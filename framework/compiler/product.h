@@ -1,0 +1,34 @@
+// framework/compiler/product.h - which products are generated and which BluBLAS computes
+//
+// A product with high arithmetic intensity, enough tiles and aligned rows runs at the rate of the
+// tensor cores in BluBLAS: nothing that is generated gains on it. A small one costs a launch and
+// the calls behind it another each; an odd one, whose rows are not aligned to 16 bytes, runs in a
+// general kernel. These are generated, with the elementwise calls behind them as epilogue.
+#ifndef BT_COMPILER_PRODUCT_H
+#define BT_COMPILER_PRODUCT_H
+
+#include "framework/base/str.h"
+#include "kernels/kernels.h"
+
+// X(enumerator, text)
+#define BT_PRODUCT_CLASS_LIST(X)                                                                   \
+    X(LARGE, "large: BluBLAS")                                                                     \
+    X(DEEP, "deep, which BluBLAS splits along k: BluBLAS")                                         \
+    X(SMALL, "small: generated with the calls behind it")                                          \
+    X(ODD, "odd, no rows of 16 bytes: generated")
+
+typedef enum bt_product_class {
+#define BT_PRODUCT_CLASS_ENUM(name, text) BT_PRODUCT_##name,
+    BT_PRODUCT_CLASS_LIST(BT_PRODUCT_CLASS_ENUM)
+#undef BT_PRODUCT_CLASS_ENUM
+        BT_PRODUCT_CLASS_COUNT
+} bt_product_class;
+
+bt_product_class bt_product_classify(const bt_gemm_args *product);
+bool bt_product_is_generated(bt_product_class kind);
+// Flops of the product by bytes of its operands and result, each moved once.
+double bt_product_intensity(const bt_gemm_args *product);
+// "64x48x40 batch 12 bf16, 20.9 flops per byte: small: generated with the calls behind it"
+void bt_product_print(const bt_gemm_args *product, bt_str *out);
+
+#endif
