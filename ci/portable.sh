@@ -124,13 +124,15 @@ copy_tests() {
     cp "$root"/tests/golden/*.json "$out/tests/golden/"
 }
 
-# conformance_compiled_test finds its code by BT_CACHE_DIR.
+# conformance_compiled_test and conformance_products_test find their code by BT_CACHE_DIR.
 copy_code() {
     local number
     [ -e "$build/bin/libbt_mlir.so" ] || return 0
     for number in ${arch//;/ }; do
-        [[ ! ${number%a} =~ ^(80|89|90)$ ]] || BT_CACHE_DIR=$out/tests/cache "$build/bin/bt-bench" \
-            compile "$root/tests/conformance/compiled.json" --target "sm_${number%a}" >&2
+        [[ ${number%a} =~ ^(80|89|90)$ ]] || continue
+        BT_CACHE_DIR=$out/tests/cache "$build/bin/bt-bench" compile \
+            "$root/tests/conformance/compiled.json" --target "sm_${number%a}" >&2
+        BT_CACHE_DIR=$out/tests/cache "$build/tests/conformance_products_test" "sm_${number%a}" >&2
     done
 }
 
