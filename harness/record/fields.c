@@ -75,7 +75,7 @@ static const bt_field CALIBRATION_fields[] = {
     SQL(bt_store_calibration, REAL, smallest),
     SQL(bt_store_calibration, REAL, smallest_high)};
 
-// Without its number and, since a list of them does without, its document.
+// Without its number and, because lists omit it, its document.
 static const bt_field BASELINE_fields[] = {
     SQL(bt_store_baseline, TEXT, name), SQL(bt_store_baseline, TEXT, machine),
     SQL(bt_store_baseline, TEXT, reason), SQL(bt_store_baseline, INTEGER, run),
@@ -90,7 +90,7 @@ static const bt_field ROUND_fields[] = {
     AS(bt_store_round, TIME, started_ns, "started", "started_ns"),
     AS(bt_store_round, TIME, ended_ns, "ended", "ended_ns")};
 
-// Its members are in three tables, which every query calls so.
+// Its members are in three tables, which every query names with these aliases.
 static const bt_field CASE_fields[] = {
     AS(bt_store_case, TEXT, bench, "bench", "bench.name"),
     AS(bt_store_case, TEXT, kind, "kind", "bench.kind"),

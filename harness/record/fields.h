@@ -25,8 +25,8 @@ typedef enum bt_field_type {
 } bt_field_type;
 
 typedef struct bt_field {
-    const char *key;    // in JSON; NULL: not there
-    const char *column; // in SQL; NULL: not there
+    const char *key;    // in JSON; NULL: absent
+    const char *column; // in SQL; NULL: absent
     bt_field_type type;
     size_t offset; // in the struct, bytes
 } bt_field;
@@ -76,11 +76,12 @@ typedef struct bt_fields {
 
 const bt_fields *bt_fields_info(bt_fields_of kind);
 
-// A list of records that a round has.
+// A list of records of a round.
 typedef struct bt_list {
     bt_fields_of kind;
     bool is_table; // in the database: rows of a table
-    bool is_file;  // in a bundle: a file of a line a record; false: an array in the round's file
+    bool is_file;  // in a bundle: a file with one record per line; false: an array in the round's
+                   // file
     const char *key;
     size_t items, count; // offsets in bt_store_round, bytes
 } bt_list;

@@ -1,4 +1,4 @@
-// harness/record/keep.c - copies of texts in an arena
+// harness/record/keep.c - copies texts to an arena
 #include "harness/record/keep.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// harness/record/keep.h - copies of texts in an arena
+// harness/record/keep.h - copies texts to an arena
 #ifndef BT_HARNESS_RECORD_KEEP_H
 #define BT_HARNESS_RECORD_KEEP_H
 
@@ -10,7 +10,7 @@ BT_CHECKED bt_status bt_keep(bt_arena *arena, const char *text, const char **out
 // A copy of its first `length` bytes.
 BT_CHECKED bt_status bt_keep_part(bt_arena *arena, const char *text, size_t length,
                                   const char **out);
-// A copy of a string, which is released whatever the status, its own failure included.
+// A copy of a string, which is released in any case, also on failure.
 BT_CHECKED bt_status bt_keep_str(bt_arena *arena, bt_str *string, const char **out);
 
 #endif

@@ -1,4 +1,4 @@
-// harness/record/metrics.c - rows of metrics.inl, and the words of the record
+// harness/record/metrics.c - rows of metrics.inl, and words of the record
 #include "harness/record/metrics.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-// X(enumerator, as printed behind a number)
+// X(enumerator, text printed after a number)
 #define BT_UNIT_LIST(X)                                                                            \
     X(NS, "ns")                                                                                    \
     X(BYTES, "B")                                                                                  \
@@ -46,7 +46,7 @@ typedef struct bt_metric_row {
 
 // The row of a metric; never NULL.
 const bt_metric_row *bt_metric_info(bt_metric metric);
-// False when no metric has this tag.
+// False if no metric has this tag.
 bool bt_metric_parse(const char *tag, bt_metric *metric);
 
 #endif

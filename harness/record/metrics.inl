@@ -1,7 +1,7 @@
-// harness/record/metrics.inl - what can be measured: a row each
+// harness/record/metrics.inl - the metrics, one row each
 //   X(enumerator, tag, unit, direction, description)
 // The tag is the word in the database, in JSON and on the page. The unit is one of BT_UNIT_LIST.
-// The direction says which way is better; NEITHER where more is neither good nor bad.
+// The direction tells which way is better; NEITHER if neither is.
 X(TOKENS_PER_S, "tokens_per_s", TOKENS_PER_S, HIGHER,
   "tokens of the timed steps over the sum of their host times")
 X(STEP_TIME, "step_time_ns", NS, LOWER, "host time of a training step, mean of the timed steps")

@@ -1,4 +1,4 @@
-// harness/record/record.c - what a run says about itself
+// harness/record/record.c - helpers for records of runs
 #include "harness/record/record.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ bt_status bt_record_digest_str(bt_str *text, char hex[33])
     return status;
 }
 
-// Only what did not pass is ever run again.
+// Only rounds that did not pass are ever repeated.
 void bt_store_rounds_mark(bt_store_round *rounds, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {

@@ -1,8 +1,8 @@
-// harness/record/telemetry.h - what the machine did beside a round: samples, and a word for it
+// harness/record/telemetry.h - the machine's state during a round: samples and a label
 //
-// A number that could not be had is NaN. The table below is the record's format too: columns are
-// kept by name, so that a later one can be added. Of a round on several GPUs: the lowest clocks,
-// the sums of power and energy, the highest temperature, all reasons of throttling.
+// Unavailable numbers are NaN. The table below is also the record's format: columns are stored by
+// name, so that more can be added. For a round on several GPUs: the lowest clocks, the sums of
+// power and energy, the highest temperature, all reasons of throttling.
 #ifndef BT_HARNESS_RECORD_TELEMETRY_H
 #define BT_HARNESS_RECORD_TELEMETRY_H
 
@@ -46,7 +46,7 @@ typedef struct bt_telemetry_column {
 const bt_telemetry_column *bt_telemetry_column_info(int index);
 double bt_telemetry_value(const bt_store_telemetry *sample, int index);
 
-// Why clocks are held down, as NVML counts it: X(enumerator, bit, word, invalidates a round).
+// Reasons of clock throttling, as NVML defines them: X(enumerator, bit, word, invalidates a round).
 // Source: NVML API Reference, nvmlClocksEventReasons
 #define BT_THROTTLE_LIST(X)                                                                        \
     X(IDLE, 0x1, "idle", false)                                                                    \
@@ -65,8 +65,8 @@ typedef enum bt_throttle {
 #undef BT_THROTTLE_ENUM
 } bt_throttle;
 
-// A round's label, the gravest first. The software power cap is no noise: under full load it is how
-// data-centre GPUs work. X(enumerator, word, invalidates the round)
+// A round's label, the most severe first. The software power cap is not noise: it is normal for
+// data-centre GPUs under full load. X(enumerator, word, invalidates the round)
 #define BT_NOISE_LIST(X)                                                                           \
     X(THROTTLED, "throttled", true)                                                                \
     X(FOREIGN_PROCESS, "foreign process", true)                                                    \
@@ -81,7 +81,7 @@ typedef enum bt_noise {
 } bt_noise;
 
 const char *bt_noise_name(bt_noise noise);
-// False when it is no such word.
+// False for an unknown word.
 bool bt_noise_parse(const char *word, bt_noise *noise);
 bool bt_noise_invalidates(bt_noise noise);
 

@@ -1,9 +1,9 @@
-// harness/redact/paths.c - paths of the exporting machine, cut to what says something to others
+// harness/redact/paths.c - shortens paths of the exporting machine
 //
 // A path that begins at the root, or with ~, keeps its last part: "/data/ada/x.bin" becomes
-// ".../x.bin". What lies in someone's home loses the owner's name too, so that "/home/ada" alone is
-// "~". Paths of the system (/usr, /opt, /dev ...) stay. The rule looks at the text alone, never at
-// the machine: equal runs give equal bundles wherever they are exported.
+// ".../x.bin". In a home folder the owner's name is removed too, so that "/home/ada" alone is "~".
+// Paths of the system (/usr, /opt, /dev ...) stay. The rule depends on the text alone, not on the
+// machine: equal runs give equal bundles wherever they are exported.
 #include "harness/redact/redact.h"
 #include <string.h>
 
@@ -14,7 +14,7 @@ static bool is_path_byte(char byte)
            (byte >= '0' && byte <= '9') || value >= 0x80 || (byte && strchr("._+@%~-/", byte));
 }
 
-// Length of the path that begins here, 0 where none does.
+// Length of the path that begins here, 0 if there is none.
 static size_t path_at(const char *text, size_t at, size_t length)
 {
     bool begins = at == 0 || !is_path_byte(text[at - 1]);
@@ -24,7 +24,7 @@ static size_t path_at(const char *text, size_t at, size_t length)
         return 0;
     }
     if (at > 0 && text[at - 1] == ':' && at + 1 < length && text[at + 1] == '/') {
-        return 0; // behind the colon of a URL
+        return 0; // after the colon of a URL
     }
     while (end < length && is_path_byte(text[end])) {
         end++;
@@ -62,7 +62,7 @@ static void append_short(const char *path, size_t size, bt_str *out)
     while (last > 0 && path[last - 1] != '/') {
         last--;
     }
-    // Where the last part is the owner of a home, or the home itself, there is nothing to keep.
+    // If the last part is the owner of a home, or the home itself, nothing is kept.
     bool owner = (starts_with(path, size, "/home/") && last == 6) ||
                  (starts_with(path, size, "/Users/") && last == 7) || last <= 1;
     bt_str_append(out, owner ? "~" : ".../");

@@ -1,8 +1,9 @@
-// harness/redact/private.c - what identifies a machine, out of what others will read
+// harness/redact/private.c - removes what identifies a machine
 //
-// A private fact is named, its value is not; the same value in a command, a message or a file of
-// the run is left out as well, and so is whatever has the form of a UUID (GPUs, boot ids) or of a
-// MAC address. Like the rule for paths this looks at the run alone, never at the machine.
+// The value of a private fact is removed, its key is kept; the same value in a command, a message
+// or a file of the run is removed as well, and so is any text in the form of a UUID (GPUs, boot
+// ids) or of a MAC address. Like the rule for paths this depends on the run alone, not on the
+// machine.
 #include "harness/redact/private.h"
 #include "harness/redact/redact.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_BYTES_MIN = 8 }; // a shorter one ("Linux") is found in texts that do not mean it
+enum { WORD_BYTES_MIN = 8 }; // a shorter one ("Linux") occurs in unrelated texts
 
 typedef struct bt_secret {
     const char *text;
@@ -62,7 +63,7 @@ bt_status bt_secrets_gather(const bt_store_env *env, bt_arena *arena, bt_secrets
     return BT_OK;
 }
 
-// Length of the word of this form that begins here, 0 where none does: 'x' is a hexadecimal digit,
+// Length of the word of this form that begins here, 0 if there is none: 'x' is a hexadecimal digit,
 // anything else itself.
 static size_t form_at(const char *form, const char *text, size_t at, size_t length)
 {
@@ -103,7 +104,7 @@ static size_t secret_at(const bt_secrets *secrets, const char *text, size_t at, 
 bool bt_secrets_mask(const bt_secrets *secrets, const char *text, size_t length, bt_str *out)
 {
     bool changed = false;
-    size_t kept = 0; // up to here the text is in `out`
+    size_t kept = 0; // up to here the text has been copied to `out`
     for (size_t at = 0; at < length;) {
         size_t size_bytes = secret_at(secrets, text, at, length);
         if (size_bytes > 0) {

@@ -1,7 +1,7 @@
-// harness/redact/redact.c - a run as others may read it
+// harness/redact/redact.c - removes private data from a run
 //
-// Every text of the run goes through two rules: paths are shortened (paths.c), and, where that is
-// asked for, what identifies the machine is left out (private.c).
+// Two rules apply to every text of the run: paths are shortened (paths.c), and, if requested, what
+// identifies the machine is removed (private.c).
 #include <string.h>
 
 #include "harness/plan/plan.h"
@@ -17,7 +17,7 @@ typedef struct redaction {
     bt_secrets secrets; // none without
 } redaction;
 
-// Applies the rules to *text; `kind` says what it is, once per kind.
+// Applies the rules to *text; `kind` describes it, and is reported once per kind.
 static bt_status shorten(redaction *self, const char *kind, const char **text, int64_t *size_bytes)
 {
     size_t length = size_bytes ? (size_t)*size_bytes : strlen(*text);
@@ -41,7 +41,7 @@ static bt_status shorten(redaction *self, const char *kind, const char **text, i
     return BT_OK;
 }
 
-// A list of the run as one that may be changed, in its arena.
+// A mutable copy of a list of the run, in its arena.
 static bt_status own_list(redaction *self, const void *list, int64_t count, size_t item_bytes,
                           void **out)
 {
@@ -131,7 +131,7 @@ static bt_status redact_lists(redaction *self, bt_store_run *run)
     return BT_OK;
 }
 
-// The hash is that of the text which others get, so that they can check it.
+// The hash is that of the published text, so that it can be checked.
 static bt_status redact_plan(redaction *self, bt_store_run *run)
 {
     bt_store_suite *suite = &run->info.suite;

@@ -1,4 +1,5 @@
-// harness/replicate/claims.c - a file of claims, as pairs of systems that something here can test
+// harness/replicate/claims.c - converts a file of claims to pairs of systems that can be tested
+// here
 #include "harness/replicate/claims.h"
 
 #include <math.h>
@@ -8,8 +9,8 @@
 
 #define OURS "blutrain"
 
-// Words of the file for what is measured here, a row each. Bandwidth and rate of one case are its
-// bytes and operations over its time: their ratio is that of times.
+// Words of the file for metrics. Bandwidth and rate of one case are its bytes and operations
+// divided by its time, so their ratio is that of times.
 static const struct {
     const char *word;
     bt_metric metric;
@@ -31,7 +32,7 @@ static const struct {
 
 #define MARGIN_LEAST 0.02 // of two exact values
 
-// The system here that stands for one of the paper.
+// The system here that represents one of the paper.
 static const char *stand_in(const cJSON *root, const char *name)
 {
     const cJSON *alias = NULL;
@@ -56,8 +57,8 @@ static double rounding_of(const char *printed)
     return value > 0 ? 0.5 * pow(10, -places) / value : (double)NAN;
 }
 
-// How far the ratio of two printed values may be off and still be the claimed one, relative: 2 %,
-// and half a unit in the last printed place of each value, as a fraction of it. NaN: no number.
+// Relative tolerance of the ratio of two printed values: 2 %, and half a unit in the last printed
+// place of each value, as a fraction of it. NaN: not a number.
 static double margin_of(const char *ours, const char *theirs)
 {
     return MARGIN_LEAST + rounding_of(ours) + rounding_of(theirs);
@@ -65,7 +66,7 @@ static double margin_of(const char *ours, const char *theirs)
 
 // ---- reading -----------------------------------------------------------------------------------
 
-// Our own value of a claim, NULL when it has none.
+// Our value of a claim, NULL if it has none.
 static const cJSON *ours_of(const cJSON *claim)
 {
     const cJSON *value = NULL;
@@ -78,7 +79,7 @@ static const cJSON *ours_of(const cJSON *claim)
     return NULL;
 }
 
-// How many values are of other systems than ours.
+// The number of values of other systems.
 static int64_t count_others(const cJSON *claim)
 {
     int64_t count = 0;
@@ -124,7 +125,7 @@ static void compare_cases(bt_claim *out)
     out->rule = BT_CLAIM_RULE_AT_LEAST;
 }
 
-// One claim against one other system; `value` is that system's, NULL when there is none.
+// One claim against one other system; `value` is that system's, NULL if there is none.
 static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *value, bool several)
 {
     bt_claim *out = &claims->items[claims->count++];
@@ -145,7 +146,7 @@ static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *val
     if (*out->over) {
         compare_cases(out);
     }
-    const cJSON *stated = bt_json_get(node, "margin"); // of files of before the printed digits
+    const cJSON *stated = bt_json_get(node, "margin"); // for files without printed digits
     if (cJSON_IsNumber(stated)) {
         out->margin = stated->valuedouble;
         out->rule = 1;
@@ -216,7 +217,7 @@ static bool is_of_kernels(const cJSON *item)
     return strncmp(bt_json_text_of(item, "suite"), "kernels/", 8) == 0;
 }
 
-// "distributed/buckets", where a suite lies, and "distributed_buckets", its name, are the same.
+// "distributed/buckets", the path of a suite, and "distributed_buckets", its name, are the same.
 static bool is_suite(const cJSON *item, const char *name)
 {
     const char *given = bt_json_text_of(item, "suite");
@@ -250,7 +251,7 @@ const cJSON *bt_claim_case(const bt_claim *claim, const char *suite, const char 
     return NULL;
 }
 
-// Whether a case or stand-in of this claim is of the suite, under any name.
+// Whether a case or stand-in of this claim belongs to the suite, under any name.
 static bool names_suite(const cJSON *item, const bt_claims_suite *suite)
 {
     return item && (is_of_kernels(item)

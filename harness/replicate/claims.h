@@ -1,12 +1,13 @@
-// harness/replicate/claims.h - a file of claims, as pairs of systems that something here can test
+// harness/replicate/claims.h - converts a file of claims to pairs of systems that can be tested
+// here
 //
-// A claim names values of several systems; what can be replicated elsewhere is the advantage of
-// ours over each other one: more than 1 where ours is better. A claim is tested by a case of our
-// suites, or by a stand-in for it, which says in what it deviates from the paper.
+// A claim gives values of several systems. Another machine can replicate the advantage of ours over
+// each other one: more than 1 if ours is better. A claim is tested by a case of our suites, or by a
+// stand-in, which lists its deviations from the paper.
 //
 // Invariants
-//   1. A case of kernels is known by its name, which says operation, direction, type and shape; any
-//      other by suite, profile and name.
+//   1. A kernel case is identified by its name, which contains operation, direction, type and
+//      shape; any other case by suite, profile and name.
 //   2. Nothing is measured here.
 #ifndef BT_HARNESS_REPLICATE_CLAIMS_H
 #define BT_HARNESS_REPLICATE_CLAIMS_H
@@ -15,23 +16,24 @@
 #include "harness/record/record.h"
 #include "harness/suite/json.h"
 
-// The rule by which verdicts are given, as recorded with them. Rule 1 had EXCEEDED, REPLICATED from
-// the lower margin on whatever its width, and NOT REPLICATED; every claim counted.
+// The rule of verdicts, recorded with them. Rule 1 had EXCEEDED, REPLICATED from the lower margin
+// on for any width, and NOT REPLICATED; every claim counted.
 #define BT_CLAIM_RULE 2
-// Of claims that one case of ours is the best of several: no ratio is claimed, but at least 1.
+// For claims that one case of ours is the best of several: no ratio is claimed, except that it is
+// at least 1.
 #define BT_CLAIM_RULE_AT_LEAST 3
 
 typedef struct bt_claim {
     const cJSON *node;      // borrowed: the claim in the file
     const char *id;         // borrowed
-    const char *title;      // borrowed: what it is about, for people; "" in files without titles
-    const char *subject;    // its id, or "id/other" where it names several other systems
-    const char *other;      // the system that stands for the other one here; "" without one
+    const char *title;      // borrowed: its subject, for display; "" in files without titles
+    const char *subject;    // its id, or "id/other" if it names several other systems
+    const char *other;      // the system that represents the other one here; "" if none
     const char *over;       // borrowed: the other case of the same suite; "": the same case
-    bt_metric metric;       // that is compared
-    int rule;               // by which it is judged: 1 for files that state margins themselves
-    double claimed, margin; // NaN: it compares no two systems
-    const char *untested;   // borrowed: why nothing here tests it; "" where something does
+    bt_metric metric;       // metric that is compared
+    int rule;               // rule of the verdict: 1 for files that contain margins
+    double claimed, margin; // NaN: it does not compare two systems
+    const char *untested;   // borrowed: why it cannot be tested here; "" if it can
 } bt_claim;
 
 typedef struct bt_claims {
@@ -41,30 +43,30 @@ typedef struct bt_claims {
     bt_arena arena; // holds items and subjects
 } bt_claims;
 
-// Understands a file of claims (suites/schema/claims.schema.json).
+// Parses a file of claims (suites/schema/claims.schema.json).
 // Owns    *out: the caller, bt_claims_release; also released on failure
-// Errors  INVALID_ARGUMENT (no file of claims), OUT_OF_MEMORY
+// Errors  INVALID_ARGUMENT (not a file of claims), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_claims_read(const bt_json_doc *json, bt_claims *out);
 void bt_claims_release(bt_claims *claims);
 
-// The case of a suite's profile that tests a claim, or stands in for it; NULL when it does not.
-// Borrowed from the file; its "deviations" say in what it is not the paper's.
+// The case of a suite's profile that tests a claim, or is a stand-in for it; NULL if there is none.
+// Borrowed from the file; "deviations" lists how it differs from the paper's.
 const cJSON *bt_claim_case(const bt_claim *claim, const char *suite, const char *profile,
                            const char *name);
 
-// A suite and its profile, for what follows.
+// A suite and its profile, for the functions below.
 typedef struct bt_claims_suite {
     const bt_claims *claims;
     const char *suite, *profile;
 } bt_claims_suite;
 
-// Whether any claim is tested by this case; a bt_plan_selects, `by` is a bt_claims_suite.
+// Whether this case tests any claim; a bt_plan_selects, `by` is a bt_claims_suite.
 bool bt_claims_want(const char *name, const void *by);
-// Appends the systems that a run must have: "blutrain" and, by commas, every other one that a claim
-// compares with in a case of this suite.
+// Appends the systems that a run needs: "blutrain" and, separated by commas, every other system
+// that a claim of this suite compares with.
 void bt_claims_systems(const bt_claims_suite *suite, bt_str *out);
-// The profile that tests claims of this suite when nobody names one: a stand-in's before the
-// paper's own, which may take days. NULL: no claim names the suite.
+// The default profile for the claims of this suite: a stand-in's before the paper's own, which may
+// take days. NULL: no claim names the suite.
 const char *bt_claims_profile(const bt_claims *claims, const char *suite);
 
 #endif

@@ -17,7 +17,7 @@ static const char *device_of(const bt_store_run *run)
     return "an unknown device";
 }
 
-// Claims that were tested, a row each; ratios are advantages of ours.
+// Tested claims, one row each; ratios are our advantages.
 static bt_status print_tested(const bt_replications *replications, bt_str *out)
 {
     bt_table table = {0};
@@ -38,7 +38,7 @@ static bt_status print_tested(const bt_replications *replications, bt_str *out)
     return bt_table_print(&table, 2, out);
 }
 
-// What the marked claims' cases are not, each text once.
+// Deviations of the marked claims' cases, each text once.
 static void print_deviations(const bt_replications *replications, bt_str *out)
 {
     for (int64_t i = 0; i < replications->count; ++i) {
@@ -55,7 +55,7 @@ static void print_deviations(const bt_replications *replications, bt_str *out)
     }
 }
 
-// How many claims could not be tested, by reason.
+// Number of claims that could not be tested, by reason.
 static void print_untested(const bt_replications *replications, bt_str *out)
 {
     for (int64_t i = 0; i < replications->count; ++i) {

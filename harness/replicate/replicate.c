@@ -49,7 +49,7 @@ void bt_replication_judge(const double *logs, int64_t count, bt_replication *out
 
 // ---- rounds ------------------------------------------------------------------------------------
 
-// A metric of a round, NaN unless it passed and was measured.
+// A metric of a round, NaN if it did not pass or was not measured.
 static bt_status value_of(const bt_store_round *round, bt_metric metric, double *value)
 {
     bt_summary summary;
@@ -74,7 +74,7 @@ static const bt_store_round *find_round(const bt_store_run *run, const char *nam
     return NULL;
 }
 
-// Logarithms of the advantage, of all rounds that both systems have measured.
+// Logarithms of the advantage, for all rounds that both systems have measured.
 static bt_status collect(const bt_store_run *run, const bt_replication *item, double *logs,
                          int64_t *count)
 {
@@ -174,7 +174,7 @@ static bt_status replicate_claim(const bt_claim *claim, const bt_store_run *run,
     return bt_replication_of_rounds(run, out);
 }
 
-// Rate and time of a case are one measurement, whichever of the two a claim is about.
+// Rate and time of a case are one measurement, whichever a claim refers to.
 static bt_metric measurement_of(bt_metric metric)
 {
     return metric == BT_METRIC_STEP_TIME ? BT_METRIC_TOKENS_PER_S : metric;
@@ -188,7 +188,7 @@ static bool is_same_measurement(const bt_replication *a, const bt_replication *b
            strcmp(a->other, b->other) == 0;
 }
 
-// Of the claims about one measurement the first with the smallest margin counts.
+// Of claims about one measurement, the first with the smallest margin counts.
 static void count_once(bt_replications *all, int64_t index)
 {
     bt_replication *item = &all->items[index];

@@ -1,8 +1,8 @@
-// harness/replicate/verdicts.c - verdicts of claims into the record, and again out of their rules
+// harness/replicate/verdicts.c - stores verdicts of claims, and recomputes them from their rules
 //
 // The rule of a verdict: {"rule", "case", "other", "over", "claimed", "margin", "deviations",
-// "title", "counted"}; the metric is the verdict's own. "over" is there where two cases of ours are
-// compared. Records of rule 1 have neither "rule" nor "title" nor "counted".
+// "title", "counted"}; the metric is that of the verdict. "over" is present if two cases of ours
+// are compared. Records of rule 1 have neither "rule" nor "title" nor "counted".
 #include <math.h>
 #include <string.h>
 
@@ -59,7 +59,7 @@ static bt_status take_text(const cJSON *rule, const char *key, bt_arena *arena, 
     return bt_keep(arena, node->valuestring, out);
 }
 
-// A number, NaN where it is null.
+// A number, NaN if it is null.
 static bt_status take_number(const cJSON *rule, const char *key, double *out)
 {
     const cJSON *node = bt_json_get(rule, key);

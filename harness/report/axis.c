@@ -17,8 +17,8 @@ static void add_tick(ratio_axis *on, double tick)
     }
 }
 
-// Near one, even steps of 1, 2 or 5 times a power of ten; over more than a factor of three, the
-// fewer numbers of a decade the more decades there are.
+// Near one, even steps of 1, 2 or 5 times a power of ten; over more than a factor of three, fewer
+// numbers per decade the more decades there are.
 static void set_ticks(ratio_axis *on)
 {
     static const double leads[] = {1.0, 2.0, 5.0, 1.5, 3.0, 7.0};
@@ -38,7 +38,7 @@ static void set_ticks(ratio_axis *on)
     }
 }
 
-// Holds 1, every ratio and mark, and of the intervals as much as three times the ratios reach.
+// Contains 1, every ratio and mark, and the intervals up to three times the range of the ratios.
 ratio_axis bt_axis_of(const ratio_list *list)
 {
     double low = 1.0, high = 1.0, widest_low = 1.0, widest_high = 1.0;

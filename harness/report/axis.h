@@ -13,9 +13,9 @@ typedef struct ratio_axis {
     int tick_count;
 } ratio_axis;
 
-// Holds 1, every ratio and mark, and of the intervals as much as the ratios reach once more.
+// Contains 1, every ratio and mark, and the intervals up to twice the range of the ratios.
 ratio_axis bt_axis_of(const ratio_list *list);
-// Where a ratio lies, in percent; what is beyond the ends lies at them.
+// Position of a ratio in percent, clamped to the ends.
 double bt_axis_place(const ratio_axis *on, double ratio);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "harness/report/internal.h"
 
-// A bar from `offset_ns` that is `time_ns` long, in shares of the whole; both stay inside.
+// A bar from `offset_ns` with length `time_ns`, as fractions of the whole; both are clamped.
 static void write_bar(bt_str *out, double offset_ns, double time_ns, double total_ns, int depth)
 {
     double left = total_ns > 0.0 ? 100.0 * offset_ns / total_ns : 0.0;
@@ -14,7 +14,7 @@ static void write_bar(bt_str *out, double offset_ns, double time_ns, double tota
                   depth > 3 ? 3 : depth, left, width);
 }
 
-// What ranges do that are not named after it: the operation of kernel cases, and of kernels.
+// Ranges that are not named after their operation: the operation of kernel cases, and of kernels.
 typedef struct range_op {
     const char *range, *of_case, *of_kernel;
 } range_op;
@@ -40,8 +40,8 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-// The kernel case of the report that measures what a range does: same operation (attention_causal
-// serves attention), same direction, the round's type where there is a choice.
+// The kernel case of the report that measures the operation of a range: same operation
+// (attention_causal serves attention), same direction, and if possible the round's type.
 static const report_case *kernel_case(const report_set *set, const report_case *item,
                                       const range_node *node)
 {
@@ -62,7 +62,7 @@ static const report_case *kernel_case(const report_set *set, const report_case *
     return found;
 }
 
-// The kernels that served a range, and a link to the case that measures them alone.
+// The kernels that served a range, and a link to the case that measures them.
 static void add_kernel(const report_set *set, const report_case *item, const range_node *node,
                        bt_table *table)
 {
@@ -163,7 +163,7 @@ bt_status bt_page_ranges(const report_set *set, bt_str *out)
                        "<p class=muted>Taken on steps of their own, which no other figure counts. "
                        "A bar lies under the range that holds it; siblings stand longest first."
                        "</p>\n");
-    // The first case stands open; the others are alike in most reports.
+    // Only the first case is expanded; the others are similar in most reports.
     BT_TRY(write_case(set, first, true, out));
     bt_html_group_open(out, "The other cases", others);
     for (int64_t i = first + 1; i < set->case_count; i++) {

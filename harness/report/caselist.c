@@ -1,4 +1,4 @@
-// harness/report/caselist.c - the table of cases: a row each, with what was measured of it
+// harness/report/caselist.c - the table of cases, one row each
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +35,8 @@ static void add_row(const report_set *set, int64_t index, bt_table *table)
         const report_column *column = &bt_report_columns[c];
         const bt_metric_value *value = &item->summary.metrics[column->metric];
         const bt_unit unit = bt_metric_info(column->metric)->unit;
-        // Of rates and times the interval as well; the table of metrics has those of the others.
+        // Rates and times are shown with their interval; the table of metrics has those of the
+        // others.
         const bool wide = unit == BT_UNIT_NS || unit == BT_UNIT_TOKENS_PER_S;
         if (column->of_kernels == bt_report_is_kernel(item->round) &&
             bt_report_column_shown(set, column)) {
@@ -56,7 +57,7 @@ static void write_list(const report_set *set, bool kernels, bt_str *out)
         count += bt_report_is_kernel(set->cases[i].round) == kernels;
     }
     if (count == 0 || (count == 1 && set->case_count == 1)) {
-        return; // the head says it
+        return; // shown in the head
     }
     bool folded = count > OPEN_UP_TO;
     bt_str_format(out, "<section id=%s><h2>%s</h2>\n", kernels ? "kernel-cases" : "cases",

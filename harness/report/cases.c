@@ -1,6 +1,6 @@
-// harness/report/cases.c - a case in numbers: one round as it is, several by the medians of theirs
+// harness/report/cases.c - the numbers of a case: of its only round, or medians over several
 //
-// The round is the unit (METHOD): with several, a metric is the median of the rounds' values, its
+// The round is the unit (METHOD): with several rounds, a metric is the median of their values, its
 // interval the order-statistic one over them, and its count the number of rounds.
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ const char *bt_noise_of(const bt_store_round *round)
 
 bool bt_round_counts(const report_case *item, int64_t index)
 {
-    // Of a case that has several, those that passed; the only one whatever it is.
+    // If a case has several rounds, those that passed; if it has one, that one in any state.
     return item->round_count == 1 || item->rounds[index]->status == BT_RUN_PASSED;
 }
 
@@ -127,8 +127,7 @@ bool bt_report_column_shown(const report_set *set, const report_column *column)
     bool shown = !column->of_kernels && set->case_count == 0;
     for (int64_t i = 0; i < set->case_count && !shown; ++i) {
         const report_case *item = &set->cases[i];
-        // Of a kernel case the resident memory is that of our own worker: no property of the
-        // kernel.
+        // The resident memory of a kernel case is that of our worker, not of the kernel.
         shown = bt_report_is_kernel(item->round) == column->of_kernels &&
                 (column->metric != BT_METRIC_PEAK_RESIDENT || bt_report_is_command(item->round)) &&
                 item->summary.metrics[column->metric].count > 0;

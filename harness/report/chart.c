@@ -1,7 +1,6 @@
-// harness/report/chart.c - a chart as a still picture, and as data for the script
+// harness/report/chart.c - a chart as a static picture, and as data for the script
 //
-// Where scripts run, curves.js zooms into the picture: it draws the same elements again from the
-// data.
+// With scripts, curves.js can zoom: it draws the same elements again from the data.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 
 enum { MANY_DOTS = 60 };
 
-// 1, 2 or 5 times a power of ten, so that about `wanted` steps fill the range.
+// 1, 2 or 5 times a power of ten, such that about `wanted` steps cover the range.
 static double tick_step(double range, double wanted)
 {
     double raw = range / wanted, power = pow(10.0, floor(log10(raw))), lead = raw / power;
@@ -53,7 +52,7 @@ static bt_text y_label(const chart *from, double y, double step)
         return bt_textf("%.4g", fabs(y) < 1e-9 * step ? 0.0 : y);
     }
     bt_text label = bt_format_value(unit, y);
-    // The title says what is counted: 2050 tok/s and 412K tok/s without the unit.
+    // The title contains the unit: 2050 tok/s and 412K tok/s without it.
     if (unit == BT_UNIT_TOKENS_PER_S) {
         label.text[strcspn(label.text, " ")] = '\0';
     }
@@ -156,7 +155,7 @@ static int line_count(const chart *from)
 void bt_chart_write(const chart *from, bool first, bt_str *out)
 {
     const chart_kind *kind = from->kind;
-    // Where the legend names the curves, the note would say it twice.
+    // If the legend names the curves, the note would repeat it.
     const char *note = from->curves[0].name[0] ? "" : kind->note;
     bt_str_format(out,
                   "<figure class=chart data-chart=\"%s\"><figcaption><h3>%s</h3><span "

@@ -1,8 +1,8 @@
 // harness/report/csv.c - runs as CSV for spreadsheets and data frames
 //
 // FILE.csv has a line per round and metric, FILE.steps.csv per training step, FILE.samples.csv per
-// timed call. Every line repeats what tells its round apart, so files of several runs can be joined
-// one behind the other. Values are in the metric's own unit; an empty field is not known.
+// timed call. Every line repeats the identification of its round, so files of several runs can be
+// concatenated. Values are in the metric's unit; an empty field is unknown.
 #include <inttypes.h>
 #include <math.h>
 
@@ -44,7 +44,7 @@ static bt_status write_metrics(const bt_store_run *run, const bt_store_round *ro
             continue;
         }
         append_round(run, round, out);
-        // A fraction is shown in %, and recorded as a number.
+        // A fraction is shown in %, but recorded as a number.
         bt_str_format(out, ",%s,%s", row->tag,
                       row->unit == BT_UNIT_SHARE ? "" : bt_unit_name(row->unit));
         append_number(value->value, out);

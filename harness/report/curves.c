@@ -1,8 +1,8 @@
-// harness/report/curves.c - what is drawn over the steps: loss, speed, memory, clocks, of each case
+// harness/report/curves.c - curves over the steps: loss, speed, memory, clocks, of each case
 //
-// A case of one round is a line; a long one is its smallest and largest values, with medians of
-// stretches on top. A case of several rounds is the band that they fill, with the median of them.
-// Drawings are thinned; figures elsewhere use every step.
+// A case with one round is a line; if it is long, its minima and maxima, with medians of intervals
+// drawn on top. A case with several rounds is the band of their values, with their median. Drawings
+// are thinned; figures elsewhere use every step.
 #include "harness/report/curves.h"
 
 #include <math.h>
@@ -136,7 +136,7 @@ static curve *add_curve(chart *out, const report_case *item, const char *name, i
     return line;
 }
 
-// A line that had to be thinned is hard to follow where it is noisy: medians go on top.
+// A noisy thinned line is hard to read: medians are drawn on top.
 static bt_status add_line(chart *out, const report_case *item, int index, int style,
                           int64_t buckets)
 {
@@ -176,7 +176,7 @@ static bt_status add_line(chart *out, const report_case *item, int index, int st
     return BT_OK;
 }
 
-// The values of one step in all rounds of a case. Returns how many are finite and to be drawn.
+// The values of one step in all rounds of a case. Returns the number of finite ones.
 static int64_t values_at(const report_case *item, int64_t step, const chart_kind *kind, int64_t *at,
                          double *values)
 {
@@ -195,7 +195,7 @@ static int64_t values_at(const report_case *item, int64_t step, const chart_kind
     return count;
 }
 
-// Several rounds: the median of each step, in the band from the smallest to the largest.
+// Several rounds: the median of each step, in the band from minimum to maximum.
 static bt_status add_band(chart *out, const report_case *item, int style, int64_t buckets)
 {
     double *values = NULL;
@@ -277,7 +277,7 @@ static int64_t count_curved(const report_set *set)
     return count;
 }
 
-// Whether any case has a value for a line of telemetry; lines of steps are taken as they are.
+// Whether any case has a value for a line of telemetry; lines of steps are always shown.
 static bool has_samples(const report_set *set, double (*of_sample)(const bt_store_telemetry *))
 {
     for (int64_t i = 0; i < set->case_count; i++) {
@@ -291,7 +291,7 @@ static bool has_samples(const report_set *set, double (*of_sample)(const bt_stor
     return false;
 }
 
-// The line that is drawn of each of several cases.
+// The line that is drawn for each of several cases.
 static int main_line(const report_set *set, const chart_kind *kind)
 {
     int line = 0;
@@ -302,7 +302,7 @@ static int main_line(const report_set *set, const chart_kind *kind)
     return line;
 }
 
-// The last step of any case, so that the charts stand under each other.
+// The last step of any case, so that the charts are aligned.
 static double last_step(const report_set *set)
 {
     double last = 1.0;
@@ -426,7 +426,7 @@ bt_status bt_page_curves(const report_set *set, bt_str *out)
     return BT_OK;
 }
 
-// How many buckets a curve may have, so that all together stay within LIVE_POINTS.
+// Maximum number of buckets per curve, so that all together stay within LIVE_POINTS.
 static int64_t live_buckets(const report_set *set)
 {
     int64_t cases = count_curved(set), curves = cases > 1 ? 3 * cases : 2;

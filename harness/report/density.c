@@ -1,7 +1,7 @@
 // harness/report/density.c - the distribution of the samples of each case: a histogram per case
 //
 // Calls: the times of all counted rounds together; training: host times of the timed steps. The
-// last bin holds all that is above the 99th percentile, so that one outlier does not hide the rest.
+// last bin has everything above the 99th percentile, so that an outlier does not compress the rest.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Sorted values into bins from the least to the 99th percentile; the largest bin.
+// Distributes sorted values over bins from the minimum to the 99th percentile; returns the largest
+// bin.
 static int64_t fill_bins(const sample_list *list, double high, int64_t bins[BINS])
 {
     const double low = list->values[0], span = high > low ? high - low : 1;
@@ -101,7 +102,7 @@ static void write_figure(const report_case *item, const sample_list *list, bt_st
                   bt_format_value(BT_UNIT_NS, high).text);
 }
 
-// The figure of a case, nothing where it has too few samples to have a shape.
+// The figure of a case; nothing if it has too few samples.
 static bt_status write_case(const report_case *item, int64_t *written, bt_str *out)
 {
     sample_list list = {0};

@@ -1,4 +1,5 @@
-// harness/report/facts.c - plan, build, environment, kernels; with several runs first what differs
+// harness/report/facts.c - plan, build, environment, kernels; with several runs first the
+// differences
 #include <string.h>
 
 #include "harness/report/internal.h"
@@ -45,7 +46,7 @@ static bt_status find_difference(const report_set *set, bt_arena *arena, differe
     return BT_OK;
 }
 
-// Each run against the first, put together by key.
+// Compares each run with the first, grouped by key.
 static bt_status find_differences(const report_set *set, bt_arena *arena, difference_list *list,
                                   bool *any_hard)
 {
@@ -189,7 +190,7 @@ static void write_environment(const bt_store_run *run, bt_str *out)
         &table, out);
 }
 
-// JSON indented; what is no JSON is shown as it is.
+// JSON indented; other text is shown unchanged.
 static bt_status write_json(const char *text, bt_str *out)
 {
     bt_json_doc json;
@@ -234,7 +235,7 @@ static void write_kernels(const report_case *item, bt_str *out)
     bt_html_details("Kernels that served", item, "", &table, out);
 }
 
-// Kernel cases: which kernel ran, a row a case.
+// Kernel cases: the kernel that ran, one row per case.
 static void write_kernel_cases(const report_set *set, bt_str *out)
 {
     bt_table table = {.name = {"kernels"}};

@@ -1,9 +1,9 @@
-// harness/report/forest.c - ratios with their intervals on one logarithmic axis, against 1
+// harness/report/forest.c - ratios with their intervals on one logarithmic axis around 1
 //
-// A table: the plot is a column of it, so that what is drawn can be read, sorted, copied and linked
-// to. Rows of an operation stand in a body of their own, whose first row shows all of them as marks
-// on the axis; where there are many rows the bodies are folded (by the script), except those that
-// hold a verdict worth a look.
+// A table with the plot as a column, so that what is drawn can be read, sorted, copied and linked
+// to. Rows of an operation are a separate table body, whose first row shows all of them as marks on
+// the axis; if there are many rows the script collapses the bodies, except those with a notable
+// verdict.
 #include <math.h>
 #include <string.h>
 
@@ -115,7 +115,7 @@ static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out
                       "noisy</span>",
                       (long long)row->noisy);
     }
-    if (row->reason[0] && bt_mark_of(row->verdict)->weight > 0) { // of a good one the row says it
+    if (row->reason[0] && bt_mark_of(row->verdict)->weight > 0) { // for a good one the row shows it
         bt_html(out, "<small class=muted>%s</small>", row->reason);
     }
     bt_str_append(out, "</th>");
@@ -162,7 +162,7 @@ static bool is_worth_a_look(const ratio_list *list, int64_t begin, int64_t end)
     return false;
 }
 
-// The row that stands for a group: how many of each verdict, all ratios as marks, their mean.
+// The row of a group: the number of each verdict, all ratios as marks, their mean.
 static void write_group_head(const ratio_list *list, int64_t begin, int64_t end,
                              const ratio_axis *on, bt_str *out)
 {
@@ -192,7 +192,7 @@ static void write_groups(const ratio_list *list, const ratio_axis *on, bt_str *o
     bool many = list->count > OPEN_UP_TO;
     for (int64_t begin = 0; begin < list->count;) {
         int64_t end = group_end(list, begin);
-        bool whole = begin == 0 && end == list->count; // one group: its head would say nothing
+        bool whole = begin == 0 && end == list->count; // a single group: its head would add nothing
         bool folded = many && !whole && !is_worth_a_look(list, begin, end);
         bt_str_format(out, "<tbody%s%s>\n", whole ? "" : " data-group",
                       folded ? " class=folded" : "");
@@ -209,7 +209,7 @@ static void write_groups(const ratio_list *list, const ratio_axis *on, bt_str *o
 
 // ---- lists -------------------------------------------------------------------------------------
 
-// What judged the rows has no ratio of: reason by reason, folded.
+// Judged rows without a ratio: grouped by reason, collapsed.
 static void write_rest(const ratio_list *list, bt_str *out)
 {
     bt_table table = {.name = bt_textf("rest-%s", list->id)};
@@ -259,7 +259,7 @@ static const struct {
 
 static void write_title(const ratio_list *list, bt_str *out)
 {
-    // A gate of a session of 'ab' has no baseline.
+    // A gate of an 'ab' session has no baseline.
     const char *recorded = list->run ? list->run->schedule.kind : NULL;
     bool in_pairs = recorded && strcmp(recorded, "ab") == 0 && strcmp(list->kind, "gate") == 0;
     const char *kind = in_pairs ? "gate-ab" : list->kind;
@@ -299,7 +299,7 @@ static void write_list(const ratio_list *list, bt_str *out)
     write_rest(list, out);
 }
 
-// Beside verdicts, what decides nothing is folded.
+// If there are verdicts, lists without them are collapsed.
 static bool is_judged(const report_set *set)
 {
     const ratio_list *list = bt_report_main_list(set);

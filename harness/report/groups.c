@@ -1,8 +1,8 @@
-// harness/report/groups.c - what a compiled step runs: generated kernels and what they save
+// harness/report/groups.c - the contents of a compiled step: generated kernels and their savings
 //
-// A row a kernel, forward and backward apart. The bar has the bytes that the kernel moves, before
-// the longer one that its calls would move. Against eager stands the whole step, where the run has
-// the same case without compile: a group's calls are not run alone.
+// One row per kernel, forward and backward separate. The bar shows the bytes that the kernel moves,
+// in front of the longer one that its calls would move. Speed is compared with eager for the whole
+// step, if the run has the same case without compile: a group's calls are not run separately.
 #include <math.h>
 #include <string.h>
 

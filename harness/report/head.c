@@ -1,5 +1,5 @@
 // harness/report/head.c - the top of the page: the sentence, a tile per verdict or state, three
-// numbers with their intervals, and what noise there was
+// numbers with their intervals, and noise
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void write_tile(const report_case *item, int64_t index, bt_str *out)
 
 enum { REASONS_MAX = 6 };
 
-// Several cases: how many came out how, then those that say why, the first few.
+// Several cases: the number of each result, then the first few with a reason.
 static void write_tiles(const report_set *set, bt_str *out)
 {
     static const bt_run_status order[] = {BT_RUN_FAILED,  BT_RUN_INVALID,     BT_RUN_INTERRUPTED,
@@ -90,7 +90,7 @@ static void open_number(bt_str *out, const char *name, const char *number, const
 
 static void close_number(bt_str *out) { bt_str_append(out, "</small></dd></div>\n"); }
 
-// Equal rounds have no interval worth reading, and few rounds have none.
+// No interval is shown for equal rounds, or for few rounds.
 static bool has_interval(const bt_metric_value *value) { return value->high > value->low; }
 
 static void open_metric(bt_str *out, const char *name, bt_unit unit, const bt_metric_value *value)
@@ -126,8 +126,8 @@ static void write_one_case(const report_set *set, bt_str *out)
     close_number(out);
 }
 
-// The best of several cases, with their names: of training in speed, loss and memory, of commands
-// in time. A kernel's time is not one to compare across cases.
+// The best of several cases, with their names: for training speed, loss and memory, for commands
+// time. Times of different kernels are not comparable.
 static void write_bests(const report_set *set, bt_str *out)
 {
     static const struct {
@@ -168,7 +168,7 @@ static void write_row(const char *name, const ratio_row *row, bt_str *out)
     close_number(out);
 }
 
-// Of what is compared: the mean, the worst and the best row that count.
+// For comparisons: the mean, the worst and the best of the rows that count.
 static void write_ratios(const ratio_list *list, bt_str *out)
 {
     const ratio_row *least = NULL, *most = NULL;
@@ -196,7 +196,7 @@ static void write_ratios(const ratio_list *list, bt_str *out)
               out);
 }
 
-// Kernels of one system: their share of what a copy reaches, the lowest one, and the copy.
+// Kernels of one system: their median fraction of a copy, the lowest one, and the copy.
 static bt_status write_shares(const report_set *set, bt_str *out)
 {
     void *block = NULL;
@@ -260,8 +260,7 @@ static bt_status write_numbers(const report_set *set, bt_str *out)
 
 // ---- the rest of the head ----------------------------------------------------------------------
 
-// What it was that ran, in one line: size, data, and the digest that another run can be held
-// against.
+// What ran, in one line: size, data, and the digest for comparison with other runs.
 static void write_shape(const report_case *item, bt_str *out)
 {
     const bt_store_shape *shape = &item->round->shape;
@@ -280,7 +279,7 @@ static void write_shape(const report_case *item, bt_str *out)
     bt_str_append(out, "</p>\n");
 }
 
-// How many rounds have which noise label, and what became of them; nothing where all were quiet.
+// The number of rounds with each noise label, and their status; nothing if all were quiet.
 static void write_noise(const report_set *set, bt_str *out)
 {
     long long rounds = 0, noisy = 0, invalid = 0;
@@ -331,7 +330,7 @@ static void write_eyebrow(const report_set *set, bt_str *out)
                   bt_format_date(set->runs[0].started_ns).text);
 }
 
-// A line per case with faults: its first one, and how many there are.
+// A line per case with faults: the first one, and their number.
 static void write_faults(const report_set *set, bt_str *out)
 {
     for (int64_t i = 0; i < set->case_count; i++) {
@@ -371,7 +370,7 @@ bt_status bt_page_head(const report_set *set, bt_str *out)
     bt_str_append(out, "<ul class=tiles>\n");
     bool judged = write_verdict_tiles(set, out);
     if (judged && all_passed(set)) {
-        // The verdicts say it.
+        // The verdicts show it.
     } else if (set->case_count == 1) {
         write_tile(&set->cases[0], 0, out);
     } else {

@@ -1,4 +1,4 @@
-// harness/report/headline.c - the one sentence at the top: what ran, where, did it pass, how fast
+// harness/report/headline.c - the sentence at the top: what ran, where, whether it passed, how fast
 #include <math.h>
 #include <string.h>
 

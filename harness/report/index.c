@@ -1,7 +1,5 @@
-// harness/report/index.c - one page over all runs: a table with filters, and how each case went
-//
-// A series is a case with the same settings, on one system and on machines with equal hard facts;
-// its points are runs, each the median of its rounds. Times are lower, rates higher when better.
+// harness/report/index.c - one page over all runs: a table with filters, and the history of each
+// case
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +27,8 @@ static bool is_rate(const bt_store_point *point)
 
 // ---- runs --------------------------------------------------------------------------------------
 
-// The words by which a row is filtered, as attributes of the row of the cell added last. run 0: the
-// row is no run.
+// The words by which a row is filtered, as attributes of the row of the last added cell. run 0: the
+// row is not a run.
 static void set_row(int64_t run, const char *const *words, int count, const char *status,
                     const char *suite, bt_table *table)
 {
@@ -53,7 +51,7 @@ static void add_number(const index_page *page, const bt_store_run_row *row, bt_t
     if (*path && strncmp(path, page->folder, length) == 0) {
         path += length;
     } else if (*path && *path != '/') {
-        path = ""; // elsewhere, and not known from where
+        path = ""; // elsewhere, and its location is unknown
     }
     bt_table_cells(table, "%lld", (long long)row->id);
     if (*path) {
@@ -99,7 +97,7 @@ static bool same_series(const bt_store_point *a, const bt_store_point *b)
            strcmp(a->environment, b->environment) == 0;
 }
 
-// The medians of the runs among points [count], in the order of runs; how many.
+// The medians of the runs among points [count], in the order of runs; returns their number.
 static bt_status take_medians(const index_page *page, const bt_store_point *points, int64_t count,
                               int64_t *runs)
 {
@@ -110,7 +108,7 @@ static bt_status take_medians(const index_page *page, const bt_store_point *poin
             page->values[to] = points[to].value;
         }
         BT_TRY(bt_stats_of(page->values + from, to - from, &stats));
-        page->values[(*runs)++] = stats.median; // behind what was read already
+        page->values[(*runs)++] = stats.median; // after what was read already
     }
     return BT_OK;
 }

@@ -1,4 +1,4 @@
-// harness/report/internal.h - what the files of this folder share; nobody else includes it
+// harness/report/internal.h - declarations shared by the files of this folder; private
 #ifndef BT_HARNESS_REPORT_INTERNAL_H
 #define BT_HARNESS_REPORT_INTERNAL_H
 
@@ -19,16 +19,16 @@
 // Path of the newest artifact of kind "report", NULL when there is none. Borrowed from the run.
 const char *bt_run_report_path(const bt_store_run *run);
 
-// Keys of an open object: what `show --format json` and the JSON report have in common.
+// Keys of an open object that `show --format json` and the JSON report have in common.
 void bt_report_json_run(bt_json_writer *json, const bt_store_run *run);
 BT_CHECKED bt_status bt_report_json_case(bt_json_writer *json, const bt_store_round *round);
 
 // ---- set.c: the runs of a report, read once ----------------------------------------------------
 
-// What a kernel case does, from its axes; "" where it is none, or they do not say.
+// The operation of a kernel case, from its axes; "" if it is none, or unknown.
 typedef struct report_kernel {
     const char *op, *direction, *dtype;
-    bool ceiling; // measures the machine, not a kernel of ours: "ceiling.cold"
+    bool ceiling; // measures the machine, not a kernel: "ceiling.cold"
 } report_kernel;
 
 // A case on a system in one run, with all its rounds.
@@ -36,37 +36,36 @@ enum { BT_REPORT_RECOMPUTE_BYTES = 64 };
 
 typedef struct report_case {
     const bt_store_run *run;       // borrowed from the set
-    const bt_store_round *round;   // the one that stands for all: the first of those in the worst
-                                   // state
+    const bt_store_round *round;   // the representative one: the first of those in the worst state
     const bt_store_round **rounds; // [round_count], in the order begun
     int64_t round_count;
     int64_t noisy;         // rounds with a noise label
-    bt_summary *summaries; // [round_count], a round each
+    bt_summary *summaries; // [round_count], one entry per round
     bt_summary summary;    // of all rounds (cases.c)
     report_kernel kernel;
-    char tag[4]; // A, B, ... Z, A1 ...: stands for it wherever colour does too; "" for
-                 // kernel cases, which no curve shows
-    char recompute[BT_REPORT_RECOMPUTE_BYTES]; // as bt_report_recompute says
+    char tag[4]; // A, B, ... Z, A1 ...: represents it wherever colour does; "" for kernel cases,
+                 // which have no curves
+    char recompute[BT_REPORT_RECOMPUTE_BYTES]; // from bt_report_recompute
     const char *label; // "fp32", or "run 1, fp32, pytorch" as far as needed to tell it apart
 } report_case;
 
 typedef struct report_set {
-    bt_store_run *runs; // in the order asked for
+    bt_store_run *runs; // in the order requested
     int64_t run_count;
     report_case *cases; // of all runs
     int64_t case_count;
     ratio_list *ratios; // what is compared (ratios.h)
     int64_t ratio_count;
-    const char *draft;           // of a publication that breaks rules: which; NULL: it is none
+    const char *draft;           // of a publication that breaks rules: their names; NULL: none
     struct report_trend *trends; // histories of cases (trends.c); only for a page
     int64_t trend_count;
-    bt_arena arena; // holds runs (not what they own), cases, labels, ratios
+    bt_arena arena; // arena of runs (not their contents), cases, labels, ratios
 } report_set;
 
-// Changes a run between its reading and all that is made of it, as a publication shortens paths.
+// Changes a run after reading, for example to shorten paths for a publication.
 typedef BT_CHECKED bt_status (*report_edit)(bt_store_run *run);
 
-// edit NULL: as it was recorded.
+// edit NULL: as recorded.
 // Owns    the caller, until bt_report_set_release
 BT_CHECKED bt_status bt_report_set_read(bt_store *store, const int64_t *runs, int64_t count,
                                         report_edit edit, report_set *out);
@@ -78,17 +77,17 @@ void bt_trends_release(report_set *set);
 
 // "gpt2_124m (cpu) passed: loss 10.991 -> 7.236 ...", the one sentence at the top (headline.c).
 void bt_report_headline(const report_set *set, bt_str *out);
-// What the report is about where something is compared; NULL: nothing is.
+// The kind of comparison in the report; NULL: none.
 const ratio_list *bt_report_main_list(const report_set *set);
-// The first device that a case names, "this machine" where none does.
+// The first device that a case names, "this machine" if none does.
 const char *bt_report_device(const report_set *set);
-// The case with the best value of a metric, NULL where none has it.
+// The case with the best value of a metric, NULL if none has it.
 const report_case *bt_report_best(const report_set *set, bt_metric metric);
 int64_t bt_report_verdict_count(const ratio_list *list, const char *verdict);
 
 // ---- kernels.c ---------------------------------------------------------------------------------
 
-// The kernel cases of a run as tables of text; nothing when it has none.
+// The kernel cases of a run as tables of text; nothing if there are none.
 BT_CHECKED bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out);
 
 // ---- cases.c -----------------------------------------------------------------------------------
@@ -96,12 +95,12 @@ BT_CHECKED bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *ou
 // Whether calls are timed: a kernel case, or a command case. Whether it is a command case.
 bool bt_report_is_kernel(const bt_store_round *round);
 bool bt_report_is_command(const bt_store_round *round);
-// "recompute block in 17 blocks" as the case's plan says; "" where nothing is recomputed.
+// "recompute block in 17 blocks", from the case's plan; "" without recomputation.
 BT_CHECKED bt_status bt_report_recompute(const bt_store_round *round,
                                          char text[BT_REPORT_RECOMPUTE_BYTES]);
-// The noise label of a round, "" where there was none.
+// The noise label of a round, "" if none.
 const char *bt_noise_of(const bt_store_round *round);
-// Whether a round's numbers count in its case: an invalid one is kept, but measures nothing.
+// Whether a round's numbers count in its case: an invalid one is kept, but is not a measurement.
 bool bt_round_counts(const report_case *item, int64_t index);
 // Fills summaries (in the arena), summary and kernel.
 BT_CHECKED bt_status bt_case_summarise(report_case *item, bt_arena *arena);
@@ -110,14 +109,14 @@ BT_CHECKED bt_status bt_case_summarise(report_case *item, bt_arena *arena);
 typedef struct report_column {
     const char *title;
     bt_metric metric;
-    bool of_kernels; // shown where there are kernel cases; the others where there are training ones
+    bool of_kernels; // shown if there are kernel cases; the others if there are training cases
 } report_column;
 
 extern const report_column bt_report_columns[];
 extern const int bt_report_column_count;
 bool bt_report_column_shown(const report_set *set, const report_column *column);
-// Whether a kernel case computes so much for a byte that memory does not bound it: its rate is in
-// FLOP/s then. No elementwise operation or norm comes near; a product of 64 x 64 x 64 does.
+// Whether a kernel case has so many operations per byte that it is not memory-bound: its rate is
+// then in FLOP/s. No elementwise operation or norm qualifies; a product of 64 x 64 x 64 does.
 bool bt_report_flops_dominate(double flop_per_s, double bytes_per_s);
 
 // ---- a whole report of each format: page.c, markdown.c, json.c ---------------------------------
@@ -128,10 +127,10 @@ BT_CHECKED bt_status bt_json_write_report(const report_set *set, bt_str *out);
 
 // The keys "build" and "environment" of an open object.
 void bt_json_write_setting(bt_json_writer *json, const bt_store_run *run);
-// A whole page around `body` (HTML), with the style of the report, whose tables sort and copy and
-// whose rows the filters of index.js choose.
+// A whole page around `body` (HTML), with the style of the report; its tables sort and copy, and
+// the filters of index.js select rows.
 BT_CHECKED bt_status bt_page_of_tables(const char *title, const char *body, bt_str *out);
-// Parts of the Markdown, which a publication puts together in its own way.
+// Parts of the Markdown, which a publication arranges differently.
 void bt_markdown_headline(const report_set *set, bt_str *out);
 void bt_markdown_ratios(const report_set *set, bt_str *out);
 // The facts of the environment up to a level.
@@ -148,17 +147,17 @@ typedef struct range_node {
     const char *path; // borrowed from the round
     const char *name; // its last part
     int depth;        // 0: outermost
-    double time_ns;   // per profiled step; device time where there is any, host time otherwise
+    double time_ns;   // per profiled step; device time if available, otherwise host time
     double calls;     // per profiled step
     double offset_ns; // from the start of the outermost one, siblings laid end to end
-    double rest_ns;   // of its time, what its children do not account for; itself when none
+    double rest_ns;   // its time minus that of its children; all of it without children
     bool has_children;
 } range_node;
 
 typedef struct range_tree {
-    range_node *nodes; // parents before children, siblings by falling time; in the arena
+    range_node *nodes; // parents before children, siblings by descending time; in the arena
     int64_t count;
-    int64_t steps;   // profiled steps behind it
+    int64_t steps;   // number of profiled steps
     bool on_device;  // times are device times
     double total_ns; // of the outermost ranges together
 } range_tree;
@@ -166,11 +165,11 @@ typedef struct range_tree {
 BT_CHECKED bt_status bt_range_tree_make(const bt_store_round *round, bt_arena *arena,
                                         range_tree *out);
 
-// ---- machine.c: how the machine was beside the rounds ------------------------------------------
+// ---- machine.c: the machine's state during the rounds ------------------------------------------
 
 // Lines of `show` about one round: its label with the reason, clocks, power.
 BT_CHECKED bt_status bt_show_machine(const bt_store_round *round, bt_str *out);
-// A line with the labels of all rounds; nothing when all were quiet.
+// A line with the labels of all rounds; nothing if all were quiet.
 void bt_show_noise(const bt_store_run *run, bt_str *out);
 // Keys "label" and "machine" of a round; raw samples.
 BT_CHECKED bt_status bt_report_json_machine(bt_json_writer *json, const bt_store_round *round);
@@ -180,19 +179,19 @@ void bt_report_json_telemetry(bt_json_writer *json, const bt_store_round *round)
 
 // Appends the id of a case's row in the table of cases.
 void bt_html_case_id(bt_str *out, const report_set *set, const report_case *item);
-// An id or fragment: the texts with dashes between them, all but letters, digits, '.', '_' and '-'
-// replaced.
+// An id or fragment: the texts joined by dashes, with all characters except letters, digits, '.',
+// '_' and '-' replaced.
 void bt_html_anchor(bt_str *out, const char *prefix, const char *name, const char *metric);
-// The letter of a case, where it has one.
+// The letter of a case, if it has one.
 void bt_html_tag(bt_str *out, const report_case *item);
 // The next cell: a case, with its letter.
 void bt_html_case(bt_table *table, const report_case *item);
-// A folded table: "Steps of A fp32, 1,200 steps". item NULL: of no case; note "": none. Releases
+// A collapsed table: "Steps of A fp32, 1,200 steps". item NULL: no case; note "": none. Releases
 // the table.
 void bt_html_details(const char *title, const report_case *item, const char *note, bt_table *table,
                      bt_str *out);
-// Around `count` foldable items of one kind: more than three are folded once more, together, so
-// that twenty runs look as calm as two.
+// Wraps `count` collapsible items of one kind: more than three are collapsed once more, together,
+// so that a report of twenty runs is as short as one of two.
 void bt_html_group_open(bt_str *out, const char *name, int64_t count);
 void bt_html_group_close(bt_str *out, int64_t count);
 

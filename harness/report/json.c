@@ -1,4 +1,4 @@
-// harness/report/json.c - the report as JSON: suites/schema/report.schema.json, an entry a round
+// harness/report/json.c - the report as JSON: suites/schema/report.schema.json, one entry per round
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 static void json_steps(bt_json_writer *json, const bt_store_round *round)
 {
-    json->indent = 0; // a step a line would make most of the file white space
+    json->indent = 0; // one step per line would make most of the file white space
     bt_json_writer_open(json, "step_columns", '[');
     static const char *const columns[] = {"step",
                                           "loss",

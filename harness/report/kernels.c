@@ -1,6 +1,6 @@
 // harness/report/kernels.c - kernel cases as tables for a terminal: a table per operation,
 // direction, type and cache mode, a row per shape, a column per system. The rate is a bandwidth,
-// with its share of a copy's, or FLOP/s where computing dominates
+// with its fraction of a copy's, or FLOP/s for compute-bound cases
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static bt_status read_row(const bt_store_round *round, kernel_row *out)
     return BT_OK;
 }
 
-// The systems of a group, in the order in which they first ran.
+// The systems of a group, in the order of their first rounds.
 static int systems_of(const kernel_row *rows, int64_t count, const char *group,
                       const char *systems[SYSTEMS_MAX])
 {
@@ -66,7 +66,7 @@ static int systems_of(const kernel_row *rows, int64_t count, const char *group,
     return found;
 }
 
-// The rounds of a case on a system in numbers; a count of 0 where nothing was measured.
+// The rounds of a case on a system in numbers; a count of 0 if nothing was measured.
 static bt_status summary_of(const kernel_row *rows, int64_t count, const kernel_row *like,
                             const char *system, bt_summary *out)
 {
@@ -87,7 +87,7 @@ static bt_status summary_of(const kernel_row *rows, int64_t count, const kernel_
     return status;
 }
 
-// What to say where there is no time: the last round's status.
+// The text in place of a missing time: the last round's status.
 static const char *status_of(const kernel_row *rows, int64_t count, const kernel_row *like,
                              const char *system)
 {
@@ -164,7 +164,7 @@ static bool has_launches(const kernel_row *rows, int64_t count, const char *grou
     return false;
 }
 
-// A table of one group. Ratios are times over the first system's: more than 1 is slower than it.
+// A table of one group. Ratios are times relative to the first system's: more than 1 is slower.
 static bt_status print_group(kernel_row *rows, int64_t count, const char *group, bt_str *out)
 {
     const char *systems[SYSTEMS_MAX] = {""};
@@ -176,7 +176,7 @@ static bt_status print_group(kernel_row *rows, int64_t count, const char *group,
     for (int s = 1; s < system_count; ++s) {
         bt_table_heads(&table, ">%s~95 %%|>/%s", systems[s], systems[0]);
     }
-    // The time of a launch is that of the host, where it was measured.
+    // The launch time is that of the host, if measured.
     bt_table_heads(&table, launches ? ">rate|>of copy|>launch|kernel" : ">rate|>of copy|kernel");
     for (int64_t i = 0; i < count; ++i) {
         if (rows[i].printed || strcmp(rows[i].group, group) != 0) {
@@ -195,7 +195,7 @@ static bt_status print_group(kernel_row *rows, int64_t count, const char *group,
     return status;
 }
 
-// Rounds that did not pass, with what they said, each reason of a system once.
+// Rounds that did not pass, with their messages, each reason of a system once.
 static void print_reasons(const kernel_row *rows, int64_t count, bt_str *out)
 {
     for (int64_t i = 0; i < count; ++i) {
@@ -212,7 +212,7 @@ static void print_reasons(const kernel_row *rows, int64_t count, bt_str *out)
     }
 }
 
-// Says why hot cases have no share, where there are such.
+// Explains why hot cases have no fraction, if there are any.
 static void explain_shares(const kernel_row *rows, int64_t count, bt_str *out)
 {
     for (int64_t i = 0; i < count; ++i) {

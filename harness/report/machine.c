@@ -1,4 +1,4 @@
-// harness/report/machine.c - how the machine was beside the rounds: lines of `show`, and JSON
+// harness/report/machine.c - the machine's state during the rounds: lines of `show`, and JSON
 #include <math.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 #include "harness/stats/noise.h"
 #include "harness/text/format.h"
 
-// What invalidates keeps its reason as the round's message; of a label the samples say it again.
+// The message of an invalid round has the reason; for other labels it is computed from the samples.
 static void print_label(const bt_store_round *round, bt_str *out)
 {
     bt_noise_verdict verdict;

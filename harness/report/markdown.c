@@ -89,7 +89,7 @@ static bool is_alike(const ratio_row *a, const ratio_row *b)
     return strcmp(a->verdict, b->verdict) == 0 && strcmp(a->reason, b->reason) == 0;
 }
 
-// The first of the list's rows without a ratio that is alike row `index`, and of its group where
+// The first of the list's rows without a ratio that is equal to row `index`, and of its group if
 // `same_group`.
 static bool is_first(const ratio_list *list, int64_t index, bool same_group)
 {
@@ -113,7 +113,7 @@ static int64_t count_alike(const ratio_list *list, const ratio_row *row, const c
     return count;
 }
 
-// Claims without a ratio: a line for each verdict and reason, with the count of each experiment.
+// Claims without a ratio: a line for each verdict and reason, with the number per experiment.
 static void write_folded_claims(const ratio_list *list, bt_str *out)
 {
     bt_str_append(out, list->rest_count > 0 ? "\nClaims without a ratio:\n\n" : "");

@@ -1,8 +1,8 @@
 // harness/report/page.c - the self-contained page: template, style, script and the parts between
 //
-// page/page.html holds the frame; {{name}} in it is replaced by the part of that name. Nothing in
-// the page refers to the network, and its policy forbids it: only the scripts whose digests the
-// policy names may run, so that even text that escaped the escaping could not.
+// page/page.html is the frame; {{name}} in it is replaced by the part of that name. The page does
+// not refer to the network, and its policy forbids it: only the scripts whose digests the policy
+// contains may run, so that even incorrectly escaped text could not.
 #include <sodium.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// harness/report/pairs.c - ratios that nobody judged: two systems pair by pair of their rounds, and
-// runs against the first of them
+// harness/report/pairs.c - ratios without verdicts: two systems by pairs of rounds, and runs
+// relative to the first
 #include <math.h>
 #include <string.h>
 
@@ -15,8 +15,8 @@ static bt_metric time_metric(const report_case *item)
     return bt_report_is_kernel(item->round) ? BT_METRIC_TIME : BT_METRIC_STEP_TIME;
 }
 
-// How many times the base's time the other needs: the geometric mean over the rounds that both
-// have, with the t interval of its logarithm, as replicate's verdicts have it.
+// The base's time relative to the other's: the geometric mean over the rounds that both have, with
+// the t interval of its logarithm, as in replicate's verdicts.
 static void pair_ratio(const report_case *base, const report_case *other, double *logs,
                        ratio_row *row)
 {
@@ -54,7 +54,7 @@ static const report_case *counterpart(const report_set *set, const report_case *
     return NULL;
 }
 
-// A row of a case on the two systems; `named`: its name says which the other is.
+// A row of a case on the two systems; `named`: its name contains the other system.
 static bt_status add_pair(report_set *set, const report_case *base, const report_case *other,
                           bool named, ratio_row *row)
 {
@@ -108,7 +108,7 @@ bt_status bt_ratios_of_systems(report_set *set, ratio_list *list, const char *co
 
 // ---- several runs ------------------------------------------------------------------------------
 
-// The same case on the same system in the first run, NULL where there is none.
+// The same case on the same system in the first run, NULL if there is none.
 static const report_case *in_first_run(const report_set *set, const report_case *mine)
 {
     for (int64_t i = 0; i < set->case_count && set->cases[i].run == set->runs; i++) {
@@ -121,7 +121,7 @@ static const report_case *in_first_run(const report_set *set, const report_case 
     return NULL;
 }
 
-// A kernel case goes by its own name first, so that operations stand together over all runs.
+// A kernel case is sorted by its own name first, so that operations are grouped over all runs.
 static bt_status name_in_run(report_set *set, const report_case *item, const char **name)
 {
     bt_str text = {0};
@@ -134,7 +134,7 @@ static bt_status name_in_run(report_set *set, const report_case *item, const cha
     return bt_keep_str(&set->arena, &text, name);
 }
 
-// Each later run against the first: its time over that of the same case there.
+// Each later run relative to the first: its time divided by that of the same case there.
 bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
 {
     int64_t count = 0;

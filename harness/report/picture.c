@@ -1,4 +1,4 @@
-// harness/report/picture.c - lines in a box, with labels beside it
+// harness/report/picture.c - lines in a frame, with labels
 #include "harness/report/picture.h"
 
 #include "harness/text/escape.h"

@@ -1,7 +1,7 @@
-// harness/report/picture.h - lines in a box, with labels beside it: the frame of every chart
+// harness/report/picture.h - lines in a frame with labels: the base of every chart
 //
-// Lines are SVG paths in a box of 1000 by 300, y downwards, stretched to the room there is. Labels
-// keep their size: in a page they are HTML, in a file of its own they are text of the SVG.
+// Lines are SVG paths in a box of 1000 by 300, y downwards, stretched to the available space.
+// Labels keep their size: in a page they are HTML, in a separate file SVG text.
 #ifndef BT_HARNESS_REPORT_PICTURE_H
 #define BT_HARNESS_REPORT_PICTURE_H
 
@@ -9,18 +9,18 @@
 
 #include "framework/base/str.h"
 
-// The box, and where it lies in a file.
+// The box, and its position in a file.
 enum { PICTURE_W = 1000, PICTURE_H = 300, FILE_LEFT = 80, FILE_TOP = 40, FILE_W = 850 };
 
 typedef struct picture {
     bt_str *out;         // borrowed; paths go here between open and close
-    bool file;           // a file of its own; otherwise part of a page
+    bool file;           // a separate file; otherwise part of a page
     bt_str x, y, inside; // labels, until they are written
 } picture;
 
 void bt_picture_open(picture *self);
-// A label below the box or left of it; `share`: of the width from the left, of the height from
-// below.
+// A label below the box or left of it; `share`: fraction of the width from the left, of the height
+// from below.
 void bt_picture_x(picture *self, double share, const char *text);
 void bt_picture_y(picture *self, double share, const char *text);
 // A name above a line: its text ends at x, y.

@@ -1,4 +1,4 @@
-// harness/report/plot.h - plots and a page for what is no run: used by harness/diff
+// harness/report/plot.h - plots and a page for other data than runs: used by harness/diff
 #ifndef BT_HARNESS_REPORT_PLOT_H
 #define BT_HARNESS_REPORT_PLOT_H
 
@@ -14,8 +14,8 @@ typedef struct bt_plot_line {
     int64_t count;
 } bt_plot_line;
 
-// Lines over a logarithmic y axis as an SVG that is whole. Points whose y is not above 0 are left
-// out. At most BT_PLOT_LINES_MAX lines. Errors  OUT_OF_MEMORY
+// Lines over a logarithmic y axis as a complete SVG. Points with y not above 0 are omitted. At most
+// BT_PLOT_LINES_MAX lines. Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_svg_plot(const char *title, const char *x_name, const bt_plot_line *lines,
                                  int64_t count, bt_str *out);
 // A self-contained page without scripts, in the style of the reports. `body` is HTML.

@@ -30,8 +30,8 @@ static bool is_ours(const char *name)
     return strncmp(name, "ratios-", 7) == 0;
 }
 
-// An empty or missing folder is fine; one with a publication only when it may be replaced; one with
-// anything else never.
+// An empty or missing folder is accepted; one with a publication only if it may be replaced; one
+// with anything else never.
 static bt_status check_folder(const bt_publication *publication)
 {
     DIR *folder = opendir(publication->folder);
@@ -106,7 +106,7 @@ static void mark_plot(const char *name, bt_str *text)
     }
 }
 
-// Writes one file and notes its digest. `text` is emptied, whatever the status.
+// Writes one file and records its digest. `text` is emptied, also after a failure.
 static bt_status put(publishing *self, const char *name, const char *what, bt_str *text)
 {
     unsigned char digest[crypto_hash_sha256_BYTES];
@@ -181,7 +181,8 @@ static bt_status put_roofline(publishing *self, const report_set *set)
     return status;
 }
 
-// Reads the bundle, if there is one: that of the run, without what identifies the machine.
+// Reads the bundle, if there is one: it must be that of the run, without what identifies the
+// machine.
 static bt_status read_bundle(const report_set *set, const bt_publication *publication, bt_str *out)
 {
     const char *path = publication->bundle;
@@ -227,7 +228,7 @@ static bt_status put_all(publishing *self, const report_set *set, const bt_publi
     return status;
 }
 
-// What identifies the machine is not for others, and its paths say nothing to them.
+// Removes what identifies the machine, and shortens its paths.
 static bt_status make_public(bt_store_run *run)
 {
     bt_str kinds = {0};
@@ -236,7 +237,7 @@ static bt_status make_public(bt_store_run *run)
     return status;
 }
 
-// What the runs and the request lack, "" when nothing; each reason behind "; ".
+// What the runs and the request lack, "" if nothing; each reason is preceded by "; ".
 static void find_faults(const report_set *set, const bt_publication *publication, bt_str *out)
 {
     for (int64_t i = 0; i < set->run_count; i++) {
@@ -250,7 +251,7 @@ static void find_faults(const report_set *set, const bt_publication *publication
     }
 }
 
-// A publication that breaks rules is refused, or becomes a draft that names them.
+// A publication that breaks rules is refused, or becomes a draft that lists them.
 static bt_status apply_rules(report_set *set, const bt_publication *publication)
 {
     bt_str faults = {0};

@@ -1,12 +1,12 @@
-// harness/report/publish.h - a report that others read: a folder with page, Markdown, JSON, plots
+// harness/report/publish.h - a publication: a folder with page, Markdown, JSON, plots
 //
 // Invariants
-//   1. A publication holds what the database held, with the paths of the machine shortened and what
-//      identifies it (harness/env/facts.inl) named and left out; equal runs give equal files.
+//   1. A publication contains the data of the database, with shortened paths and without what
+//      identifies the machine (harness/env/facts.inl); equal runs give equal files.
 //   2. A run from a modified tree, an interrupted one, one whose peers' versions are not recorded,
 //      or one without its bundle is refused; a draft of it says so in every file.
-//   3. The folder of another publication is left alone unless `force` says otherwise, and only the
-//      files of a publication are ever replaced.
+//   3. The folder of another publication is not changed without `force`, and only the files of a
+//      publication are ever replaced.
 #ifndef BT_HARNESS_REPORT_PUBLISH_H
 #define BT_HARNESS_REPORT_PUBLISH_H
 
@@ -17,14 +17,14 @@
 #include "harness/suite/json.h"
 
 typedef struct bt_publication {
-    const char *folder; // made if missing
-    const char *bundle; // a public one, to put beside the report; NULL: none
-    // Says whether it may be put there (bt_bundle_check_public).
+    const char *folder; // created if missing
+    const char *bundle; // a public one, copied to the folder; NULL: none
+    // Checks whether it may be published (bt_bundle_check_public).
     bt_status (*check_bundle)(const char *name, const void *bytes, size_t size_bytes,
                               const bt_store_run *of);
-    const bt_json_doc *claims; // for the paper's own conditions; NULL: they are left out
+    const bt_json_doc *claims; // for the paper's conditions; NULL: omitted
     bool force;
-    bool draft; // publish what breaks the rules, marked as a draft
+    bool draft; // publish although rules are broken, marked as a draft
 } bt_publication;
 
 // Writes index.html, README.md, report.json, environment.json, ratios-*.svg, roofline.svg,

@@ -1,4 +1,4 @@
-// harness/report/publish_rules.c - what a run lacks before others may rely on its publication
+// harness/report/publish_rules.c - the requirements for a publication
 #include "harness/report/publish_rules.h"
 
 #include <string.h>

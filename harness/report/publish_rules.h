@@ -1,4 +1,4 @@
-// harness/report/publish_rules.h - what a run lacks before others may rely on its publication
+// harness/report/publish_rules.h - the requirements for a publication
 #ifndef BT_HARNESS_REPORT_PUBLISH_RULES_H
 #define BT_HARNESS_REPORT_PUBLISH_RULES_H
 
@@ -6,8 +6,7 @@
 #include "harness/record/record.h"
 
 // Appends "; " and a reason for each rule that the run breaks: an unmodified tree of a known
-// commit, a run that was not interrupted, and the versions of every peer. Nothing when it keeps
-// them all.
+// commit, an uninterrupted run, and the versions of every peer. Nothing if it satisfies all.
 void bt_publish_faults(const bt_store_run *run, bt_str *out);
 // Whether the run has a round of a system other than blutrain.
 bool bt_publish_has_peer(const bt_store_run *run);

@@ -1,4 +1,4 @@
-// harness/report/publish_text.c - the words of a publication
+// harness/report/publish_text.c - the text of a publication
 #include "harness/report/publish_text.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "harness/report/publish_rules.h"
 #include "harness/stats/loss.h"
 
-// ---- what came out -----------------------------------------------------------------------------
+// ---- results -----------------------------------------------------------------------------------
 
 static void write_origin(const report_set *set, bt_str *out)
 {
@@ -142,7 +142,7 @@ static void write_conditions(const ratio_list *list, const bt_json_doc *claims, 
     }
 }
 
-// What is known of the machine here that the paper's results may depend on.
+// Facts about this machine that may affect the paper's results.
 static void write_here(const report_set *set, const bt_store_run *run, bt_str *out)
 {
     static const char *const starts[] = {"gpu.", "cuda", "lib.", "data.", "peer."};
@@ -178,7 +178,7 @@ static void write_deviations(const report_set *set, const bt_publication *public
 
 // ---- environment and rerun ---------------------------------------------------------------------
 
-// Names what was left out; nothing where nothing was.
+// Lists what was removed; nothing if nothing was.
 static void write_left_out(const bt_store_run *run, bt_str *out)
 {
     const char *before = " What identifies this machine is left out: ";
@@ -204,7 +204,7 @@ static void write_environment(const bt_store_run *run, bt_str *out)
     bt_markdown_facts(run, BT_FACT_SOFT, out);
 }
 
-// Records of before the words were quoted have globs that a shell would expand.
+// In earlier records words are not quoted, and contain globs that a shell would expand.
 static bool is_bare_glob(const char *word, size_t length)
 {
     bool quoted = memchr(word, '\'', length) != NULL;
@@ -222,8 +222,8 @@ static size_t word_length(const char *rest)
     return length;
 }
 
-// The length of the options at `rest` that say where the recorder's machine kept its results: they
-// are paths of that machine, and nothing of what was measured depends on them.
+// The length of the options at `rest` with result paths of the recorder's machine: they do not
+// affect measurements.
 static size_t places_length(const char *rest)
 {
     static const char *const options[] = {" --db", " --out"};
@@ -237,7 +237,7 @@ static size_t places_length(const char *rest)
     return 0;
 }
 
-// The words behind the program's own name, with newlines taken out: it stands in a block of code.
+// The words after the program's name, without newlines: they are inside a code block.
 static void write_command(const char *command, bt_str *out)
 {
     const char *rest = strchr(command, ' ');
@@ -287,7 +287,7 @@ static void write_digests(const report_set *set, const bt_store_run *run, bt_str
     bt_table_markdown(&table, out);
 }
 
-// The packages of each peer, folded; the record has them as the peers said them.
+// The packages of each peer, collapsed; the record has them as the peers reported them.
 static void write_versions(const bt_store_run *run, bt_str *out)
 {
     const bt_store_file *file = bt_publish_versions(run);
@@ -309,7 +309,7 @@ static void write_versions(const bt_store_run *run, bt_str *out)
     cJSON_Delete(said);
 }
 
-// A suite file of somebody's own is in no clone.
+// A user's own suite file is not in a clone.
 static void write_own_suite(const bt_store_run *run, bool bundled, bt_str *out)
 {
     static const char shipped[] = "suites/";

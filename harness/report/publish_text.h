@@ -1,4 +1,4 @@
-// harness/report/publish_text.h - what a publication says in words
+// harness/report/publish_text.h - the text of a publication
 #ifndef BT_HARNESS_REPORT_PUBLISH_TEXT_H
 #define BT_HARNESS_REPORT_PUBLISH_TEXT_H
 

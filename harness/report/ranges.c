@@ -1,14 +1,14 @@
-// harness/report/ranges.c - NVTX ranges of all profiled steps, summed up and put into a tree
+// harness/report/ranges.c - sums NVTX ranges over all profiled steps and builds a tree
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/report/internal.h"
 
-// A path on its way into the tree.
+// A path while the tree is built.
 typedef struct gathered {
     const char *path;
     double device_ns, host_ns, calls; // sums over the profiled steps
-    double time_ns;                   // the one that is shown
+    double time_ns;                   // the displayed one
     int64_t parent;                   // index, -1: none
     bool placed;
 } gathered;
@@ -66,7 +66,7 @@ static bt_status count_steps(const bt_store_round *round, int64_t *steps)
     return BT_OK;
 }
 
-// The nearest enclosing path that was recorded: "a" for "a/b/c" where "a/b" was not.
+// The nearest recorded ancestor: "a" for "a/b/c" if "a/b" was not recorded.
 static int64_t find_parent(const gathered *rows, int64_t count, const char *path)
 {
     int64_t best = -1;
@@ -87,7 +87,7 @@ static const char *last_part(const gathered *rows, const gathered *row)
     return row->parent < 0 ? row->path : row->path + strlen(rows[row->parent].path) + 1;
 }
 
-// Appends the children of `parent` by falling time, each followed by its own.
+// Appends the children of `parent` by descending time, each followed by its own.
 static void place(gathered *rows, int64_t count, int64_t parent, int depth, double offset_ns,
                   double steps, range_tree *out)
 {

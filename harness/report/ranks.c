@@ -1,9 +1,9 @@
-// harness/report/ranks.c - training by several ranks: what a rank more gains and what it costs
+// harness/report/ranks.c - training on several ranks: speedup and cost
 //
-// A row for each training case of runs in which some case has several ranks; a column is shown
-// where some row has it. "of alone" is the rate over N times that of one rank on the same work in
-// the same run; "at bus rate" is what the sent bytes would take at the best bandwidth that a
-// collective of as many ranks had in the same run, all of it exposed.
+// One row per training case of runs in which some case has several ranks; a column is shown if some
+// row has a value. "of alone" is the rate divided by N times that of one rank on the same work in
+// the same run; "at bus rate" is the time of the sent bytes at the best bandwidth of a collective
+// with as many ranks in the same run, assuming that all of it is exposed.
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct ranks_row {
     const report_case *item; // borrowed
     double ranks, bucket_mb, tokens;
     const char *sharding; // in the arena
-    const char *work;     // the settings but for ranks and lengths, as JSON
+    const char *work;     // the settings without ranks and lengths, as JSON
 } ranks_row;
 
 typedef struct ranks_table {
@@ -29,7 +29,7 @@ typedef struct ranks_table {
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-// What a row with one rank must have in common with one of several to be "alone".
+// Settings that a row with one rank must share with one of several to be "alone".
 static bt_status keep_work(const cJSON *train, bt_arena *arena, const char **out)
 {
     static const char *const own[] = {"mesh",          "steps",      "tokens_per_step",
@@ -85,7 +85,7 @@ static double value_of(const ranks_row *row, bt_metric metric)
     return value->count > 0 ? value->value : (double)NAN;
 }
 
-// The same work on one rank: with as many tokens a rank where there is such a case.
+// The same work on one rank: if possible with as many tokens per rank.
 static const ranks_row *alone_of(const ranks_table *table, const ranks_row *row)
 {
     const ranks_row *found = NULL;
@@ -126,8 +126,7 @@ static double bus_rate(const ranks_table *table, const ranks_row *row)
     return best;
 }
 
-// ---- columns: the text of a cell, "" where there is nothing to say
-// -------------------------------
+// ---- columns: the text of a cell, "" if empty ---------------------------------------------------
 
 static const bt_text nothing = {""};
 

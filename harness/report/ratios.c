@@ -1,4 +1,4 @@
-// harness/report/ratios.c - which ratios there are, in which order; those that the verdicts have
+// harness/report/ratios.c - selects and orders ratios; those of verdicts
 #include "harness/report/ratios.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 // ---- verdicts of the store ---------------------------------------------------------------------
 
-// What the rule adds to the picture: the paper's ratio, and the band of what counts as alike.
+// Values that the rule adds to the picture: the paper's ratio, and the band of the tolerance.
 static bt_status read_rule(const bt_store_verdict *verdict, bt_arena *arena, ratio_row *row)
 {
     bt_json_doc rule;
@@ -56,7 +56,7 @@ static int64_t noisy_rounds(const report_set *set, const bt_store_run *run, cons
     return count;
 }
 
-// The two sides as the rule of a verdict names them: builds or systems, or a baseline.
+// The two sides according to the rule of a verdict: builds or systems, or a baseline.
 static bt_status read_sides(const bt_store_verdict *verdict, bt_arena *arena, ratio_list *list)
 {
     bt_json_doc rule;
@@ -118,7 +118,7 @@ static bt_status read_verdicts(report_set *set, const bt_store_run *run, const c
     return bt_ratios_sort(&set->arena, rows, count, list);
 }
 
-// ---- which lists there are ---------------------------------------------------------------------
+// ---- selection of lists ------------------------------------------------------------------------
 
 enum { LISTS_PER_RUN = 12, SYSTEMS_MAX = 8, TOGETHER_UP_TO = 6 };
 
@@ -169,7 +169,7 @@ static void keep_list(report_set *set, const ratio_list *list)
     set->ratio_count += list->count + list->rest_count > 0;
 }
 
-// Every other system against the first: a list each, or one for all where there are few cases.
+// Every other system relative to the first: one list each, or one for all if there are few cases.
 static bt_status read_systems(report_set *set, const bt_store_run *run)
 {
     const char *systems[SYSTEMS_MAX] = {NULL};
@@ -236,7 +236,7 @@ bt_status bt_ratios_read(report_set *set)
 
 bt_text bt_format_ratio_interval(const ratio_row *row)
 {
-    static const double open = 100.0; // so far apart that digits would only distract
+    static const double open = 100.0; // so far apart that more digits are pointless
     bt_text out = {"-"};
     if (isfinite(row->low) && isfinite(row->high)) {
         bool wide = row->high > open * row->low;

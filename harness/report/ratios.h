@@ -1,13 +1,12 @@
-// harness/report/ratios.h - two sides compared, a ratio per case: what a forest plot draws
+// harness/report/ratios.h - ratios of two sides, one per case: the data of a forest plot
 //
-// A list is either what was decided (the verdicts of one kind that the store holds) or, where
-// nothing was, what the rounds show: the geometric mean over the pairs of rounds of two systems. A
-// list of several runs sets each against the first one; its intervals come from the steps of one
-// round.
+// A list contains either verdicts (of one kind, from the store) or, if there are none, what the
+// rounds show: the geometric mean over the pairs of rounds of two systems. A list of several runs
+// compares each with the first; its intervals come from the steps of one round.
 //
 // Invariants
-//   1. Rows of a group stand together; in a group those that look worst come first.
-//   2. Nothing here decides: verdicts are those of the store, other rows have none.
+//   1. Rows of a group are consecutive; within a group the worst come first.
+//   2. Nothing here decides: verdicts come from the store, other rows have none.
 #ifndef BT_HARNESS_REPORT_RATIOS_H
 #define BT_HARNESS_REPORT_RATIOS_H
 
@@ -21,49 +20,49 @@ struct report_set;
 
 typedef struct ratio_row {
     const char *name;   // case, or claim's id
-    const char *title;  // of a claim: what it is about; "" where the name says it
+    const char *title;  // of a claim: its subject; "" if the name is sufficient
     const char *group;  // operation or experiment; "": none
-    const char *metric; // tag, "" where the list says enough
+    const char *metric; // tag, "" if the list's is sufficient
     double ratio;
     double low, high;           // 95 %; NaN: none
     double mark;                // the paper's ratio; NaN: none
-    double band_low, band_high; // what counts as alike; NaN: nothing said
-    const char *verdict;        // as stored, "" where nothing was decided
+    double band_low, band_high; // the tolerance; NaN: none
+    const char *verdict;        // as stored, "" without a verdict
     const char *reason;         // likewise
-    const char *deviations;     // in what it is not the paper's; "" where nothing is known
-    bool repeated;              // a claim about a measurement that another claim counts for
-    int64_t rounds;             // of this run, each beside one of the other where they took turns
-    int64_t noisy;              // of those, with a noise label
+    const char *deviations;     // how it differs from the paper's; "" if unknown
+    bool repeated;              // a claim about a measurement for which another claim counts
+    int64_t rounds;             // of this run, each paired with one of the other if interleaved
+    int64_t noisy;              // number of those with a noise label
 } ratio_row;
 
 typedef struct ratio_list {
-    char id[40];              // "ab-12": kind and run; begins the anchors of its rows
+    char id[40];              // "ab-12": kind and run; prefix of the anchors of its rows
     const char *kind;         // "ab", "gate", "replicate", "pairs", "runs"
     const char *base, *other; // the two sides: builds, systems, "the paper"
     const bt_store_run *run;  // borrowed from the set; NULL for kind "runs"
-    bool more_is_slower;      // a ratio above 1 says that `other` is slower; faster otherwise
+    bool more_is_slower;      // a ratio above 1 means that `other` is slower; otherwise faster
     ratio_row *rows;          // with a ratio
     int64_t count;
     ratio_row *rest; // judged, but without a ratio: not testable, not comparable, invalid
     int64_t rest_count;
 } ratio_list;
 
-// What a ratio under 1 and one above 1 say, in a word: "faster", "slower", "ahead".
+// The words for a ratio below 1 and above 1: "faster", "slower", "ahead".
 const char *bt_ratios_less(const ratio_list *list);
 const char *bt_ratios_more(const ratio_list *list);
 
-// "[1.027, 1.035]"; where it says nothing "wide open", where there is none "one round" or "-".
+// "[1.027, 1.035]"; "wide open" if it is uninformative, "one round" or "-" if there is none.
 bt_text bt_format_ratio_interval(const ratio_row *row);
 
 // Fills the set's lists, in its arena.
 BT_CHECKED bt_status bt_ratios_read(struct report_set *set);
 
 // Whether a row counts in the mean, and as the slowest or fastest: its metric is a time or rate.
-// Memory and 95th percentiles stand in rows of their own. A list that has nothing else counts them.
+// Memory and 95th percentiles are separate rows. If a list has nothing else, they count.
 bool bt_ratios_counts(const ratio_row *rows, int64_t count, const ratio_row *row);
 
-// The geometric mean of the rows that count, with the interval that their own intervals leave it;
-// the interval is NaN where a row has none.
+// The geometric mean of the rows that count, with the interval that follows from their intervals;
+// the interval is NaN if a row has none.
 typedef struct ratio_mean {
     double value, low, high;
     int64_t count; // of rows that count
@@ -71,7 +70,7 @@ typedef struct ratio_mean {
 
 ratio_mean bt_ratios_mean(const ratio_row *rows, int64_t count);
 
-// ---- between ratios.c and pairs.c --------------------------------------------------------------
+// ---- shared by ratios.c and pairs.c ------------------------------------------------------------
 
 // A copy of `length` bytes of text, with a terminator.
 // Puts rows with a ratio into the list's rows, the others into its rest, both in their order.

@@ -1,6 +1,6 @@
-// harness/report/report.h - runs for people and for other programs: text, page, Markdown, JSON
+// harness/report/report.h - reports of runs: terminal text, page, Markdown, JSON
 //
-// Only reads. Everything that comes from the database is escaped for where it goes.
+// Read-only. Everything from the database is escaped for its destination.
 #ifndef BT_HARNESS_REPORT_REPORT_H
 #define BT_HARNESS_REPORT_REPORT_H
 
@@ -9,7 +9,7 @@
 
 // ---- show: on a terminal -----------------------------------------------------------------------
 
-// Appends what a run was and what came of it: a paragraph per case, no colour.
+// Appends a description of a run and its results: a paragraph per case, no colour.
 BT_CHECKED bt_status bt_show_text(bt_store *store, int64_t run, bt_str *out);
 // Appends one object: run, status, message, suite, profile, report, cases; each case with name,
 // system, status, message, metrics (tag to number, in the units of metrics.inl), intervals and
@@ -21,9 +21,9 @@ BT_CHECKED bt_status bt_show_list_text(bt_store *store, bt_str *out);
 
 // ---- report: files -----------------------------------------------------------------------------
 
-// Writes a report of runs [count >= 1], in their order, into one file whose ending says what it is:
-// .html (one self-contained page), .md, .json (suites/schema/report.schema.json), .csv (a line per
-// round and metric), .steps.csv, .samples.csv.
+// Writes a report of runs [count >= 1], in their order, to one file; its extension selects the
+// format: .html (one self-contained page), .md, .json (suites/schema/report.schema.json), .csv (one
+// line per round and metric), .steps.csv, .samples.csv.
 // Errors  INVALID_ARGUMENT (ending, no runs, no such run), IO
 BT_CHECKED bt_status bt_report_write(bt_store *store, const int64_t *runs, int64_t count,
                                      const char *path);
@@ -35,7 +35,7 @@ BT_CHECKED bt_status bt_report_markdown(bt_store *store, const int64_t *runs, in
                                         bt_str *out);
 BT_CHECKED bt_status bt_report_json(bt_store *store, const int64_t *runs, int64_t count,
                                     bt_str *out);
-// A line per round and metric, per training step, and per timed call.
+// One line per round and metric, per training step, and per timed call.
 BT_CHECKED bt_status bt_report_csv(bt_store *store, const int64_t *runs, int64_t count,
                                    bt_str *out);
 BT_CHECKED bt_status bt_report_steps_csv(bt_store *store, const int64_t *runs, int64_t count,
@@ -43,12 +43,12 @@ BT_CHECKED bt_status bt_report_steps_csv(bt_store *store, const int64_t *runs, i
 BT_CHECKED bt_status bt_report_samples_csv(bt_store *store, const int64_t *runs, int64_t count,
                                            bt_str *out);
 
-// One page over all runs: a table with filters, and how each case went from run to run. `folder`,
-// empty or with a slash at its end, is where the page will be: links to reports are relative to it.
+// One page over all runs: a table with filters, and the history of each case. `folder`, empty or
+// with a trailing slash, is the folder of the page: links to reports are relative to it.
 BT_CHECKED bt_status bt_report_index(bt_store *store, const char *folder, bt_str *out);
 
-// SHA-256 of what every page of this build has in common: frame, style and scripts. The same run
-// read by programs of one revision and one such digest gives the same page.
+// SHA-256 of what every page of this build has in common: frame, style and scripts. Programs with
+// the same revision and digest make the same page from a run.
 BT_CHECKED bt_status bt_report_page_digest(char digest[65]);
 
 #endif

@@ -1,11 +1,11 @@
-// harness/report/roofline.c - kernel cases by arithmetic intensity and by what they reached, under
-// what the machine reached in the same session
+// harness/report/roofline.c - kernel cases by arithmetic intensity and rate, below the machine's
+// ceilings of the same session
 //
 //   intensity = FLOP of a call / bytes that it must move        x, logarithmic
 //   reached   = FLOP per second                                 y, logarithmic
 //   roof      = min(intensity * bandwidth of a copy, best matrix product in the case's type)
-// Ceilings are the session's cases "ceiling.*": those with a bandwidth slope, those with a compute
-// rate ("ceiling.gemm.bf16") lie flat. Cases without FLOP (copies, casts) have no place here.
+// Ceilings are the session's cases "ceiling.*": those with a bandwidth are sloped, those with a
+// compute rate ("ceiling.gemm.bf16") are flat. Cases without FLOP (copies, casts) are omitted.
 #include "harness/report/roofline.h"
 
 #include <math.h>
@@ -37,14 +37,14 @@ static void add_ceiling(roofline *self, const char *name, double value, bool fla
     }
 }
 
-// Of many runs only the last is drawn: more points than that would hide each other.
+// Of several runs only the last is drawn, because more points would overlap.
 static bool left_out(const report_set *set, const report_case *item)
 {
     return set->run_count > RUNS_UP_TO && item->run != &set->runs[set->run_count - 1];
 }
 
-// The ceilings of the first run that is drawn and has kernel cases; the share of a copy tells it
-// where no case of its own does.
+// The ceilings of the first drawn run that has kernel cases; if it has no ceiling case, computed
+// from the fractions of a copy.
 static void find_ceilings(const report_set *set, roofline *self)
 {
     double copy = (double)NAN;
@@ -74,7 +74,7 @@ static void find_ceilings(const report_set *set, roofline *self)
     }
 }
 
-// Does a flat ceiling hold for a type? "gemm.bf16" for bf16 alone, any other for all.
+// Does a flat ceiling apply to a type? "gemm.bf16" to bf16 only, any other to all.
 static bool holds_for(const char *name, const char *dtype)
 {
     static const char prefix[] = "gemm.";
@@ -82,8 +82,8 @@ static bool holds_for(const char *name, const char *dtype)
            strcmp(name + sizeof prefix - 1, dtype) == 0;
 }
 
-// What the machine allows at an intensity and in a type: the best slope or the best flat one,
-// whichever is less.
+// The machine's limit at an intensity and in a type: the smaller of the best slope and the best
+// flat ceiling.
 static double roof_at(const roofline *self, double intensity, const char *dtype)
 {
     double slope = (double)NAN, flat = (double)NAN;
@@ -128,7 +128,7 @@ bt_status bt_roofline_make(const report_set *set, roofline *self)
         }
         int series = series_of(self, item);
         if (series < 0) {
-            continue; // a seventh system of these runs; the table of cases has it
+            continue; // a seventh system of these runs is only in the table of cases
         }
         double roof = roof_at(self, intensity, item->kernel.dtype);
         self->points[self->count++] = (roofline_point){item, intensity, rate, roof, series};
@@ -148,8 +148,8 @@ bt_status bt_roofline_make(const report_set *set, roofline *self)
 
 // ---- drawing -----------------------------------------------------------------------------------
 
-// Where an intensity and a rate lie, as shares of the width from the left and the height from
-// below.
+// Position of an intensity and a rate, as fractions of the width from the left and of the height
+// from below.
 static double across(const roofline *self, double intensity)
 {
     return log(intensity / self->x_low) / log(self->x_high / self->x_low);
@@ -160,20 +160,20 @@ static double up(const roofline *self, double rate)
     return log(rate / self->y_low) / log(self->y_high / self->y_low);
 }
 
-// From where to where a copy's line goes: within the picture, and up to the highest flat roof, or
-// past it to that of a point whose type has none.
+// The ends of a copy's line: within the picture, and up to the highest flat roof, or beyond it for
+// a point whose type has none.
 static void reach_of(const roofline *self, const roofline_ceiling *item, double *from, double *to)
 {
     double flat = highest_flat(self);
     double top = flat > 0.0 ? flat : self->y_high;
     for (int64_t i = 0; i < self->count; i++) {
-        top = fmax(top, self->points[i].roof); // fmax passes a NaN over
+        top = fmax(top, self->points[i].roof); // fmax ignores a NaN
     }
     *from = fmin(fmax(self->x_low, self->y_low / item->value), self->x_high);
     *to = fmax(fmin(self->x_high, top / item->value), *from);
 }
 
-// A ceiling as a line, and its name above it, where no point can be.
+// A ceiling as a line, with its name above it, where there can be no points.
 static void draw_ceiling(const roofline *self, const roofline_ceiling *item, picture *to)
 {
     double left = self->x_low, right = self->x_high;
@@ -195,7 +195,7 @@ static void draw_ceiling(const roofline *self, const roofline_ceiling *item, pic
     bt_str_release(&name);
 }
 
-// "10 T" for ten to the 13th: the axis's name has the unit.
+// "10 T" for ten to the 13th: the axis title has the unit.
 static bt_text tick_text(double power)
 {
     static const char prefixes[] = " kMGTPE";
@@ -207,7 +207,7 @@ static bt_text tick_text(double power)
     return bt_textf("%.0f %c", power, prefixes[thousands]);
 }
 
-// A line and a label for each power of ten; of few, also labels between them.
+// A line and a label for each power of ten; if there are few, also labels between them.
 static void draw_grid(const roofline *self, picture *to)
 {
     const bool between = self->x_high / self->x_low < 150.0;

@@ -1,5 +1,5 @@
-// harness/report/roofline.h - the points and ceilings of a roofline, between those who gather and
-// those who draw them
+// harness/report/roofline.h - points and ceilings of a roofline: the data between gathering and
+// drawing
 #ifndef BT_HARNESS_REPORT_ROOFLINE_H
 #define BT_HARNESS_REPORT_ROOFLINE_H
 
@@ -15,8 +15,8 @@ typedef struct roofline_point {
 } roofline_point;
 
 typedef struct roofline_ceiling {
-    const char *name; // behind "ceiling."
-    double value;     // B/s where it slopes, FLOP/s where it is flat
+    const char *name; // after "ceiling."
+    double value;     // B/s if sloped, FLOP/s if flat
     bool flat;
 } roofline_ceiling;
 
@@ -31,7 +31,7 @@ typedef struct roofline {
     bt_arena arena;
 } roofline;
 
-// Owns    the caller, bt_arena_release(&out->arena), whatever the status
+// Owns    the caller, bt_arena_release(&out->arena), also after a failure
 BT_CHECKED bt_status bt_roofline_make(const report_set *set, roofline *out);
 // Its grid, ceilings and, in a file, its points.
 void bt_roofline_draw(const roofline *self, picture *to);

@@ -1,4 +1,4 @@
-// harness/report/set.c - the runs of a report, read once, with the names they go by
+// harness/report/set.c - the runs of a report, read once, and the labels of their cases
 #include <stdio.h>
 #include <string.h>
 
@@ -59,12 +59,12 @@ static report_case *find_case(report_set *set, int64_t first, const bt_store_run
     return item;
 }
 
-// How much a round says about a case that has several: the worst one counts, but for what was run
-// again.
+// Severity of a round's state among several of a case: the worst one counts, except repeated
+// rounds.
 static int weight_of(const bt_store_round *round)
 {
     static const int weights[BT_RUN_STATUS_COUNT] = {
-        [BT_RUN_INVALID] = -1, // it is run again
+        [BT_RUN_INVALID] = -1, // it was repeated
         [BT_RUN_PASSED] = 0,      [BT_RUN_UNAVAILABLE] = 1, [BT_RUN_RUNNING] = 2,
         [BT_RUN_INTERRUPTED] = 3, [BT_RUN_FAILED] = 4};
     return round->superseded ? -1 : weights[round->status];

@@ -189,8 +189,8 @@ static void write_legend(int index, const char *kind, const char *name, bt_str *
     write_text(out, x + 34, y, "", name);
 }
 
-// A chart with its title, the name of the x axis and room for `lines` lines of a legend; the caller
-// closes it.
+// A chart with its title, the name of the x axis and space for `lines` lines of a legend; the
+// caller closes it.
 static void write_chart(const chart *from, const char *title, const char *x_name, int lines,
                         bt_str *out)
 {

@@ -1,8 +1,8 @@
-// harness/report/tables.c - raw tables: what the page was computed from
+// harness/report/tables.c - raw tables: the data behind the page
 //
-// A table of steps shows at most STILL_ROWS of them, evenly spread, first and last among them; all
-// of them are in the page as CSV, which the script copies or shows on demand. A report of more than
-// CSV_STEPS steps in all keeps every n-th in the CSV and says so.
+// A table of steps shows at most STILL_ROWS of them, evenly spaced, including the first and last;
+// the page contains all of them as CSV, which the script copies or shows on demand. A report with
+// more than CSV_STEPS steps in total keeps every n-th in the CSV and says so.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void write_evals(const report_case *item, int64_t index, bt_str *out)
     bt_html_details("Evaluations of", item, "", &table, out);
 }
 
-// Only where steps were launched in more than one way: a device without graphs says nothing.
+// Only if steps were launched in more than one way: on a device without graphs there is only one.
 static void write_launches(const report_case *item, bt_str *out)
 {
     const bt_store_round *round = item->round;
@@ -112,7 +112,7 @@ static void write_scores(const report_case *item, int64_t index, bt_str *out)
     bt_html_details("HellaSwag of", item, "", &table, out);
 }
 
-// The case, and the name of what was measured of it, which links to its row.
+// The case, and the name of the metric, which links to its row.
 static void add_name(const report_case *item, int64_t index, const char *tag, const char *title,
                      bt_table *table)
 {
@@ -150,8 +150,7 @@ static void write_metrics(const report_set *set, bt_str *out)
     bt_html_details("Metrics of every case", NULL, "", &table, out);
 }
 
-// ---- rounds, and the machine beside them
-// ---------------------------------------------------------
+// ---- rounds and telemetry -----------------------------------------------------------------------
 
 static bt_metric main_metric(const report_case *item)
 {
@@ -188,7 +187,7 @@ static void write_rounds(const report_set *set, bt_str *out)
     bt_table table = {.name = {"rounds"}, .row_id = {"round-"}, .shown = STILL_ROWS};
     const int64_t count = round_count(set);
     if (count <= set->case_count) {
-        return; // a round a case: the metrics say it
+        return; // one round per case: the metrics show it
     }
     bt_table_heads(&table, ">round|>run|case|system|>ordinal|status|noise|outputs|>value|unit|"
                            ">seconds");
@@ -221,7 +220,7 @@ static void write_memory(const report_set *set, bt_str *out)
     bt_table_heads(&table, "case|phase|>peak of our allocator|>peak held|>used on the device|"
                            ">peak resident");
     for (int64_t i = 0; i < set->case_count; i++) {
-        if (!bt_report_is_kernel(set->cases[i].round)) { // of a kernel case the metrics say it
+        if (!bt_report_is_kernel(set->cases[i].round)) { // for a kernel case the metrics show it
             add_memory(&set->cases[i], &table);
         }
     }

@@ -1,4 +1,4 @@
-// harness/report/telemetry.c - what the machine did, put beside the steps it did it in
+// harness/report/telemetry.c - maps telemetry samples to training steps
 #include <math.h>
 
 #include "harness/report/curves.h"

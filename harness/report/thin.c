@@ -1,4 +1,4 @@
-// harness/report/thin.c - long curves made short for drawing; no figure is computed from these
+// harness/report/thin.c - thins long curves for drawing; figures are not computed from these
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-// harness/report/timeline.c - one step of each rank: what it did when, and what it waited for
+// harness/report/timeline.c - one step of each rank: what it did, and what it waited for
 //
-// Drawn for cases of several ranks. Computation stands on a line, products highest, and exposed
-// communication hangs below it, so that the kinds differ in shape as well as in colour. Figures are
-// the recorded ones, which are exact; the drawing has a width of BT_TIMELINE_PARTS parts.
+// Drawn for cases of several ranks. Computation is drawn above a line, products highest, and
+// exposed communication below it, so that the kinds differ in shape as well as in colour. Figures
+// are the recorded ones, which are exact; the drawing has a width of BT_TIMELINE_PARTS parts.
 #include <math.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ static void write_sum(const bt_store_round *round, bt_str *out)
 
 // ---- the drawing --------------------------------------------------------------------------------
 
-// Where the drawings of all ranks end, ns behind the first rank's start.
+// The end of all ranks' drawings, ns after the first rank's start.
 static double end_of(const bt_store_round *round)
 {
     double end_ns = 1;
@@ -98,7 +98,8 @@ static double end_of(const bt_store_round *round)
 
 typedef void (*run_writer)(double from, double until, char letter, bt_str *out);
 
-// Calls `write` for each run of equal letters of the list; places are of the whole width.
+// Calls `write` for each run of equal letters in the list; positions are relative to the whole
+// width.
 static void each_run(const bt_store_timeline *line, const char *letters, double end_ns,
                      run_writer write, char only, bt_str *out)
 {
@@ -148,7 +149,7 @@ static void write_rank(const bt_store_timeline *line, double end_ns, bt_str *out
                   WIDTH * (double)line->time_ns / end_ns);
 }
 
-enum { PHASE_WORD = 120 }; // of the width: narrower phases have a mark and no word
+enum { PHASE_WORD = 120 }; // of the width: narrower phases have a mark without a word
 
 static void write_phase(double from, double until, char letter, bt_str *out)
 {

@@ -1,8 +1,8 @@
-// harness/report/trends.c - the cases of a report over all recorded sessions, changes marked
+// harness/report/trends.c - the cases of a report over all recorded sessions, with changes marked
 //
-// Read are the histories of at most TRENDS_MAX cases: those with a verdict worth a look, then the
-// first ones. Drawn is the series (same system, machine and settings) that holds the report's last
-// run, where it has enough sessions to tell a level from luck.
+// Reads the histories of at most TRENDS_MAX cases: those with a notable verdict, then the first
+// ones. Draws the series (same system, machine and settings) that contains the report's last run,
+// if it has enough sessions.
 #include <math.h>
 #include <string.h>
 
@@ -139,7 +139,7 @@ static bool in_report(const report_set *set, int64_t run)
     return false;
 }
 
-// The level of each stretch between changes, as steps.
+// The level of each interval between changes, as steps.
 static void write_levels(const bt_history_series *series, const frame *in, bt_str *out)
 {
     bt_str_append(out, "<path class=level d=\"");

@@ -24,7 +24,7 @@ typedef struct search {
 
 // ---- the statistic -----------------------------------------------------------------------------
 
-// The largest T_k of scores [count] and its place; -1 when there are too few.
+// The largest T_k of scores [count] and its position; -1 if there are too few.
 static double largest_shift(const double *scores, int64_t count, int64_t *place)
 {
     double total = 0, before = 0, largest = -1;
@@ -45,8 +45,8 @@ static double largest_shift(const double *scores, int64_t count, int64_t *place)
     return largest;
 }
 
-// Scores of values [count] into `scores`; false when they have none: a value that is not > 0, or
-// more than half of them alike.
+// Scores of values [count] into `scores`; false if there are none: a value is not > 0, or more than
+// half of them are equal.
 static bt_status score(const double *values, int64_t count, double *scores, bool *good)
 {
     bt_stats stats;
@@ -62,16 +62,15 @@ static bt_status score(const double *values, int64_t count, double *scores, bool
     double deviation = 1.4826 * stats.mad;
     for (int64_t i = 0; i < count; i++) {
         double distance = scores[i] - stats.median;
-        // Without a deviation only the side counts.
+        // Without a deviation only the sign counts.
         double steps = deviation > 0 ? distance / deviation : distance * (double)INFINITY;
         scores[i] = distance == 0.0 ? 0.0 : fmax(-SCORE_MAX, fmin(SCORE_MAX, steps));
     }
     return BT_OK;
 }
 
-// SplitMix64: a shuffle wants a number per value, thousands of times over, and Philox would take
-// most of the time. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
-// 2014.
+// SplitMix64: a shuffle needs a number per value, thousands of times, and Philox would take most of
+// the time. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
 static uint64_t draw(uint64_t *state)
 {
     uint64_t mixed = *state += 0x9e3779b97f4a7c15;
@@ -80,8 +79,8 @@ static uint64_t draw(uint64_t *state)
     return mixed ^ (mixed >> 31);
 }
 
-// Equal scores give equal orders, and so equal changes; other scores other orders: with one set of
-// orders for all series the rate of false alarms would be that set's, not the test's.
+// Equal scores give equal orders, and so equal changes; other scores give other orders: with one
+// set of orders for all series, the false-alarm rate would depend on that set.
 static uint64_t seed_of(const double *scores, int64_t count)
 {
     uint64_t state = 0;
@@ -94,7 +93,7 @@ static uint64_t seed_of(const double *scores, int64_t count)
     return state;
 }
 
-// Puts scores [count], count < 2^32, into another random order (Fisher and Yates).
+// Shuffles scores [count], count < 2^32 (Fisher-Yates).
 static void shuffle(double *scores, int64_t count, uint64_t *state)
 {
     for (int64_t i = count - 1; i > 0; i--) {
@@ -109,14 +108,14 @@ static void shuffle(double *scores, int64_t count, uint64_t *state)
 
 // An upper estimate of the correlation of neighbours, from differences: those of neighbours have
 // the mean square 2 v (1 - r), those of the second next 2 v (1 - r^2), so that their quotient is
-// 1 + r. A level that shifts once touches one and two of them, and no mean is estimated, the
-// loss of which biases the usual estimate of short series. The margin is its standard deviation
-// without correlation times RHO_MARGIN.
+// 1 + r. A single shift of the level affects one and two of them, and no mean is estimated, which
+// would bias the estimate for short series. The margin is its standard deviation without
+// correlation times RHO_MARGIN.
 static double upper_correlation(const double *scores, int64_t count, int64_t place)
 {
     double near = 0, far = 0, near_count = 0, far_count = 0;
     for (int64_t i = 1; i < count; i++) {
-        if (i < place - 1 || i > place + 1) { // the shift, which may be a value off
+        if (i < place - 1 || i > place + 1) { // the shift, whose position may be wrong by one
             near += (scores[i] - scores[i - 1]) * (scores[i] - scores[i - 1]);
             near_count += 1;
         }
@@ -129,8 +128,8 @@ static double upper_correlation(const double *scores, int64_t count, int64_t pla
     return fmin(RHO_MAX, rho + RHO_MARGIN / sqrt((double)count));
 }
 
-// A series of the same deviation and correlation without a shift: the residuals of the two levels
-// in another order, as innovations of an AR(1) process that has run for a while.
+// A series with the same deviation and correlation without a shift: the residuals of the two levels
+// in random order, as innovations of a stationary AR(1) process.
 static void simulate(const double *residuals, int64_t count, double rho, uint64_t *state,
                      double *out)
 {
@@ -144,7 +143,7 @@ static void simulate(const double *residuals, int64_t count, double rho, uint64_
     }
 }
 
-// What is left of scores [count] when the levels on both sides of the place are taken off.
+// The residuals of scores [count] after subtracting the levels on both sides of the position.
 static void take_levels_off(const double *scores, int64_t count, int64_t place, double *residuals)
 {
     double sums[2] = {0, 0};
@@ -157,8 +156,8 @@ static void take_levels_off(const double *scores, int64_t count, int64_t place, 
     }
 }
 
-// The largest shift's share of all squares: free of scale, since of a short correlated series the
-// two levels take most of the deviation with them.
+// The largest shift's fraction of all squares: independent of scale, because in a short correlated
+// series the two levels take most of the deviation.
 static double largest_share(const double *scores, int64_t count)
 {
     double sum = 0, squares = 0;
@@ -191,8 +190,8 @@ static double test_correlated(search *self, const double *scores, int64_t count,
     return (double)reached / (double)(orders + 1);
 }
 
-// The p-value of the largest shift of values [count]; 1 when there are too few of them. Stops as
-// soon as it cannot be significant any more, with what the p-value is then at least.
+// The p-value of the largest shift of values [count]; 1 if there are too few of them. Stops as soon
+// as it cannot be significant any more, and then returns a lower bound.
 static bt_status test(search *self, int64_t begin, int64_t count, int64_t *place, double *p)
 {
     const int64_t reached_max = (int64_t)(BT_CHANGE_ALPHA * (BT_CHANGE_ORDERS + 1));
@@ -207,7 +206,7 @@ static bt_status test(search *self, int64_t begin, int64_t count, int64_t *place
     if (!good) {
         return BT_OK;
     }
-    // Sums in another order round differently: equal shifts must count as reached.
+    // Another order of summation rounds differently: equal shifts must count as reached.
     double limit = largest_shift(scores, count, place) * (1 - 1e-9);
     int64_t reached = 1, orders = 0, ignored = 0;
     uint64_t state = seed_of(scores, count);
@@ -237,7 +236,7 @@ static void insert(search *self, int64_t index, double p, int64_t begin, int64_t
     self->tested[at][1] = end;
 }
 
-// Splits [begin, end) as long as something is found. Depth is bounded by count / SEGMENT_MIN.
+// Splits [begin, end) while changes are found. Depth is bounded by count / SEGMENT_MIN.
 static bt_status split(search *self, int64_t begin, int64_t end)
 {
     int64_t place = -1;
@@ -269,7 +268,7 @@ static void drop(search *self, int64_t i)
     memmove(&self->tested[i], &self->tested[i + 1], behind * sizeof *self->tested);
 }
 
-// Each change is put to the best place between its neighbours, or dropped.
+// Moves each change to the best position between its neighbors, or drops it.
 static bt_status refine(search *self)
 {
     for (int64_t i = 0; i < self->found_count;) {

@@ -1,4 +1,4 @@
-// harness/stats/decide.c - t bounds on log ratios, and what they decide
+// harness/stats/decide.c - t bounds on log ratios, and decisions
 #include "harness/stats/decide.h"
 
 #include <math.h>
@@ -12,13 +12,13 @@
 #define FAR_SPREADS 6.0
 #define FAR_MIN     3.0 // tolerances
 #define MAD_SCALE   1.4826
-#define DISPLAY_OUT 0.025 // beyond either end of the interval that is shown
-#define ROUNDING    1e-12 // of differences of logarithms: 130 over 100 is bad, too
+#define DISPLAY_OUT 0.025 // beyond either end of the displayed interval
+#define ROUNDING    1e-12 // of differences of logarithms: a ratio of 130 to 100 is bad, too
 
-// A mean that is t distributed about the true one.
+// A mean with a t distributed error.
 typedef struct estimate {
     double mean, error, freedom; // error: standard error
-    bool known;                  // at least two finite values a side
+    bool known;                  // at least two finite values per side
 } estimate;
 
 bt_decision_rule bt_decision_rule_of(double tolerance, int64_t family)
@@ -41,7 +41,7 @@ void bt_decision_rule_limit(bt_decision_rule *rule, int64_t rounds_max)
         ++kept;
     }
     if (kept == rule->look_count) {
-        kept = rule->look_count - 1; // more rounds than the last look: it moves out
+        kept = rule->look_count - 1; // more rounds than the last look: the look is moved
     }
     rule->looks[kept] = most;
     rule->look_count = kept + 1;
@@ -51,7 +51,8 @@ double bt_blind_share(int64_t rounds) { return rounds > 3 ? 3.0 / (double)rounds
 
 // ---- estimates ---------------------------------------------------------------------------------
 
-// Mean and the square of its standard error. Two passes: the values are close to each other.
+// Mean and the square of its standard error. Two passes, because the values are close to each
+// other.
 static bool describe(const double *values, int64_t count, double *mean, double *square)
 {
     double sum = 0.0, squares = 0.0;
@@ -83,7 +84,7 @@ static estimate estimate_difference(const double *left, int64_t left_count, cons
     bool known = describe(left, left_count, &left_mean, &a);
     known = describe(right, right_count, &right_mean, &b) && known;
     estimate out = {.mean = right_mean - left_mean, .error = sqrt(a + b), .known = known};
-    // Shares of the sum, so that tiny squares do not underflow.
+    // Fractions of the sum, so that tiny squares do not underflow.
     double share = a / (a + b);
     out.freedom = a + b > 0.0 ? 1.0 / (share * share / (double)(left_count - 1) +
                                        (1.0 - share) * (1.0 - share) / (double)(right_count - 1))
@@ -91,7 +92,7 @@ static estimate estimate_difference(const double *left, int64_t left_count, cons
     return out;
 }
 
-// How far the bound that is exceeded with probability `tail` lies from the mean.
+// Distance from the mean of the bound that is exceeded with probability `tail`.
 static double reach_of(const estimate *of, double tail)
 {
     return of->error > 0.0 ? bt_t_upper_quantile(tail, of->freedom) * of->error : 0.0;
@@ -112,7 +113,7 @@ double bt_mean_interval(const double *values, int64_t count, double confidence, 
 
 // ---- decisions ---------------------------------------------------------------------------------
 
-// The look that `count` rounds have reached, from 1, and what the next one needs.
+// The look reached with `count` rounds, from 1, and the rounds that the next one needs.
 static void place(const bt_decision_rule *rule, int64_t count, int64_t *look, int64_t *next_rounds)
 {
     *look = 0;
@@ -188,7 +189,7 @@ static bt_decision decide(const bt_decision_rule *rule, const estimate *of, int6
 
 // ---- guards ------------------------------------------------------------------------------------
 
-// Values of one side about a middle, more is worse: those of the candidate have the sign +1 in a
+// Values of one side around a center, more is worse: those of the candidate have the sign +1 in a
 // log ratio, those of the base -1.
 typedef struct deviations {
     const double *values; // [count], borrowed
@@ -201,7 +202,8 @@ static double deviation(const deviations *self, int64_t index)
     return self->sign * (self->values[index] - self->middle);
 }
 
-// The lower median of the values, or of their distances from the middle. Quadratic: of rounds.
+// The lower median of the values, or of their distances from the center. Quadratic, in the number
+// of rounds.
 static double middle_of(const deviations *self, bool distances)
 {
     for (int64_t i = 0; i < self->count; ++i) {
@@ -247,7 +249,7 @@ static int64_t count_bad(const bt_decision_rule *rule, const deviations *side)
     return count;
 }
 
-// Rounds are `enough` where no look follows and this was not the first.
+// Rounds are `enough` if no look follows and this was not the first.
 static void guard(const bt_decision_rule *rule, const deviations *base, const deviations *candidate,
                   bool enough, bt_decision *out)
 {
@@ -265,7 +267,7 @@ static void guard(const bt_decision_rule *rule, const deviations *base, const de
     }
 }
 
-// Behind the values of both sides lie those of `lone` rounds, which a mixture does not see.
+// The values of `lone` rounds follow those of both sides; the mixture guard ignores them.
 static void guard_looks(const bt_decision_rule *rule, const deviations *base,
                         const deviations *candidate, int64_t lone, bt_decision *out)
 {
@@ -286,7 +288,7 @@ static void guard_looks(const bt_decision_rule *rule, const deviations *base,
     }
 }
 
-// Groups: each round about the median of the base.
+// Groups: each round relative to the median of the base.
 static void take_groups(const double *base_logs, int64_t base_count, const double *candidate_logs,
                         int64_t candidate_count, deviations *base, deviations *candidate)
 {
@@ -329,7 +331,7 @@ bt_decision bt_decide_unpaired(const bt_decision_rule *rule, const double *base_
 
 // ---- two one-sided tests -----------------------------------------------------------------------
 
-// P(T > gap / error); without a spread the sign of the gap says it all.
+// P(T > gap / error); without a spread the sign of the gap decides.
 static double one_sided(const estimate *of, double gap)
 {
     if (of->error > 0.0) {

@@ -14,8 +14,8 @@
 
 // Write the members, into an object that is open.
 void bt_decision_rule_write(const bt_decision_rule *rule, bt_json_writer *json);
-// Reads the members of a rule back; others are left alone.
-// Errors  CORRUPT_DATA (which member is missing or outside of its range)
+// Reads the members of a rule; ignores others.
+// Errors  CORRUPT_DATA (a member is missing or out of range)
 BT_CHECKED bt_status bt_decision_rule_read(const cJSON *object, bt_decision_rule *out);
 
 #endif

@@ -1,4 +1,4 @@
-// harness/stats/loss.c - the bitwise and numeric tiers, and what all tiers share
+// harness/stats/loss.c - the bitwise and numeric tiers, and code shared by all tiers
 #include "harness/stats/loss.h"
 
 #include <float.h>
@@ -31,8 +31,8 @@ bool bt_loss_tier_parse(const char *name, bt_loss_tier *tier)
 }
 
 // start: several roundings of the operands, averaged over many tokens; growth: what a step's
-// difference adds to the next; limit: where a loss is no longer the same, however long it ran. All
-// of them end at half the statistical margin: 0.025 nats, 0.75 % of a loss of 3.3.
+// difference adds to the next; limit: the maximum after any number of steps. All are bounded by
+// half the statistical margin: 0.025 nats, 0.75 % of a loss of 3.3.
 bt_loss_rule bt_loss_rule_default(const char *precision)
 {
     static const struct {
@@ -239,7 +239,7 @@ static envelope begin_envelope(const bt_loss_curve *runs, int64_t run_count,
 
 static double widest(const bt_loss_rule *rule) { return BT_LOSS_NUMERIC_SHARE * rule->margin_nats; }
 
-// Steps are asked for in their order.
+// Steps are requested in order.
 static void envelope_at(envelope *self, int64_t i, double *low, double *high)
 {
     const bt_loss_rule *rule = self->rule;
@@ -265,7 +265,7 @@ void bt_loss_envelope(const bt_loss_curve *baseline, int64_t count, const bt_los
     }
 }
 
-// The baseline's runs must be whole and of one data themselves.
+// The baseline's runs must themselves be complete and on the same data.
 static bool usable_baseline(const bt_loss_curve *baseline, int64_t count, bt_loss_verdict *out)
 {
     if (count < 1 || baseline[0].count == 0) {

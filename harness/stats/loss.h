@@ -1,19 +1,20 @@
-// harness/stats/loss.h - are two loss curves the same? Three tiers, three questions
+// harness/stats/loss.h - compares loss curves, in three tiers
 //
 //   bitwise      the same build, device, plan and seed: every loss has the same bits, and so has
-//                the digest of all parameters. Sees one flipped bit.
-//   numeric      other kernels or another order of summing, the same data: each loss lies inside an
-//                envelope around the baseline. Sees what changes the mathematics or the data (a
-//                wrong learning rate, a dropped micro-batch, a shift); not what rounding can do.
+//                the digest of all parameters. Detects a single flipped bit.
+//   numeric      other kernels or another order of summing, the same data: each loss is inside an
+//                envelope around the baseline. Detects changes of the mathematics or the data (a
+//                wrong learning rate, a dropped micro-batch, a shift), but not effects of the size
+//                of rounding.
 //   statistical  independent seeds: at fixed tokens the mean losses differ by less than a declared
-//                margin, by two one-sided tests. Sees what changes how well it learns; not what is
+//                margin, by two one-sided tests. Detects changes of the learning result, but none
 //                smaller than the margin (one wrong step, 2 % of a learning rate).
 //
 // Invariants
-//   1. Pure functions: no memory, no files; the caller sees to it that the runs are of one kind
+//   1. Pure functions: no memory, no files; the caller ensures that the runs are of one kind
 //      (same case, same environment for bitwise).
 //   2. A loss that is not finite is never accepted, not even when the baseline has the same one.
-//   3. The word is PASS only when everything was compared; one seed gives CONSISTENT at best.
+//   3. The verdict is PASS only if everything was compared; one seed gives CONSISTENT at best.
 #ifndef BT_HARNESS_STATS_LOSS_H
 #define BT_HARNESS_STATS_LOSS_H
 
@@ -34,7 +35,7 @@ typedef enum bt_loss_word {
     BT_LOSS_PASS,
     BT_LOSS_FAIL,
     BT_LOSS_INCONCLUSIVE,
-    BT_LOSS_CONSISTENT, // one seed: not shown to be equal, not shown to differ
+    BT_LOSS_CONSISTENT, // one seed: shown neither equal nor different
     BT_LOSS_WORD_COUNT
 } bt_loss_word;
 
@@ -42,15 +43,15 @@ const char *bt_loss_tier_name(bt_loss_tier tier);
 bool bt_loss_tier_parse(const char *name, bt_loss_tier *tier);
 
 typedef struct bt_loss_curve {
-    const bt_store_step *steps; // [count] ascending; step, loss and tokens are looked at
+    const bt_store_step *steps; // [count] ascending; step, loss and tokens are used
     int64_t count;
-    const char *params_digest; // as recorded; "" or NULL: not known
+    const char *params_digest; // as recorded; "" or NULL: unknown
 } bt_loss_curve;
 
 // The curve of a round; borrows from it.
 bt_loss_curve bt_loss_curve_of(const bt_store_round *round);
 
-// What is declared beforehand, and kept with the verdict.
+// Parameters that are declared in advance, and stored with the verdict.
 typedef struct bt_loss_rule {
     // Numeric, fewer than BT_LOSS_ENVELOPE_RUNS baseline runs: around the first of them, relative,
     // at step s   min(limit, start * (1 + growth * s)), and at most BT_LOSS_NUMERIC_SHARE of
@@ -58,10 +59,10 @@ typedef struct bt_loss_rule {
     double start, growth, limit;
     // Numeric, else: around their mean, widen * (the largest range of the runs at any step up to
     // s, and at any of the first BT_LOSS_ENVELOPE_START), plus 8 ulp of the loss. Never narrower
-    // later: two curves that cross are no proof that noise has gone. Where that is wider than
-    // BT_LOSS_NUMERIC_SHARE of margin_nats the runs cannot carry this tier: INCONCLUSIVE.
+    // later: two curves that cross do not show that noise has decreased. If that is wider than
+    // BT_LOSS_NUMERIC_SHARE of margin_nats, the runs are unsuitable for this tier: INCONCLUSIVE.
     double widen;
-    // Statistical: each of `segments` equal shares of the tokens, by its mean loss.
+    // Statistical: the mean loss of each of `segments` equal parts of the tokens.
     double margin_nats;
     double alpha;
     int64_t segments; // >= 1
@@ -77,9 +78,9 @@ bt_loss_rule bt_loss_rule_default(const char *precision);
 
 typedef struct bt_loss_verdict {
     bt_loss_word word;
-    int64_t step;     // the first that broke it (statistical: the last of its segment); -1: none
-    double value;     // what it had there; NaN: none
-    double low, high; // what was allowed there (bitwise: the baseline's, twice); NaN: none
+    int64_t step;     // the first violation (statistical: the last of its segment); -1: none
+    double value;     // the value there; NaN: none
+    double low, high; // the allowed range there (bitwise: the baseline's value, twice); NaN: none
     char reason[256]; // a sentence, never ""
 } bt_loss_verdict;
 
@@ -87,8 +88,8 @@ void bt_loss_check_bitwise(const bt_loss_curve *baseline, const bt_loss_curve *c
                            bt_loss_verdict *out);
 
 // baseline [count >= 1]: several runs are of the same seed and data, their reductions permuted.
-// The same data in another split into micro-batches is such a run: the n-th sequence of a run does
-// not depend on the split.
+// A run with another split into micro-batches is such a run: the n-th sequence does not depend on
+// the split.
 void bt_loss_check_numeric(const bt_loss_curve *baseline, int64_t count,
                            const bt_loss_curve *candidate, const bt_loss_rule *rule,
                            bt_loss_verdict *out);
@@ -112,7 +113,7 @@ void bt_loss_check_statistical(const bt_loss_curve *baseline, int64_t baseline_c
 #define BT_STATE_DIGEST_PREFIX "state:"
 
 bool bt_digest_is_of_state(const char *digest);
-// Whether two recorded digests are of the same thing, so that they may be held against each other.
+// Whether two recorded digests are of the same kind, so that they can be compared.
 bool bt_digests_comparable(const char *a, const char *b);
 
 #endif

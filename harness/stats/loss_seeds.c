@@ -31,7 +31,7 @@ typedef struct segmenting {
     int64_t segments; // equal shares of them
 } segmenting;
 
-// Mean loss over the tokens of the steps that end in the segment; NaN when none does.
+// Mean loss over the tokens of the steps that end in the segment; NaN if there are none.
 static double segment_mean(const segmenting *how, const bt_loss_curve *curve, int64_t segment,
                            int64_t *last_step)
 {
@@ -146,13 +146,13 @@ static void check_segment(const sample *base, const sample *got, const bt_loss_r
     }
 }
 
-// How bad a word is, so that the worst of all segments is kept, of equal ones the first.
+// Severity of a verdict, to keep the worst of all segments; the first among equals.
 static int rank(bt_loss_word word)
 {
     return word == BT_LOSS_FAIL ? 2 : word == BT_LOSS_INCONCLUSIVE ? 1 : 0;
 }
 
-// ---- what must hold before ---------------------------------------------------------------------
+// ---- preconditions ------------------------------------------------------------------------------
 
 // Two runs with the same losses are one run, not two seeds.
 static bool are_independent(const seeds *side, bt_loss_verdict *out)
@@ -230,6 +230,6 @@ void bt_loss_check_statistical(const bt_loss_curve *baseline, int64_t baseline_c
         }
     }
     if (rank(out->word) == 0) {
-        out->step = -1; // nothing broke it
+        out->step = -1; // no violation
     }
 }

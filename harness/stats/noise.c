@@ -83,7 +83,7 @@ static bool has_foreign_process(const bt_store_telemetry *samples, int64_t count
     return found > 0;
 }
 
-// Mean of the known values of a column; NaN when there is none.
+// Mean of the known values of a column; NaN if there are none.
 static double mean_of(const bt_store_telemetry *samples, int64_t count, size_t offset)
 {
     double sum = 0.0, known = 0.0;
@@ -163,7 +163,7 @@ static void sum_energy(const bt_store_telemetry *samples, int64_t count, bt_tele
             continue;
         }
         out->energy_j = sample->energy_j;
-        // The sample at the end of a round has no clock: by then the GPU idles.
+        // The sample at the end of a round has no clock: the GPU is idle by then.
         if (sample->sm_clock_mhz > 0.0 && !(bits_of(sample) & BT_THROTTLE_IDLE)) {
             first = first ? first : sample;
             last = sample;
@@ -251,7 +251,7 @@ static bt_status clocks_of(const bt_store_round *const *rounds, int64_t count, d
 static bool are_near(const char *what, double left, double right, char reason[160])
 {
     double apart = fabs(left / right - 1.0);
-    if (!(apart > BT_CLOCK_TOLERANCE)) { // nor when one is not known
+    if (!(apart > BT_CLOCK_TOLERANCE)) { // or one is unknown
         return true;
     }
     (void)snprintf(reason, 160, "median %s clocks are %.1f %% apart: %.0f and %.0f MHz", what,

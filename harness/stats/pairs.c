@@ -11,7 +11,7 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-// The lower median of the values that are known; NaN without any. known [count] is overwritten.
+// The lower median of the known values; NaN if there are none. known [count] is overwritten.
 static double median_known(const double *values, int64_t count, double *known)
 {
     int64_t found = 0;

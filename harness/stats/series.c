@@ -32,8 +32,8 @@ static double covariance(const series *self, int64_t lag)
     return sum / (double)self->count;
 }
 
-// tau of the process of first order whose lag-1 correlation, corrected, is this. Its signs have the
-// correlation 2 / pi asin(rho^k) at lag k if it is normal.
+// tau of a first-order process with this corrected lag-1 correlation. If it is normal, its signs
+// have the correlation 2 / pi asin(rho^k) at lag k.
 static double tau_of_first_order(const series *self, double lag1)
 {
     double rho = self->signs ? sin(HALF_PI * lag1) : lag1;
@@ -67,7 +67,8 @@ static double tau_of_positive_pairs(const series *self, double variance, double 
     return tau;
 }
 
-// A lag-1 correlation that independent values have by chance is none: no wider interval for them.
+// A lag-1 correlation that independent values may have by chance is ignored: it does not widen the
+// interval.
 static double effective(const series *self)
 {
     double count = (double)self->count;

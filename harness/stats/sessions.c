@@ -4,12 +4,12 @@
 #include <math.h>
 #include <stddef.h>
 
-// One side in numbers.
+// Statistics of one side.
 typedef struct summary {
     double mean;           // of session means
     double between;        // sample variance of session means; 0 with one session
     double round_variance; // within sessions, pooled
-    double within;         // variance of a session's mean that the rounds' noise explains
+    double within;         // part of the variance of a session's mean due to the rounds' noise
     double round_freedom;  // of round_variance
     bool finite;
 } summary;
@@ -57,7 +57,7 @@ static summary summarise(const bt_sessions *side)
     return out;
 }
 
-// a + b, variances with their degrees of freedom. Shares keep tiny values from underflowing.
+// a + b, variances with their degrees of freedom. Fractions keep tiny values from underflowing.
 static double satterthwaite(double a, double a_freedom, double b, double b_freedom)
 {
     if (!(a + b > 0)) {
@@ -70,14 +70,14 @@ static double satterthwaite(double a, double a_freedom, double b, double b_freed
 
 // The squared error of the difference of both means, and its degrees of freedom: at most those of
 // the variance between sessions. Satterthwaite's formula can give more, and is then too optimistic
-// where the bounds lie far out in the tail, as in a family of many decisions.
+// for bounds far in the tail, as in a family of many decisions.
 static double squared_error(const bt_sessions *base_side, const summary *base,
                             const bt_sessions *candidate_side, const summary *candidate,
                             double *freedom)
 {
     const double base_count = (double)base_side->count, count = (double)candidate_side->count;
     const double sessions = base_count + count - 2;
-    if (!(sessions > 0)) { // one session a side: all that is known is the noise within
+    if (!(sessions > 0)) { // one session per side: only the noise within sessions is known
         *freedom = satterthwaite(base->within, base->round_freedom, candidate->within,
                                  candidate->round_freedom);
         return base->within + candidate->within;

@@ -1,6 +1,7 @@
-// harness/stats/sessions.h - is a build slower than a stored baseline? the unit is the session
+// harness/stats/sessions.h - decides whether a build is slower than a stored baseline; the unit is
+// the session
 //
-// Rounds of one session share what the machine was like that day. So a round of a session is
+// Rounds of one session share the state of the machine on that day. So a round of a session is
 //
 //   value = mean of the build + effect of the session + noise of the round
 //
@@ -15,11 +16,12 @@
 // follow at one look: more rounds of the same session do not reduce v.
 //
 // Invariants
-//   1. Of a family of equal builds the chance that any is called SLOWER is at most alpha, whatever
-//      the variance between sessions, if session means are normal.
+//   1. In a family of equal builds the probability that any is called SLOWER is at most alpha, for
+//      any variance between sessions, if session means are normal.
 //   2. With fewer than BT_SESSIONS_MIN baseline sessions, or on another card, the result is
-//      advisory: its outcome is INCONCLUSIVE; ratio and interval are for reading.
-//   3. Fewer than two rounds in the candidate's or in every baseline session decide nothing.
+//      advisory: its outcome is INCONCLUSIVE; ratio and interval are for display.
+//   3. With fewer than two rounds in the candidate's session, or in every baseline session, there
+//      is no decision.
 #ifndef BT_HARNESS_STATS_SESSIONS_H
 #define BT_HARNESS_STATS_SESSIONS_H
 
@@ -42,11 +44,11 @@ typedef enum bt_advisory {
 
 typedef struct bt_session_decision {
     bt_decision decision; // advisory: INCONCLUSIVE; its next_rounds is 0
-    bt_advisory advisory; // NONE: the outcome counts
+    bt_advisory advisory; // NONE: the outcome is valid
     int64_t sessions;     // of the baseline
     double between;       // standard deviation of session means; NaN: fewer than two sessions
     double within;        // standard deviation of the baseline's rounds within sessions; NaN: none
-    double freedom;       // of the error; NaN: not known
+    double freedom;       // of the error; NaN: unknown
 } bt_session_decision;
 
 // Decides about a candidate against a baseline, each of one or more sessions.

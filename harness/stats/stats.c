@@ -11,7 +11,7 @@
 #include "harness/stats/tdist.h"
 
 #define CONFIDENCE    0.95
-#define P95_COUNT_MIN 20 // below, the 95th percentile is next to the largest sample
+#define P95_COUNT_MIN 20 // with fewer, the 95th percentile is next to the largest sample
 
 static int compare(const void *left, const void *right)
 {
@@ -30,7 +30,7 @@ double bt_stats_quantile(const double *sorted, int64_t count, double share)
         return sorted[count - 1];
     }
     double part = at - (double)below;
-    // Written so that equal neighbours, infinite ones too, give themselves.
+    // Written such that equal neighbors, also infinite ones, give their value.
     if (sorted[below] == sorted[below + 1] || part == 0.0) {
         return sorted[below];
     }
@@ -50,7 +50,8 @@ double bt_stats_median_ranks(int64_t count, double confidence, int64_t *low, int
         *high = 0;
         return 0.0;
     }
-    // Ranks [k-1, count-k] miss the median when fewer than k samples lie on one side of it.
+    // The interval of ranks [k-1, count-k] misses the median if fewer than k samples are on one
+    // side of it.
     double coverage = 1.0 - 2.0 * exp(log_term);
     while (2 * k < count) {
         tail += exp(log_term);
@@ -90,9 +91,9 @@ static void describe(const double *sorted, int64_t count, bt_stats *out)
     }
 }
 
-// The interval of the median of `effective` independent values: for as many values as there are,
-// exact by the binomial; for fewer, ranks of the normal approximation, with Student's t in place of
-// the normal quantile because the autocorrelation was estimated from these values too.
+// The interval of the median of `effective` independent values: exact by the binomial if they are
+// all values; otherwise ranks by the normal approximation, with Student's t in place of the normal
+// quantile because the autocorrelation was estimated from the same values.
 static void set_median_interval(const double *sorted, double effective, bt_stats *out)
 {
     int64_t low = 0, high = 0, count = out->count;
@@ -112,7 +113,7 @@ static void set_median_interval(const double *sorted, double effective, bt_stats
     }
 }
 
-// The t interval of the mean; the spread of correlated values is less than that of their source.
+// The t interval of the mean; correlated values have a smaller spread than their distribution.
 static void set_mean_interval(const double *sorted, double effective, bt_stats *out)
 {
     double squares = 0.0, count = (double)out->count;

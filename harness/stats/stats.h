@@ -1,8 +1,7 @@
-// harness/stats/stats.h - what many numbers say: order statistics with intervals, and rates
+// harness/stats/stats.h - order statistics with intervals, and rates
 //
-// Samples with NaN in them have no order: every result is NaN then. Nothing here knows where the
-// numbers come from; an interval describes the samples, it is no verdict on two builds (METHOD:
-// the unit of a decision is the round).
+// If a sample is NaN, every result is NaN. An interval describes the samples; it is not a verdict
+// on two builds (METHOD: the unit of a decision is the round).
 #ifndef BT_HARNESS_STATS_STATS_H
 #define BT_HARNESS_STATS_STATS_H
 
@@ -16,20 +15,21 @@ typedef struct bt_stats {
     double min, max, mean, median;
     double p95;                 // 95th percentile; NaN with fewer than 20 samples
     double mad;                 // median of |x - median|, not scaled
-    double low, high;           // 95 % interval of the median; NaN: these samples have none
-    double coverage;            // of [low, high], at least; 0 where there is none
-    double mean_low, mean_high; // 95 % t interval of the mean; NaN: these samples have none
-    double effective;           // independent samples that are worth as much as these
+    double low, high;           // 95 % interval of the median; NaN: too few samples
+    double coverage;            // of [low, high], a lower bound; 0 if there is none
+    double mean_low, mean_high; // 95 % t interval of the mean; NaN: too few samples
+    double effective;           // effective number of independent samples
 } bt_stats;
 
-// Summary of independent values [count], in any order; with count 0 all but count, coverage and
-// effective are NaN. Fewer than 6 values have no interval: [min, max] of 5 covers 93.75 %.
+// Summary of independent values [count], in any order; with count 0 everything except count,
+// coverage and effective is NaN. Fewer than 6 values have no interval: [min, max] of 5 covers 93.75
+// %.
 // Errors  OUT_OF_MEMORY (it sorts a copy)
 BT_CHECKED bt_status bt_stats_of(const double *values, int64_t count, bt_stats *out);
 
-// The same of a series in the order of time, whose neighbours may be alike: the intervals are those
-// of `effective` independent values, which follow from the autocorrelation (series.c). With fewer
-// than 6 of these there is no interval.
+// The same for a time series, whose neighbors may be correlated: the intervals are those of
+// `effective` independent values, derived from the autocorrelation (series.c). With fewer than 6 of
+// these there is no interval.
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_stats_of_series(const double *values, int64_t count, bt_stats *out);
 
@@ -43,10 +43,10 @@ double bt_stats_quantile(const double *sorted, int64_t count, double share);
 // Source: David & Nagaraja, "Order Statistics", 3rd ed., 7.1.
 double bt_stats_median_ranks(int64_t count, double confidence, int64_t *low, int64_t *high);
 
-// Of the steps that are measurements, neither warm-up nor profiled: time per step in ns (host_ns,
-// or device_ns, where steps without one are left out) and tokens per second of host time, as
-// series; and the rate that a round is worth: all their tokens over the sum of their host times.
-// All zero-count summaries and a NaN rate when there are none.
+// For measured steps, without warm-up and profiled ones: time per step in ns (host_ns, or
+// device_ns, ignoring steps without one) and tokens per second of host time, as series; and the
+// rate of the round: the sum of their tokens divided by the sum of their host times. Empty
+// summaries and a NaN rate if there are none.
 // Errors  OUT_OF_MEMORY
 typedef struct bt_step_stats {
     bt_stats host_ns, device_ns, tokens_per_s;
@@ -57,7 +57,7 @@ typedef struct bt_step_stats {
 BT_CHECKED bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count,
                                        bt_step_stats *out);
 
-// How long `left` more items take, where `done` took spent_ns together. NaN: none was done.
+// Estimated time of `left` more items, if `done` took spent_ns together. NaN: none was done.
 double bt_time_left(double spent_ns, int64_t done, int64_t left);
 
 #endif

@@ -1,4 +1,4 @@
-// harness/stats/summary.c - one round in numbers
+// harness/stats/summary.c - the metrics of one round
 #include "harness/stats/summary.h"
 
 #include <math.h>
@@ -55,8 +55,8 @@ bool bt_summary_is_total(const bt_store_round *round)
            has_measurement(round, BT_METRIC_STEP_TIME_MEDIAN);
 }
 
-// Of a round recorded before the mean decided: a call's times from its samples where these were
-// read, else the recorded median alone.
+// For a round of an earlier version: a call's times from its samples if these were read, else the
+// recorded median only.
 static bt_status add_call(const bt_store_round *round, const bt_store_measurement *from,
                           bt_summary *out)
 {
@@ -82,7 +82,7 @@ static void set_peak(bt_summary *out, bt_metric metric, int64_t bytes)
     }
 }
 
-// Of all steps: the lowest loss; NaN when one is.
+// Over all steps: the lowest loss; NaN if one is NaN.
 static double lowest_loss(const bt_store_round *round)
 {
     double lowest = (double)round->steps[0].loss;

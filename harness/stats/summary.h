@@ -1,8 +1,8 @@
-// harness/stats/summary.h - one round in numbers: a value per metric of the table
+// harness/stats/summary.h - the metrics of one round, one value each
 //
-// A round is worth its total: the tokens over the sum of the step times, or the mean time of a step
-// or a call. A slowdown that hits some steps leaves the median where it was, but not the total. The
-// 95th percentile and the median stand beside it.
+// The value of a round is its total: the tokens divided by the sum of the step times, or the mean
+// time of a step or a call. A slowdown of some steps changes the total, but not the median. The
+// 95th percentile and the median are separate metrics.
 #ifndef BT_HARNESS_STATS_SUMMARY_H
 #define BT_HARNESS_STATS_SUMMARY_H
 
@@ -11,24 +11,24 @@
 #include "harness/stats/stats.h"
 
 typedef struct bt_metric_value {
-    double value;     // NaN: not known
+    double value;     // NaN: unknown
     double low, high; // 95 % interval of a mean or median; NaN: none
-    int64_t count;    // samples behind it
+    int64_t count;    // number of samples
 } bt_metric_value;
 
 typedef struct bt_summary {
     bt_metric_value metrics[BT_METRIC_COUNT];
-    double median_tok_s; // of the steps' own rates; NaN: none
-    int64_t left_out;    // steps whose time is no measurement
+    double median_tok_s; // of the steps' rates; NaN: none
+    int64_t left_out;    // steps whose time is not a measurement
 } bt_summary;
 
-// What timed samples, in the order of time, are worth.
+// Statistics of timed samples, in order of time.
 typedef struct bt_timed {
     bt_metric_value mean, p95, median;
 } bt_timed;
 
 bt_timed bt_timed_of(const bt_stats *stats);
-// The metrics of a time: its mean, 95th percentile and median; BT_METRIC_COUNT: there is none.
+// The metrics of a time: its mean, 95th percentile and median; BT_METRIC_COUNT: none.
 typedef struct bt_timed_metrics {
     bt_metric mean, p95, median;
 } bt_timed_metrics;
@@ -37,20 +37,20 @@ extern const bt_timed_metrics bt_timed_call, bt_timed_step, bt_timed_device;
 
 // Whether calls are timed, of a kernel or a command, not training steps.
 bool bt_summary_times_calls(const bt_store_case *what);
-// Whether the recorded value of a time or rate is the mean or total. Rounds recorded before that
-// decided have the median in its place, and no measurement of the median beside it.
+// Whether the recorded value of a time or rate is the mean or total. Rounds of earlier versions
+// have the median in its place, and no separate median.
 bool bt_summary_is_total(const bt_store_round *round);
 
-// What the raw steps, evaluations and memory say; a recorded measurement serves where they say
-// nothing.
+// Computed from the raw steps, evaluations and memory; if there are none, recorded measurements are
+// used.
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_summary_of(const bt_store_round *round, bt_summary *out);
-// Several rounds of a case in numbers: each metric is the median of the rounds' values, its
-// interval the order-statistic one over them, its count the number of rounds. Fewer than 6 rounds
-// have no interval. Errors  OUT_OF_MEMORY
+// The metrics of several rounds of a case: each is the median of the rounds' values, its interval
+// the order-statistic one over them, its count the number of rounds. Fewer than 6 rounds have no
+// interval. Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_summary_over(const bt_summary *rounds, int64_t count, bt_summary *out);
-// The time that decides, in ns: of a call of a kernel case, of a step of a training case (host
-// time). NaN unless the round passed and was timed.
+// The gated time, in ns: of a call of a kernel case, of a step of a training case (host time). NaN
+// unless the round passed and was timed.
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_summary_time(const bt_store_round *round, double *time_ns);
 

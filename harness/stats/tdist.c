@@ -5,8 +5,10 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define FRACTION_TERMS_MAX 20000 // terms grow with the root of the parameters: 1e6 takes some 2,000
-#define NEWTON_STEPS_MAX   200
+#define FRACTION_TERMS_MAX                                                                         \
+    20000 // the number of terms grows with the root of the parameters: 1e6
+          // takes some 2,000
+#define NEWTON_STEPS_MAX 200
 
 static const double freedom_max = 1e6;
 
@@ -45,7 +47,7 @@ static double log_beta(double a, double b)
     return lgamma_r(a, &sign) + lgamma_r(b, &sign) - lgamma_r(a + b, &sign);
 }
 
-// I_x(a, b) where 1 - x is known better than x tells it.
+// I_x(a, b), given 1 - x more precisely than x allows.
 static double incomplete_beta(double a, double b, double x, double rest)
 {
     if (x <= 0.0 || rest <= 0.0) {
@@ -85,7 +87,7 @@ static double log_density(double t, double freedom)
            (freedom + 1.0) / 2.0 * log1p(t * t / freedom);
 }
 
-// Newton's method on the logarithm of the tail, kept inside a bracket that shrinks with every step.
+// Newton's method on the logarithm of the tail, kept inside a shrinking bracket.
 static double positive_quantile(double tail, double freedom)
 {
     double low = 0.0, high = 1.0;

@@ -9,7 +9,8 @@
 
 // P(T > t).
 double bt_t_upper_tail(double t, double freedom);
-// The t that is exceeded with probability `tail`; 0 < tail < 1. So 0.05 gives the 95 % quantile.
+// The t that is exceeded with probability `tail`; 0 < tail < 1. For example, 0.05 gives the 95 %
+// quantile.
 double bt_t_upper_quantile(double tail, double freedom);
 // Regularised incomplete beta function I_x(a, b); a, b > 0, 0 <= x <= 1.
 double bt_incomplete_beta(double a, double b, double x);

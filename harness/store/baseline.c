@@ -1,4 +1,4 @@
-// harness/store/baseline.c - what runs are held against, by name, with its history
+// harness/store/baseline.c - baselines by name, with their history
 #include <string.h>
 
 #include "harness/store/internal.h"

@@ -1,4 +1,4 @@
-// harness/store/calibration.c - what a rule can find, per case and environment
+// harness/store/calibration.c - calibrations per case and environment
 #include "framework/base/clock.h"
 #include "harness/store/internal.h"
 

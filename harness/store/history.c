@@ -3,7 +3,7 @@
 
 #include "harness/store/internal.h"
 
-// Environments met so far, by their numbers in the database.
+// Environments found so far, by their numbers in the database.
 typedef struct gathering {
     bt_reader in;
     bt_store_history *history;
@@ -13,8 +13,8 @@ typedef struct gathering {
     int64_t *env_ids;   // [capacity]
 } gathering;
 
-// The index of an environment of this number, a new one if need be. Its facts are read later: one
-// statement at a time.
+// The index of the environment with this number, added if necessary. Its facts are read later,
+// since only one statement is active at a time.
 static int64_t index_of_env(gathering *self, int64_t id)
 {
     bt_store_history *history = self->history;
@@ -28,7 +28,7 @@ static int64_t index_of_env(gathering *self, int64_t id)
     return history->env_count++;
 }
 
-// The texts of a row, taken from the row before where they are the same: most are.
+// The texts of a row, shared with the previous row if equal, as most are.
 static bt_status take_texts(gathering *self, sqlite3_stmt *row, bt_store_history_row *item)
 {
     const bt_store_history_row *last = self->history->count > 0 ? item - 1 : NULL;

@@ -1,4 +1,4 @@
-// harness/store/import.c - a whole run, as it was read, into a database
+// harness/store/import.c - writes a whole run into a database
 #include "harness/store/internal.h"
 
 static bt_status add_session(bt_store *store, const bt_store_run *run, bool number, int64_t *id)

@@ -1,4 +1,4 @@
-// harness/store/index.c - one value per case, system and round over all runs, for a page of them
+// harness/store/index.c - one value per case, system and round over all runs
 #include "harness/store/internal.h"
 
 static bt_status take_point(bt_reader *in, sqlite3_stmt *row, void *item)

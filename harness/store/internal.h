@@ -1,4 +1,4 @@
-// harness/store/internal.h - what the files of this folder share; nobody else includes it
+// harness/store/internal.h - declarations shared by the files of this folder; private
 #ifndef BT_HARNESS_STORE_INTERNAL_H
 #define BT_HARNESS_STORE_INTERNAL_H
 
@@ -16,9 +16,8 @@ typedef enum store_statement {
     SQL_COUNT
 } store_statement;
 
-// Statements are numbered: those of the list above, then for each kind of record that has a table
-// of its own the one that adds a row and the one that lists an owner's, then the number of rows of
-// each of all these.
+// Statements are numbered: those of the list above, then for each kind of record with its own table
+// the insert and the select of an owner's rows, then the counts of the rows of each.
 #define SQL_ADD_OF(kind)        ((int)SQL_COUNT + (int)(kind))
 #define SQL_LIST_OF(kind)       (SQL_ADD_OF(BT_FIELDS_COUNT) + (int)(kind))
 #define SQL_COUNT_OF(statement) (SQL_LIST_OF(BT_FIELDS_COUNT) + (int)(statement))
@@ -68,55 +67,54 @@ bt_status bt_sql_error(const bt_store *store, int code, const char *doing);
 // Runs statements that return no rows.
 BT_CHECKED bt_status bt_sql_exec(bt_store *store, const char *text, const char *doing);
 
-// The rows of a statement, one after the other:
+// Iterates over the rows of a statement:
 //   bt_cursor rows = bt_sql_rows(store, SQL_RUN_NAMES, "");
 //   while (bt_cursor_next(&rows)) { ... columns of rows.row ... }
 //   BT_TRY(bt_cursor_end(&rows));
 typedef struct bt_cursor {
     bt_store *store;
     sqlite3_stmt *row; // NULL: the statement could not be prepared
-    bt_status status;  // what bt_cursor_end returns; the reader of a row may set it, which ends the
+    bt_status status;  // result of bt_cursor_end; the reader of a row may set it, which ends the
                        // loop
 } bt_cursor;
 
-// Prepares the statement (once) and binds. `format` has a letter per parameter: i int64_t, t const
-// char * (NULL becomes ""), T const char * (NULL stays NULL), r double (NaN becomes NULL), b const
-// void * and int64_t size.
+// Prepares the statement (once) and binds. `format` has one letter per parameter: i int64_t, t
+// const char * (NULL becomes ""), T const char * (NULL stays NULL), r double (NaN becomes NULL), b
+// const void * and int64_t size.
 bt_cursor bt_sql_rows(bt_store *store, int which, const char *format, ...);
 bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list arguments);
-// Goes to the next row: false at the end, or when something failed.
+// Advances to the next row: false at the end, or after a failure.
 bool bt_cursor_next(bt_cursor *rows);
 BT_CHECKED bt_status bt_cursor_end(bt_cursor *rows);
 
-// Runs a statement that has no rows.
+// Runs a statement without rows.
 BT_CHECKED bt_status bt_sql_run(bt_store *store, int which, const char *format, ...);
 // A statement of one row and one integer column.
 BT_CHECKED bt_status bt_sql_integer(bt_store *store, int which, int64_t *value, const char *format,
                                     ...);
-// Write transactions take the lock at once, so that they wait instead of deadlocking.
+// Write transactions take the lock at their begin, so that they wait instead of deadlocking.
 BT_CHECKED bt_status bt_sql_begin(bt_store *store);
 // Commits if status is BT_OK, otherwise rolls back and keeps status and message.
 BT_CHECKED bt_status bt_sql_end(bt_store *store, bt_status status);
 
 // ---- schema.c ----------------------------------------------------------------------------------
 
-// Brings the database to this program's version; a fresh file becomes an empty database.
+// Migrates the database to this program's version; an empty file becomes an empty database.
 // Errors  UNSUPPORTED (newer), UNAVAILABLE (not ours)
 BT_CHECKED bt_status bt_store_migrate(bt_store *store);
-// Whether the database is of an older version than this program's; changes nothing. Errors  as
-// above
+// Whether the database is of an older version; read-only. Errors  as above
 BT_CHECKED bt_status bt_store_check_version(bt_store *store, bool *outdated);
-// The same with a list of one's own: steps[i] holds the statements, up to a NULL, that make version
-// i + 1 out of version i. All of them happen or none.
+// The same with a given list: steps[i] has the statements, terminated by NULL, that make version i
+// + 1 from version i. All or nothing.
 BT_CHECKED bt_status bt_store_migrate_through(bt_store *store, const char *const *const *steps,
                                               int count);
 
-// All migrations: [*count] lists of statements, each up to a NULL.
+// All migrations: [*count] lists of statements, each terminated by NULL.
 const char *const *const *bt_store_migrations(int *count);
 
 // ---- reader.c ----------------------------------------------------------------------------------
 
-// A read in progress: where rows come from, and where copies go.
+// State of a read: source of rows, and destination of copies.
 typedef struct bt_reader {
     bt_store *store;
     bt_arena *arena;
@@ -125,20 +123,20 @@ typedef struct bt_reader {
 // Text of a column, copied into the arena.
 BT_CHECKED bt_status bt_reader_text(bt_reader *in, sqlite3_stmt *row, int column,
                                     const char **text);
-// Texts of consecutive columns, into the given places, up to a NULL.
+// Texts of consecutive columns, to the given addresses, terminated by NULL.
 BT_CHECKED bt_status bt_reader_texts(bt_reader *in, sqlite3_stmt *row, int column,
                                      const char **const places[]);
 // Appends the texts of a statement without parameters, separated by '|'.
 BT_CHECKED bt_status bt_reader_names(bt_store *store, int which, bt_str *out);
-// A number of a column; NULL is how the database holds NaN.
+// A number of a column; NULL in the database is NaN.
 double bt_reader_real(sqlite3_stmt *row, int column);
 
-// The status of a run or a round, and whether the process of a run (number, start and boot in three
-// columns) is still there: without it nothing is running.
+// The status of a run or a round, given whether the process of a run (number, start and boot in
+// three columns) still exists: without it nothing is running.
 bt_run_status bt_reader_status(sqlite3_stmt *row, int column, bool alive);
 bool bt_reader_alive(sqlite3_stmt *row, int column);
 
-// Fills the item that it is given from a row.
+// Fills the given item from a row.
 typedef bt_status (*bt_reader_take)(bt_reader *in, sqlite3_stmt *row, void *item);
 
 typedef struct bt_reader_list {
@@ -153,10 +151,10 @@ typedef struct bt_reader_list {
 BT_CHECKED bt_status bt_reader_rows(bt_reader *in, int listing, bt_reader_list *out,
                                     const char *format, ...);
 
-// bt_reader_rows by `take` into a list and its count; the rest is the format and the parameters.
+// bt_reader_rows with `take` into a list and its count; the rest is the format and the parameters.
 #define BT_READER_ROWS(in, listing, take, list, list_count, ...)                                   \
     BT_READER_LIST(in, listing, take, BT_FIELDS_COUNT, list, list_count, __VA_ARGS__)
-// An owner's records, of a kind that has a table of its own.
+// An owner's records, of a kind with its own table.
 #define BT_READER_RECORDS(in, kind, owner, list, list_count)                                       \
     BT_READER_LIST(in, SQL_LIST_OF(kind), NULL, kind, list, list_count, "i", owner)
 #define BT_READER_LIST(in, listing, take, kind, list, list_count, ...)                             \
@@ -170,7 +168,7 @@ BT_CHECKED bt_status bt_reader_rows(bt_reader *in, int listing, bt_reader_list *
 // ---- rows.c: records as rows -------------------------------------------------------------------
 
 enum { NO_OWNER = -1 };
-// Runs a statement whose parameters are the owner, unless it is NO_OWNER, and the record's members.
+// Runs a statement with the owner, unless it is NO_OWNER, and the record's members as parameters.
 BT_CHECKED bt_status bt_row_run(bt_store *store, int which, int64_t owner, bt_fields_of kind,
                                 const void *item);
 // Adds a row to the kind's own table. Within a transaction of the caller's.
@@ -182,14 +180,14 @@ BT_CHECKED bt_status bt_row_take(bt_reader *in, sqlite3_stmt *row, int column, b
 
 // ---- record.c: rows within a transaction of the caller's -------------------------------
 
-// Rows that many runs share, made where they are missing.
+// Rows shared by runs, inserted if missing.
 typedef struct session_parents {
     int64_t suite, build, env;
 } session_parents;
 
 BT_CHECKED bt_status bt_session_parents_add(bt_store *store, const bt_store_run_info *info,
                                             session_parents *out);
-// The number of a build, made where it is missing.
+// The number of a build, inserted if missing.
 BT_CHECKED bt_status bt_build_add(bt_store *store, const bt_store_build *build, int64_t *id);
 BT_CHECKED bt_status bt_case_add(bt_store *store, const bt_store_case *what, int64_t *case_id);
 BT_CHECKED bt_status bt_measurement_write(bt_store *store, int64_t round,
@@ -205,7 +203,7 @@ BT_CHECKED bt_status bt_schedule_rows_write(bt_store *store, int64_t run,
                                             const bt_store_schedule *schedule);
 // ---- systems.c ---------------------------------------------------------------------------------
 
-// How the rounds of a run were ordered, and its systems.
+// The order of a run's rounds, and its systems.
 BT_CHECKED bt_status bt_store_schedule_read(bt_reader *in, bt_store_run *run);
 
 // ---- telemetry.c -------------------------------------------------------------------------------
@@ -218,19 +216,19 @@ BT_CHECKED bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *roun
 
 // ---- read.c ------------------------------------------------------------------------------------
 
-// Reads `out` [size_bytes] as of one moment into its arena, behind a flush. On failure it is
+// Reads `out` [size_bytes] in one transaction into its arena, after a flush. On failure it is
 // zeroed.
 BT_CHECKED bt_status bt_read_at_once(bt_store *store, bt_status (*read)(bt_reader *in, void *out),
                                      void *out, size_t size_bytes, bt_arena *arena);
-// Says which runs there are. Returns INVALID_ARGUMENT, or what reading them failed with.
+// Lists the existing runs in the message. Returns INVALID_ARGUMENT, or the error of reading them.
 bt_status bt_store_no_such_run(bt_store *store, int64_t run);
 
 // ---- process.c ---------------------------------------------------------------------------------
 
-// What tells a process from a later one with the same number.
+// Distinguishes a process from a later one with the same number.
 typedef struct process_mark {
     int64_t pid;
-    int64_t started; // clock ticks since boot, 0 when unknown
+    int64_t started; // clock ticks since boot, 0 if unknown
     char boot_id[40];
 } process_mark;
 

@@ -1,4 +1,4 @@
-// harness/store/label.c - what a user calls a run, and how a run is found by it
+// harness/store/label.c - names and notes of runs, and finding runs by name
 #include "harness/store/internal.h"
 
 bt_status bt_store_run_label(bt_store *store, int64_t run, const char *name, const char *note)

@@ -1,4 +1,4 @@
-// harness/store/live.c - how far a run is
+// harness/store/live.c - progress of a run
 #include "harness/store/live.h"
 
 #include <math.h>

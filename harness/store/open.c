@@ -1,7 +1,7 @@
-// harness/store/open.c - opening, closing, and what a connection is set to
+// harness/store/open.c - opening, closing, and settings of a connection
 //
 // WAL, so that readers never wait for the writer; synchronous=NORMAL, so that a commit is an
-// append to the log: a killed process loses nothing, a power cut at most the last commits.
+// append to the log: a killed process loses nothing, a power failure at most the last commits.
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,8 +35,8 @@ static bt_status make_folder(const char *path)
     return status;
 }
 
-// The switch to WAL is answered 'busy' at once while another process makes the same file, without
-// regard to the timeout; so it is asked again until that has passed.
+// While another process creates the same file, the switch to WAL returns 'busy' at once, ignoring
+// the timeout; so it is repeated until the timeout.
 static bt_status use_wal(bt_store *store)
 {
     int64_t limit_ns = bt_clock_ns() + store->timeout_ms * INT64_C(1000000);
@@ -69,8 +69,8 @@ static bt_status connect_as(bt_store *store, const char *name, int flags)
     return BT_OK;
 }
 
-// An older database is read through a copy of this program's version, in a temporary file of
-// SQLite's own: whoever only reads changes nothing.
+// An older database is read through a copy of this program's version, in a temporary SQLite file:
+// readers change nothing.
 static bt_status read_through_copy(bt_store *store)
 {
     sqlite3 *copy = NULL;
@@ -104,7 +104,7 @@ static bt_status connect_as_reader(bt_store *store, const char *name, int flags)
     return outdated ? read_through_copy(store) : BT_OK;
 }
 
-// The path as a URI that says: nobody writes this file. SQLite needs no files beside it then.
+// The path as a URI with the immutable flag. SQLite then needs no additional files.
 static bt_status connect_unchanging(bt_store *store)
 {
     bt_str name = {0};
@@ -120,8 +120,8 @@ static bt_status connect_unchanging(bt_store *store)
     return status;
 }
 
-// A database on a read-only medium has no room for the files of its log. As long as it has no log
-// (the last writer closed it) it can be read without.
+// On a read-only medium SQLite cannot create its log files. If the database has no log (the last
+// writer closed it), it can be read without.
 static bool is_closed_on_read_only_medium(const bt_store *store)
 {
     char log[4096];
@@ -147,7 +147,7 @@ static bt_status connect_to_read(bt_store *store)
 static bt_status connect_to_write(bt_store *store)
 {
     BT_TRY(connect_as(store, store->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
-    // Checked before anything is written, so that a database of something else stays as it is.
+    // Checked before anything is written, so that a foreign database is not changed.
     BT_TRY(bt_store_migrate(store));
     if (sqlite3_db_readonly(store->db, "main")) {
         return bt_sql_error(store, SQLITE_READONLY, "opening it to record");

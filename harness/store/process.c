@@ -1,8 +1,7 @@
-// harness/store/process.c - is the process that began a run still there?
+// harness/store/process.c - whether the process that began a run still exists
 //
-// A process number is used again, so the mark also holds the boot and the start time of the
-// process. A database that came from another machine shows another boot: its runs are not going on
-// here.
+// Process numbers are reused, so the mark also contains the boot and the start time of the process.
+// A database from another machine has another boot: its runs are not running here.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +11,7 @@
 
 #include "harness/store/internal.h"
 
-// Reads the start of a small file of /proc into text; no allocation, "" on any failure.
+// Reads the start of a small file of /proc into text; no allocation, "" on failure.
 static void read_small(const char *path, char *text, size_t capacity)
 {
     text[0] = '\0';
@@ -25,8 +24,8 @@ static void read_small(const char *path, char *text, size_t capacity)
     close(file);
 }
 
-// Field 22 of /proc/PID/stat, counted behind the name, which may hold spaces and brackets.
-// False when there is no such process, or it is a zombie.
+// Field 22 of /proc/PID/stat, counted after the name, which may contain spaces and brackets. False
+// if there is no such process, or it is a zombie.
 static bool start_time(int64_t pid, int64_t *started)
 {
     char path[64], text[1024];

@@ -1,10 +1,10 @@
-// harness/store/queue.c - rows that come many a second, written together
+// harness/store/queue.c - writes frequent rows in batches
 //
 // Invariants
-//   1. Rows leave the queue only when the transaction that holds them has been committed.
-//   2. A row given when the last flush is QUEUE_AGE_NS old is flushed with it; so at slow steps
-//      each row is written at once, at fast ones a transaction holds half a second of them.
-//   3. Strings of queued rows live in queue_text until the queue is empty.
+//   1. Rows leave the queue only after the transaction that contains them is committed.
+//   2. A row given when the last flush is QUEUE_AGE_NS old is flushed with it; so with slow steps
+//      each row is written immediately, with fast ones a transaction has half a second of them.
+//   3. Strings of queued rows are in queue_text until the queue is empty.
 #include <string.h>
 
 #include "framework/base/clock.h"
@@ -26,7 +26,7 @@ bt_status bt_store_flush(bt_store *store)
     }
     BT_TRY(bt_sql_begin(store));
     bt_status status = bt_sql_end(store, write_all(store));
-    // A refused row (a step given twice) would be refused for ever: the queue is dropped.
+    // A rejected row (a step given twice) would be rejected again and again: the queue is dropped.
     if (status == BT_OK || status == BT_STATUS_INVALID_ARGUMENT) {
         store->queue_count = 0;
         bt_arena_reset(&store->queue_text);
@@ -43,7 +43,7 @@ bt_status bt_store_tick(bt_store *store)
     return BT_OK;
 }
 
-// A record's strings are copied; a row is part of the queue once it is complete.
+// A record's strings are copied; a row enters the queue only when complete.
 static bt_status add(bt_store *store, int64_t round, bt_fields_of kind, const void *item)
 {
     if (!store->queue) {

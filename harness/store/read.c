@@ -1,4 +1,4 @@
-// harness/store/read.c - a run as plain structs, all of one moment, all in one arena
+// harness/store/read.c - reads a run as plain structs, in one transaction and one arena
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static bt_status take_round(bt_reader *in, sqlite3_stmt *row, void *item)
     BT_TRY(bt_row_take(in, row, 13, BT_FIELDS_SHAPE, &round->shape));
     bt_noise noise;
     if (!bt_noise_parse(round->label, &noise)) {
-        round->label = ""; // a word of older records: the power cap was one
+        round->label = ""; // a word of older records, in which the power cap was a label
     }
     return BT_OK;
 }

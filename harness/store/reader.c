@@ -1,4 +1,4 @@
-// harness/store/reader.c - rows into structs: what every file that reads shares
+// harness/store/reader.c - converts rows to structs; shared by all files that read
 #include <math.h>
 #include <string.h>
 

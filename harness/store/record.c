@@ -1,6 +1,6 @@
-// harness/store/record.c - runs, rounds, measurements: rows that are written at once
+// harness/store/record.c - runs, rounds, measurements: rows that are written immediately
 //
-// Each call is one transaction behind a flush of the queue, so that rows appear in the order given.
+// Each call is one transaction after a flush of the queue, so that rows appear in the order given.
 #include <math.h>
 
 #include "framework/base/clock.h"
@@ -15,7 +15,7 @@ static bt_status check_ended(bt_run_status status)
     return BT_OK;
 }
 
-// An update by number must have met its row.
+// An update by number must have changed a row.
 static bt_status check_found(const bt_store *store, const char *what, int64_t id)
 {
     if (sqlite3_changes(store->db) != 1) {

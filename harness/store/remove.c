@@ -1,15 +1,15 @@
-// harness/store/remove.c - runs out of the record
+// harness/store/remove.c - deletes runs
 //
-// A run is removed with all of its rows, and with what only it used: its plan, build, environment,
-// cases and files. Calibrations that it was the newest session of go with it.
+// A run is deleted with all of its rows, and with everything that only it used: its plan, build,
+// environment, cases and files. Calibrations whose newest session it was are deleted too.
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "harness/store/internal.h"
 
-// What refers to a run from elsewhere. Baselines hold copies of what they need, so nothing breaks
-// without the run but the way back to it.
+// References to a run from other records. Baselines have copies of what they need, so nothing
+// breaks without the run except the link to it.
 bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out)
 {
     int64_t found = 0;
@@ -52,9 +52,9 @@ bt_status bt_store_run_beside(bt_store *store, int64_t run, const char *folder, 
     return bt_cursor_end(&rows);
 }
 
-// Appends the removal of the rows of every table that names rows of `parent` by a foreign key;
-// `which` selects the parent's rows. So no table can be forgotten. What hangs on these goes by ON
-// DELETE CASCADE.
+// Appends deletes for the rows of every table that references rows of `parent` by a foreign key;
+// `which` selects the parent's rows. So no table can be forgotten. Rows below these are deleted by
+// ON DELETE CASCADE.
 static bt_status remove_children(bt_store *store, const char *parent, const char *which,
                                  bt_str *text)
 {

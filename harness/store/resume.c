@@ -1,11 +1,11 @@
-// harness/store/resume.c - a run that was broken off is taken up again, by this process
+// harness/store/resume.c - this process resumes an interrupted run
 //
-// What had begun and not ended stays in the record as interrupted; the gap is noted. All of it
-// happens in one transaction under the write lock, so that of two who try only one gets the run.
+// Rounds that had begun and not ended stay in the record as interrupted; the gap is recorded. All
+// of it is one transaction under the write lock, so that only one of two processes gets the run.
 #include "framework/base/clock.h"
 #include "harness/store/internal.h"
 
-// When and as what it stopped; refuses one that did not.
+// When and with which status it stopped; refuses a run that did not.
 static bt_status look(bt_store *store, sqlite3_stmt *row, int64_t run, bt_store_gap *gap)
 {
     bool alive = bt_reader_alive(row, 2);

@@ -1,4 +1,4 @@
-// harness/store/rows.c - records as rows of tables, by the table of their members
+// harness/store/rows.c - converts records to table rows and back, by the table of their members
 #include <string.h>
 
 #include "harness/store/internal.h"

@@ -1,10 +1,10 @@
-// harness/store/schema.c - the tables, and how an older database becomes a current one
+// harness/store/schema.c - the tables, and migrations of older databases
 //
-// `user_version` counts the migrations that a database has had; a migration is never edited after
-// it has landed, a change is a new one. All that are outstanding run in one transaction.
+// `user_version` counts the migrations of a database; a published migration is never edited, a
+// change is a new one. All outstanding ones run in one transaction.
 #include "harness/store/internal.h"
 
-// 'btbn': tells our databases from other SQLite files.
+// 'btbn': distinguishes our databases from other SQLite files.
 #define APPLICATION_ID "0x6274626e"
 enum { APPLICATION_ID_VALUE = 0x6274626e };
 
@@ -79,7 +79,7 @@ static const char *const version_1[] = {
     "PRAGMA application_id=" APPLICATION_ID,
     NULL};
 
-// Verdicts, with all that each was judged by.
+// Verdicts, with everything that each was judged by.
 static const char *const version_2[] = {
     "CREATE TABLE verdict("
     " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
@@ -89,8 +89,8 @@ static const char *const version_2[] = {
     NULL};
 
 // Rounds have a label, and telemetry. One that did not pass may be run again under its ordinal, so
-// an index takes the place of the constraint; SQLite cannot drop that, hence the table is made
-// anew, while the references to it wait for the end of the transaction.
+// an index takes the place of the constraint; SQLite cannot drop that, hence the table is
+// recreated, with references to it checked at the end of the transaction.
 static const char *const version_3[] = {
     "PRAGMA defer_foreign_keys=ON",
     "CREATE TEMP TABLE round_kept AS SELECT * FROM round",
@@ -115,13 +115,13 @@ static const char *const version_3[] = {
     " columns TEXT NOT NULL, data BLOB NOT NULL) STRICT",
     NULL};
 
-// A case over all sessions: without these, a history reads every round that there is.
+// A case over all sessions: without these indices, a history reads every round.
 static const char *const version_4[] = {"CREATE INDEX round_of_case ON round(case_id)",
                                         "CREATE INDEX bench_case_of_name ON bench_case(name)",
                                         "CREATE INDEX artifact_of_session ON artifact(session_id)",
                                         NULL};
 
-// Baselines: the newest row of a name and machine counts, the others are its history.
+// Baselines: the newest row of a name and machine is current, the others are its history.
 static const char *const version_5[] = {
     "CREATE TABLE baseline("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, machine TEXT NOT NULL,"
@@ -129,7 +129,7 @@ static const char *const version_5[] = {
     " document TEXT NOT NULL) STRICT",
     "CREATE INDEX baseline_by_name ON baseline(name, id)", NULL};
 
-// Systems of a session and the order of its rounds; what calibrate found out about cases.
+// Systems of a session and the order of its rounds; calibrations of cases.
 static const char *const version_6[] = {
     "CREATE TABLE session_schedule("
     " session_id INTEGER PRIMARY KEY REFERENCES session(id), seed INTEGER NOT NULL,"
@@ -157,7 +157,7 @@ static const char *const version_7[] = {
     NULL};
 
 // An environment is kept once per list of facts, not once per digest of the hard ones: soft facts
-// of a later run differ. Made anew as in version 3.
+// of a later run differ. Recreated as in version 3.
 static const char *const version_8[] = {"PRAGMA defer_foreign_keys=ON",
                                         "CREATE TEMP TABLE env_kept AS SELECT * FROM env",
                                         "DROP TABLE env",
@@ -168,14 +168,14 @@ static const char *const version_8[] = {"PRAGMA defer_foreign_keys=ON",
                                         "DROP TABLE env_kept",
                                         NULL};
 
-// When a session stood still before it was resumed.
+// Gaps of a session before it was resumed.
 static const char *const version_9[] = {
     "CREATE TABLE session_gap("
     " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
     " stopped_ns INTEGER NOT NULL, resumed_ns INTEGER NOT NULL, status INTEGER NOT NULL) STRICT",
     "CREATE INDEX session_gap_of_session ON session_gap(session_id)", NULL};
 
-// Calibrations have bounds, and are of a card. Those of before were made by shuffling pairs, which
+// Calibrations have bounds, and belong to a card. Earlier ones were made by shuffling pairs, which
 // hides bias and drift: they are dropped.
 static const char *const version_10[] = {
     "DROP TABLE calibration",
@@ -188,7 +188,7 @@ static const char *const version_10[] = {
     " UNIQUE(session_id, bench, name, metric)) STRICT",
     "CREATE INDEX calibration_of_case ON calibration(environment, card, bench, name)", NULL};
 
-// Equal files of many runs, such as the baseline that all of them were judged with, are kept once.
+// Equal files of several runs, such as a common baseline, are stored once.
 static const char *const version_11[] = {
     "CREATE TABLE content("
     " id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, data BLOB NOT NULL) STRICT",
@@ -204,7 +204,7 @@ static const char *const version_11[] = {
     "CREATE INDEX session_file_of_content ON session_file(content_id)",
     NULL};
 
-// What went wrong in training and was noticed.
+// Faults detected during training.
 static const char *const version_12[] = {
     "CREATE TABLE fault("
     " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
@@ -212,7 +212,7 @@ static const char *const version_12[] = {
     " STRICT",
     "CREATE INDEX fault_of_round ON fault(round_id)", NULL};
 
-// A digest over all rows of a round that ended (seal.c); none for those of before.
+// A digest over all rows of a completed round (seal.c); none for earlier ones.
 static const char *const version_13[] = {
     "ALTER TABLE round ADD COLUMN seal TEXT NOT NULL DEFAULT ''", NULL};
 
@@ -224,7 +224,7 @@ static const char *const version_14[] = {
     " host_ns INTEGER NOT NULL, PRIMARY KEY(round_id, step)) STRICT, WITHOUT ROWID",
     NULL};
 
-// What a user calls a run, and says about it.
+// The user's name and note of a run.
 static const char *const version_15[] = {
     "ALTER TABLE session ADD COLUMN name TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE session ADD COLUMN note TEXT NOT NULL DEFAULT ''",
@@ -237,7 +237,7 @@ static const char *const version_16[] = {
     " host_ns INTEGER NOT NULL, PRIMARY KEY(round_id, step)) STRICT, WITHOUT ROWID",
     NULL};
 
-// How steps of training were launched.
+// How training steps were launched.
 static const char *const version_17[] = {
     "CREATE TABLE launch("
     " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
@@ -286,12 +286,12 @@ static bt_status check_known(const bt_store *store, int64_t version, int known)
     return BT_OK;
 }
 
-// A database that has tables but not our mark belongs to something else.
+// A database that has tables but not our mark is foreign.
 static bt_status check_ours(bt_store *store)
 {
     int64_t mark = 0, tables = 0;
-    // Tables first: who makes the database at this moment gives it tables and mark at once, so
-    // tables that are seen come with a mark that is seen after them.
+    // Tables first: another process that creates the database writes tables and mark in one
+    // transaction, so if tables are visible, a later read sees the mark.
     BT_TRY(bt_sql_integer(store, SQL_TABLE_COUNT, &tables, ""));
     BT_TRY(bt_sql_integer(store, SQL_APPLICATION_ID, &mark, ""));
     if (mark != APPLICATION_ID_VALUE && (mark != 0 || tables > 0)) {

@@ -1,10 +1,10 @@
-// harness/store/seal.c - a digest over all that was recorded of a round
+// harness/store/seal.c - a digest over all rows of a round
 //
-// SQLite notices damage to the structure of its file, not to the values in it. So a round that ends
-// is sealed: XXH3-128 over type and bytes of every value of its row and of the rows that belong to
-// it, but for ids, which imports change. Reading a run checks the seals.
-// Not covered: rounds that did not end, those of databases before version 13, rows of the run
-// itself (its plan and environment have digests of their own), and a round that is gone as a whole.
+// SQLite detects damage to the structure of its file, but not to the values in it. So a completed
+// round is sealed: XXH3-128 over type and bytes of every value of its row and of the rows that
+// belong to it, except ids, which imports change. Reading a run checks the seals.
+// Not covered: incomplete rounds, those of databases before version 13, rows of the run itself (its
+// plan and environment have their own digests), and the loss of a whole round.
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -20,7 +20,7 @@ static const int parts[] = {SQL_SEAL_ROUND,
                             SQL_LIST_OF(BT_FIELDS_MEMORY),
                             SQL_SEAL_VALUES,
                             SQL_TELEMETRY};
-// Came later: without rows they add nothing, so that seals of before hold.
+// Added later: without rows they contribute nothing, so that earlier seals stay valid.
 static const int later_parts[] = {SQL_LIST_OF(BT_FIELDS_SCORE), SQL_LIST_OF(BT_FIELDS_STATE),
                                   SQL_LIST_OF(BT_FIELDS_LAUNCH), SQL_LIST_OF(BT_FIELDS_TIMELINE),
                                   SQL_LIST_OF(BT_FIELDS_GROUP)};
@@ -92,7 +92,7 @@ bt_status bt_seal_write(bt_store *store, int64_t round)
     return bt_sql_run(store, SQL_SEAL_SET, "ti", digest, round);
 }
 
-// The seal of a round, "" when it has none.
+// The seal of a round, "" if it has none.
 static bt_status read_seal(bt_store *store, int64_t round, char seal[64])
 {
     bt_cursor rows = bt_sql_rows(store, SQL_SEAL_GET, "i", round);

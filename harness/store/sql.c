@@ -1,4 +1,4 @@
-// harness/store/sql.c - prepared statements, transactions, and SQLite's result codes in our words
+// harness/store/sql.c - prepared statements, transactions, and messages for SQLite's result codes
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -166,7 +166,7 @@ bt_status bt_sql_end(bt_store *store, bt_status status)
 {
     BT_IF_OK(status, bt_sql_run(store, SQL_COMMIT, ""));
     if (status != BT_OK && !sqlite3_get_autocommit(store->db)) {
-        // The first failure's message stays: a failing ROLLBACK has nothing to add.
+        // Keeps the first failure's message: a failing ROLLBACK adds no information.
         int code = sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
         (void)code;
     }

@@ -1,8 +1,8 @@
 // harness/store/statements.c - texts of statements
 //
-// A text of statements.inl names the members of a kind of record as "{STEP}", or "{BUILD b}" where
-// the table has an alias; "{?STEP}" is a question mark for each. Kinds that have a table of their
-// own need no text.
+// A text of statements.inl contains the members of a kind of record as "{STEP}", or "{BUILD b}" if
+// the table has an alias; "{?STEP}" is a question mark for each. Kinds with their own table need no
+// text.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static const char *const texts[SQL_COUNT] = {
 #undef X
 };
 
-// Tables whose rows belong to a run or a round and hold a record each.
+// Tables whose rows belong to a run or a round and contain a record each.
 static const struct {
     bt_fields_of kind;
     const char *name, *owner, *order, *conflict;
@@ -58,7 +58,7 @@ static void append_columns(bt_fields_of kind, const char *alias, bool marks, bt_
     }
 }
 
-// "{?KIND alias}", of which `at` points behind the brace: the columns. The end of it.
+// "{?KIND alias}", of which `at` points after the brace: appends the columns. Returns its end.
 static const char *expand(const char *at, bt_str *out)
 {
     static const char *const names[] = {

@@ -8,7 +8,7 @@ X(USER_VERSION, "PRAGMA user_version")
 X(APPLICATION_ID, "PRAGMA application_id")
 X(TABLE_COUNT, "SELECT count(*) FROM sqlite_schema")
 
-// Recording. 'OR IGNORE' then a look-up: the row is kept once, whoever came first.
+// Recording. 'OR IGNORE' then a look-up: the row is stored once, whichever process is first.
 X(SUITE_ADD, "INSERT OR IGNORE INTO suite({SUITE}) VALUES({?SUITE})")
 X(SUITE_ID, "SELECT id FROM suite WHERE plan_hash=?")
 X(BUILD_ADD, "INSERT OR IGNORE INTO build({BUILD}) VALUES({?BUILD})")
@@ -45,14 +45,14 @@ X(CONTENT_ADD, "INSERT OR IGNORE INTO content(digest, data) VALUES(?,?)")
 X(FILE_SET, "INSERT OR REPLACE INTO session_file(session_id, kind, name, content_id)"
             " VALUES(?,?,?,(SELECT id FROM content WHERE digest=?))")
 
-// Importing: rows with the times and states that they had.
+// Importing: rows with their original times and states.
 X(SESSION_IMPORT, "INSERT INTO session(id, suite_id, build_id, env_id, command, out_dir, seed,"
                   " status, message, started_ns, ended_ns, pid, pid_started, boot_id)"
                   " VALUES(nullif(?,0),?,?,?,?,?,?,?,?,?,?,0,0,'')")
 X(ROUND_IMPORT, "INSERT INTO round(session_id, case_id, system, ordinal, status, message,"
                 " started_ns, ended_ns, params_digest) VALUES(?,?,?,?,?,?,?,?,?)")
 
-// The run of this moment, plan, build and environment: an imported one keeps its times.
+// The run with this begin, plan, build and environment: an imported one keeps its times.
 X(SESSION_SAME, "SELECT ifnull(min(s.id), 0) FROM session s JOIN suite ON suite.id=s.suite_id"
                 " JOIN build ON build.id=s.build_id JOIN env ON env.id=s.env_id"
                 " WHERE s.started_ns=? AND suite.plan_hash=? AND build.digest=? AND env.digest=?")
@@ -65,7 +65,7 @@ X(RUN_NAMES, "SELECT DISTINCT name FROM session WHERE name<>'' ORDER BY name")
 X(RUNS,
   "SELECT s.id, s.status, s.pid, s.pid_started, s.boot_id, s.started_ns, s.ended_ns,"
   " (SELECT count(*) FROM round WHERE session_id=s.id),"
-  // Steps count from 0 without a gap, so the last one says how many there are.
+  // Steps count from 0 without a gap, so the last one gives their number.
   " (SELECT total(steps) FROM (SELECT (SELECT max(step)+1 FROM step WHERE round_id=round.id)"
   " AS steps FROM round WHERE session_id=s.id)), build.git_diff<>'',"
   " suite.name, suite.profile, s.name, s.note,"
@@ -87,7 +87,7 @@ X(SESSION, "SELECT s.pid, s.pid_started, s.boot_id, s.env_id, env.digest, s.out_
 X(ROUNDS, "SELECT r.id, {ROUND r}, {CASE}, {SHAPE r} FROM round r"
           " JOIN bench_case c ON c.id=r.case_id JOIN bench ON bench.id=c.bench_id"
           " WHERE r.session_id=? ORDER BY r.id")
-// What the seal of a round covers: every value but ids.
+// What the seal of a round covers: every value except ids.
 X(SEAL_ROUND,
   "SELECT r.ordinal, b.name, b.kind, c.name, c.axes_json, r.system, r.status, r.message,"
   " r.started_ns, r.ended_ns, r.device, r.precision, r.dataset, r.parameters, r.tensors,"
@@ -138,7 +138,7 @@ X(CHILDREN, "SELECT m.name, f.\"from\" FROM sqlite_master m JOIN pragma_foreign_
 X(PAGE_COUNT, "PRAGMA page_count")
 X(PAGE_SIZE, "PRAGMA page_size")
 
-// Taking up a run again
+// Resuming a run
 X(RESUME_LOOK, "SELECT status, ended_ns, pid, pid_started, boot_id, max(started_ns,"
                " ifnull((SELECT max(CASE WHEN ended_ns>0 THEN ended_ns ELSE started_ns"
                " + (SELECT ifnull(sum(host_ns), 0) FROM step WHERE round_id=r.id AND warmup=0) END)"
@@ -148,7 +148,7 @@ X(RESUME_ROUNDS, "UPDATE round SET status=?, message=? WHERE session_id=? AND st
 X(RESUME_SESSION, "UPDATE session SET status=0, message='', ended_ns=0, pid=?, pid_started=?,"
                   " boot_id=? WHERE id=?")
 
-// How far a run is
+// Progress of a run
 X(LIVE_RUNNING, "SELECT id, pid, pid_started, boot_id FROM session WHERE status=0 ORDER BY id DESC")
 X(LIVE_SESSION, "SELECT s.status, s.started_ns, s.ended_ns, s.pid, s.pid_started, s.boot_id,"
                 " s.message, s.out_dir, suite.name, suite.profile, suite.plan_json,"

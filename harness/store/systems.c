@@ -1,4 +1,4 @@
-// harness/store/systems.c - which builds a session compared, and how its rounds were ordered
+// harness/store/systems.c - the builds that a session compared, and the order of its rounds
 #include "harness/store/internal.h"
 
 static bt_status add_system(bt_store *store, int64_t run, int64_t position,

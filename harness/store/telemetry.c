@@ -1,4 +1,4 @@
-// harness/store/telemetry.c - samples of the machine, a row per round, and the round's label
+// harness/store/telemetry.c - telemetry samples, one row per round, and the round's label
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static const char column_names[] = BT_TELEMETRY_LIST(COLUMN_NAME);
 
 // ---- writing -----------------------------------------------------------------------------------
 
-// The samples column by column: a column changes little, and so it compresses well.
+// The samples column by column: values of a column change little, and compress well.
 static bt_status pack(const bt_store_telemetry *samples, int64_t count, void **blob,
                       int64_t *size_bytes)
 {
@@ -61,7 +61,7 @@ bt_status bt_store_telemetry_set(bt_store *store, int64_t round, const char *lab
 
 // ---- reading -----------------------------------------------------------------------------------
 
-// The column of this name, -1 when this program knows none: one of a later version.
+// The column of this name, -1 if unknown: one of a later version.
 static int column_of(const char *name, size_t length)
 {
     for (int i = 0; i < BT_TELEMETRY_COLUMNS; i++) {

@@ -1,4 +1,4 @@
-// harness/suite/home.c - where this installation is, and what its folders hold
+// harness/suite/home.c - finds this installation, and lists its folders
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ bool bt_home_path(bt_str *out)
     return false;
 }
 
-// Whether an entry is one that is asked for; *length: of its name without the ending.
+// Whether an entry matches; *length: of its name without the extension.
 static bool is_asked(const char *folder, const char *name, const char *ending, size_t *length)
 {
     size_t size_bytes = strlen(name), end = strlen(ending);

@@ -1,7 +1,7 @@
-// harness/suite/include.c - a suite made of others
+// harness/suite/include.c - suites that include others
 //
-// The profiles are appended behind everything that the file itself says, so that line numbers of
-// the file's own values stay right; values of an included suite have the place "name: ".
+// The profiles are appended after everything in the file itself, so that line numbers of the file's
+// values stay correct; values of an included suite have the position "name: ".
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -14,7 +14,7 @@ static bt_status no_memory(void)
     return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the included suites");
 }
 
-// Puts copies of the members of `from` that `into` lacks into it, groups likewise.
+// Copies the members of `from` that `into` lacks, groups recursively.
 static bt_status add_missing(cJSON *into, const cJSON *from)
 {
     for (const cJSON *node = from ? from->child : NULL; node; node = node->next) {
@@ -32,7 +32,7 @@ static bt_status add_missing(cJSON *into, const cJSON *from)
     return BT_OK;
 }
 
-// A copy of the case that stands on its own: with what its profile and suite say.
+// A self-contained copy of the case: with the values of its profile and suite.
 static bt_status add_case(const cJSON *suite, const cJSON *profile, const cJSON *item, cJSON *cases)
 {
     static const char *const groups[] = {"dataset", "train", "kernel", "collective", "command"};

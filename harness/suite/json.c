@@ -141,7 +141,7 @@ static bt_status note(scanner *scan, size_t key_offset, size_t value_offset)
     return BT_OK;
 }
 
-// Length of the UTF-8 sequence at `at`, 0 when it is none (overlong, surrogate, cut short).
+// Length of the UTF-8 sequence at `at`, 0 if it is invalid (overlong, surrogate, truncated).
 static size_t utf8_length(const scanner *scan)
 {
     const unsigned char *byte = (const unsigned char *)scan->text + scan->at;
@@ -167,7 +167,7 @@ static size_t utf8_length(const scanner *scan)
     return length;
 }
 
-// Four hex digits behind "\u"; -1 when they are not there.
+// Four hex digits after "\u"; -1 if they are missing.
 static int32_t hex4(scanner *scan)
 {
     int32_t code = 0;
@@ -283,7 +283,7 @@ static bt_status scan_number(scanner *scan)
 
 static bt_status scan_value(scanner *scan, size_t key_offset, bool has_key);
 
-// One member of an array or object, blanks around it included.
+// One member of an array or object, including surrounding blanks.
 static bt_status scan_member(scanner *scan, bool is_object)
 {
     skip_blanks(scan);

@@ -1,8 +1,8 @@
-// harness/suite/json.h - JSON that a user wrote: strict, with line and column for every value
+// harness/suite/json.h - strict JSON of users, with line and column for every value
 //
-// cJSON builds the tree; a scanner of ours goes first. It checks the grammar strictly, limits depth
-// and size, and notes where each value and key stands, in the order in which a walk of the tree
-// meets them. So any node of the tree can be named by line and column.
+// cJSON builds the tree; before that our scanner checks the grammar strictly, limits depth and
+// size, and records the position of each value and key, in preorder. So the line and column of any
+// node are known.
 //
 // Invariants
 //   1. What the scanner accepts, cJSON parses to a tree of the same shape.
@@ -24,7 +24,7 @@
 typedef struct bt_json_doc {
     cJSON *root;       // owned
     char *text;        // owned, zero-terminated copy of the source
-    char *name;        // owned; what messages call the source: a path, "--set ..."
+    char *name;        // owned; name of the source in messages: a path, "--set ..."
     uint32_t *offsets; // owned, [2 * count]: byte offset of key (or value), of value
     int64_t count;     // nodes, in preorder
     int64_t capacity;  // of offsets, in nodes
@@ -46,11 +46,11 @@ typedef enum bt_json_part { BT_JSON_KEY, BT_JSON_VALUE } bt_json_part;
 bt_status bt_json_error(const bt_json_doc *json, const cJSON *node, bt_json_part part,
                         const char *format, ...) BT_PRINTF(4, 5);
 
-// The member of an object, NULL when it has none.
+// The member of an object, NULL if it has none.
 cJSON *bt_json_get(const cJSON *object, const char *key);
-// A number member of an object, 0 when it has none.
+// A number member of an object, 0 if it has none.
 double bt_json_number_of(const cJSON *object, const char *key);
-// A text member of an object, "" when it has none. Borrowed.
+// A text member of an object, "" if it has none. Borrowed.
 const char *bt_json_text_of(const cJSON *object, const char *key);
 // "text", "number" ... for messages.
 const char *bt_json_type_name(const cJSON *node);
@@ -58,17 +58,17 @@ const char *bt_json_type_name(const cJSON *node);
 // Canonical form: keys sorted by bytes, no blanks, integers as integers, other numbers with the
 // fewest digits that read back as the same double. Equal trees give equal bytes.
 void bt_json_write(const cJSON *node, bt_str *out);
-// The same with two-space indentation and the keys in the tree's order, for people.
+// The same with two-space indentation and the keys in the tree's order, for display.
 void bt_json_write_pretty(const cJSON *node, bt_str *out);
-// The form in which documents are kept: indented, keys sorted, lists of numbers and texts on one
-// line, a line break at the end.
+// The form of stored documents: indented, keys sorted, lists of numbers and texts on one line, a
+// newline at the end.
 void bt_json_write_document(const cJSON *root, bt_str *out);
-// One number, null where it is not finite; one quoted string.
+// One number, null if it is not finite; one quoted string.
 void bt_json_number(double value, bt_str *out);
 void bt_json_string(const char *text, bt_str *out);
 
-// cJSON's allocations go through bt_mem from then on. bt_json_parse calls it; whoever makes a tree
-// by hand before calls it too.
+// Makes cJSON allocate through bt_mem. bt_json_parse calls it; call it before building a tree by
+// hand.
 void bt_json_init(void);
 
 #endif

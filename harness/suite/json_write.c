@@ -69,8 +69,8 @@ static void write_scalar(const cJSON *node, bt_str *out)
 
 typedef struct form {
     bool sorted; // keys by bytes, not in the tree's order
-    bool lines;  // a member a line, two spaces a level
-    bool flat;   // lists of numbers and texts on one line all the same
+    bool lines;  // one member per line, two spaces per level
+    bool flat;   // lists of numbers and texts on one line anyway
 } form;
 
 static bool is_flat(const cJSON *node)

@@ -1,9 +1,9 @@
-// harness/suite/kernel_ops.inl - the operations of kernel cases, a row each
-//   BT_KERNEL_CASE_OP(name, fewest axes, most axes, what the axes are,
+// harness/suite/kernel_ops.inl - the operations of kernel cases, one row each
+//   BT_KERNEL_CASE_OP(name, fewest axes, most axes, names of the axes,
 //                     forward bytes, backward bytes, forward flops, backward flops)
 // Costs are expressions in n (product of the axes), d[0..3] (the axes), e (bytes of an element).
-// Bytes are what the operation must move, as the paper counts them: no metric of a kernel's own
-// habits. No backward: 0 bytes. Each row has bt_operands_<name> in harness/cases/operands.
+// Bytes are what the operation must move, as the paper counts them, independent of a kernel's
+// actual traffic. No backward: 0 bytes. Each row has bt_operands_<name> in harness/cases/operands.
 BT_KERNEL_CASE_OP(copy, 1, 4, "any", 2 * n * e, 0, 0, 0)
 BT_KERNEL_CASE_OP(cast, 1, 4, "any; f32 to bf16", n * 6, 0, 0, 0)
 BT_KERNEL_CASE_OP(transpose, 2, 2, "rows x cols of the result", 2 * n * e, 0, 0, 0)
@@ -12,7 +12,7 @@ BT_KERNEL_CASE_OP(bias, 2, 2, "rows x cols", 2 * n * e, 0, n, 0)
 BT_KERNEL_CASE_OP(layernorm, 2, 2, "rows x cols", 2 * n * e, 3 * n * e, 8 * n, 14 * n)
 BT_KERNEL_CASE_OP(residual_layernorm, 2, 2, "rows x cols", 4 * n * e, 0, 9 * n, 0)
 BT_KERNEL_CASE_OP(softmax, 2, 2, "rows x cols", 2 * n * e, 3 * n * e, 4 * n, 4 * n)
-// Chains of ops that users compose. cross_entropy: against probabilities of the classes.
+// Chains of ops, as users compose them. cross_entropy: against probabilities of the classes.
 BT_KERNEL_CASE_OP(chain_rms_norm, 2, 2, "rows x cols", 2 * n * e, 0, 5 * n, 0)
 BT_KERNEL_CASE_OP(chain_residual_rms_norm, 2, 2, "rows x cols", 4 * n * e, 0, 6 * n, 0)
 BT_KERNEL_CASE_OP(chain_swiglu, 2, 2, "rows x cols", 3 * n * e, 0, 6 * n, 0)
@@ -32,8 +32,8 @@ BT_KERNEL_CASE_OP(attention, 4, 4, "batch x heads x tokens x head size", 4 * n *
 BT_KERNEL_CASE_OP(attention_causal, 4, 4, "batch x heads x tokens x head size", 4 * n * e,
                   8 * n * e, 2 * n * d[2], 5 * n * d[2])
 // D = op(A) op(B): nt is a linear layer's forward, nn its input gradient, tn its weight gradient,
-// which is f32 whatever the operands. The others end a linear layer: bias; bias and GELU, with the
-// pre-activation kept; bias and residual; the input gradient times GELU's slope.
+// which is f32 whatever the operands. The others are epilogues of a linear layer: bias; bias and
+// GELU, with the pre-activation kept; bias and residual; the input gradient times GELU's slope.
 BT_KERNEL_CASE_OP(gemm_nt, 3, 3, "m x n x k", n *(1 / d[0] + 1 / d[1] + 1 / d[2]) * e, 0, 2 * n, 0)
 BT_KERNEL_CASE_OP(gemm_nn, 3, 3, "m x n x k", n *(1 / d[0] + 1 / d[1] + 1 / d[2]) * e, 0, 2 * n, 0)
 BT_KERNEL_CASE_OP(gemm_tn, 3, 3, "m x n x k", n *((1 / d[0] + 1 / d[1]) * e + 4 / d[2]), 0, 2 * n,

@@ -1,4 +1,4 @@
-// harness/suite/policy_keys.inl - what a gate's policy may say: rows of the table in schema.c
+// harness/suite/policy_keys.inl - the keys of a gate's policy: rows of the table in schema.c
 TEXT_ROW(POLICY, "$schema", false, "Where this schema is; for editors."),
     NAME_ROW(POLICY, "name", true, "Name of the policy, as recorded with each verdict."),
     TEXT_ROW(POLICY, "description", false, "One or two sentences for people."),

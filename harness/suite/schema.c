@@ -41,7 +41,7 @@
             settable, meaning                                                                      \
     }
 
-// The operations that a kernel case may name: "gelu|layernorm|..."
+// The operations of kernel cases: "gelu|layernorm|..."
 #define KERNEL_OP_WORD(name, min_rank, max_rank, axes, forward_bytes, backward_bytes,              \
                        forward_flops, backward_flops)                                              \
     "|" #name
@@ -51,7 +51,7 @@ static const char kernel_ops[] =
 #undef BT_KERNEL_CASE_OP
     ;
 
-// Those that a collective case may name.
+// Those of collective cases.
 #define COLLECTIVE_OP_WORD(name, factor) "|" #name
 static const char collective_ops[] =
 #define BT_COLLECTIVE_CASE_OP COLLECTIVE_OP_WORD
@@ -395,7 +395,7 @@ static int edit_distance(const char *from, const char *to, size_t to_length)
 
 void bt_suite_nearest(const char *given, const char *words, bt_str *out)
 {
-    int best = (int)(strlen(given) / 3) + 2; // further away is no help
+    int best = (int)(strlen(given) / 3) + 2; // a larger distance is no help
     const char *nearest = NULL;
     size_t nearest_length = 0;
     for (const char *word = words; *word;) {

@@ -1,8 +1,8 @@
-// harness/suite/schema.h - the one table of what a suite file, or a gate's policy, may say
+// harness/suite/schema.h - the table of all keys of a suite file or a gate's policy
 //
-// A row per key: the object it belongs to, type, range, default, meaning. From it come the check of
-// a file (with 'did you mean'), the check of --set, the defaults of the plan, and the JSON Schema
-// that is shipped in suites/schema/. A new key is a new row in schema.c.
+// A row per key: the object it belongs to, type, range, default, meaning. The check of a file (with
+// 'did you mean'), the check of --set, the defaults of the plan, and the JSON Schema in
+// suites/schema/ are generated from it. A new key is a new row in schema.c.
 #ifndef BT_HARNESS_SUITE_SCHEMA_H
 #define BT_HARNESS_SUITE_SCHEMA_H
 
@@ -11,7 +11,7 @@
 
 #include "harness/suite/json.h"
 
-// X(enumerator, name in the schema, what a message calls it, meaning)
+// X(enumerator, name in the schema, name in messages, meaning)
 #define BT_SUITE_OBJECT_LIST(X)                                                                    \
     X(SUITE, "suite", "a suite", "A set of cases in profiles, and what they train on.")            \
     X(PROFILE, "profile", "a profile", "The cases for one kind of machine.")                       \
@@ -47,11 +47,11 @@ typedef enum bt_suite_type {
     BT_SUITE_NAME,    // letters, digits, - _ . : usable as a file name and in --filter
     BT_SUITE_CHOICE,  // one of `choices`
     BT_SUITE_CHOICES, // one of them, or a list
-    BT_SUITE_INTEGER, // whole number
+    BT_SUITE_INTEGER, // integer
     BT_SUITE_NUMBER,
     BT_SUITE_BOOL,
-    BT_SUITE_TEXTS,  // list of texts, or one
-    BT_SUITE_COUNTS, // a whole number, a list of them (the first that fits is taken), "auto"
+    BT_SUITE_TEXTS,  // list of texts, or one text
+    BT_SUITE_COUNTS, // an integer, a list of them (the first that fits is used), "auto"
     BT_SUITE_GROUP,  // an object of kind `object`
     BT_SUITE_GROUPS, // a list of them, at least one
     BT_SUITE_MAP,    // an object whose keys are names and whose values are of kind `object`
@@ -63,9 +63,9 @@ typedef struct bt_suite_key {
     const char *key;
     bt_suite_type type;
     double minimum, maximum; // of numbers; both 0 for other types
-    const char *choices;     // "a|b|c", NULL when the type is neither CHOICE nor CHOICES
+    const char *choices;     // "a|b|c", NULL unless the type is CHOICE or CHOICES
     bt_suite_object object;  // of GROUP, GROUPS, MAP, DATA
-    const char *fallback;    // JSON text of the default; NULL when there is none
+    const char *fallback;    // JSON text of the default; NULL if there is none
     bool required;           // in every such object of a file
     bool settable;           // by --set
     const char *meaning;
@@ -74,12 +74,12 @@ typedef struct bt_suite_key {
 extern const bt_suite_key bt_suite_keys[];
 extern const int bt_suite_key_count;
 
-// NULL when the object has no such key.
+// NULL if the object has no such key.
 const bt_suite_key *bt_suite_key_find(bt_suite_object owner, const char *key);
-// What a message calls an object: "a case", "train.model".
+// The name of an object in messages: "a case", "train.model".
 const char *bt_suite_object_called(bt_suite_object object);
 
-// Checks the members of an object of a file: keys known, required ones there, types and ranges.
+// Checks the members of an object of a file: known keys, required ones, types and ranges.
 // Errors  INVALID_ARGUMENT with line and column, what was given and what is allowed
 BT_CHECKED bt_status bt_suite_check(const bt_json_doc *json, bt_suite_object kind,
                                     const cJSON *object);

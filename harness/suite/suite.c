@@ -1,4 +1,4 @@
-// harness/suite/suite.c - find, read and check a suite file
+// harness/suite/suite.c - finds, reads and checks a suite file
 #include "harness/suite/suite.h"
 
 #include <dirent.h>
@@ -95,7 +95,7 @@ void bt_suite_names(bt_str *out)
     }
 }
 
-// Sets *path to <prefix><given>, the suite.json in it, or <prefix><given>.json, when that is there.
+// Sets *path to <prefix><given>, the suite.json in it, or <prefix><given>.json, if it exists.
 static bool found_at(const char *prefix, const char *given, bt_str *path)
 {
     size_t length = strlen(given);
@@ -173,7 +173,7 @@ static bt_status find(const char *given, bt_str *path)
 
 // ---- checking ----------------------------------------------------------------------------------
 
-// ceiling, ceiling.hot ...: cases that a plan adds by itself (plan/kernel.h).
+// ceiling, ceiling.hot ...: cases that a plan adds (plan/kernel.h).
 static bool is_ceiling(const char *name)
 {
     const size_t length = strlen("ceiling");
@@ -185,9 +185,9 @@ static bool is_kernel(const cJSON *item)
     return strcmp(bt_json_get(item, "kind")->valuestring, "kernel") == 0;
 }
 
-// Two cases of one profile may not have the same name, nor one that of the machine's own measures.
-// Kernel cases may share a name, each with its own axes and systems: the plan refuses two expanded
-// cases of one name.
+// Two cases of one profile must not have the same name, nor that of a ceiling. Kernel cases may
+// share a name, each with its own axes and systems: the plan refuses two expanded cases with one
+// name.
 static bt_status check_case_names(const bt_json_doc *json)
 {
     const cJSON *profile = NULL;
@@ -215,7 +215,7 @@ static bt_status check_case_names(const bt_json_doc *json)
     return BT_OK;
 }
 
-// A suite has profiles, or includes suites that have.
+// A suite has profiles, or includes suites that have profiles.
 static bt_status check_parts(const bt_json_doc *json)
 {
     const cJSON *include = bt_json_get(json->root, "include");

@@ -1,4 +1,4 @@
-// harness/text/escape.c - text of the record inside Markdown, HTML and CSV
+// harness/text/escape.c - escapes text for Markdown, HTML and CSV
 #include "harness/text/escape.h"
 
 #include <ctype.h>
@@ -9,8 +9,8 @@
 
 #include "harness/text/utf8.h"
 
-// A backslash keeps a character from being markup, but mentions and references are looked for in
-// the text that is left: U+2060, which has no width and no break, separates the sign from the name.
+// A backslash keeps a character from being markup, but mentions and references are searched in the
+// remaining text: U+2060, which has no width and no break, separates the sign from the name.
 #define WORD_JOINER "\xe2\x81\xa0"
 
 static bool is_control(char byte)
@@ -57,13 +57,13 @@ void bt_csv_text(bt_str *out, const char *text)
     }
 }
 
-enum { CUT_BYTES = 256 }; // of what "%.20s" leaves
+enum { CUT_BYTES = 256 }; // the part of a text that "%.20s" prints
 
-// Appends the next argument as a conversion of this length says.
+// Appends the next argument as a conversion of this length specifies.
 static void append_number(bt_str *out, const char *conversion, size_t length, va_list *arguments)
 {
     const char *point = memchr(conversion, '.', length);
-    const int digits = point ? atoi(point + 1) : -1; // -1: as without
+    const int digits = point ? atoi(point + 1) : -1; // -1: none
     switch (conversion[length - 1]) {
     case 'e':
         bt_str_format(out, "%.*e", digits, va_arg(*arguments, double));
@@ -135,7 +135,7 @@ void bt_html_text(bt_str *out, const char *text)
                             : first == '\'' ? "&#39;"
                                             : NULL;
         if (length == 0 || (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f) {
-            bt_str_append(out, "\xef\xbf\xbd"); // no valid character of a page
+            bt_str_append(out, "\xef\xbf\xbd"); // not a valid character of a page
             length = 1;
         } else if (named) {
             bt_str_append(out, named);

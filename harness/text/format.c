@@ -1,4 +1,4 @@
-// harness/text/format.c - numbers for people
+// harness/text/format.c - formats numbers
 #include "harness/text/format.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@ typedef struct unit_scale {
     const char *suffix; // with the space before it, if any
 } unit_scale;
 
-// Per unit, the scales in ascending order up to a NULL suffix; the largest that is at most the
-// value serves.
+// Per unit, the scales in ascending order, terminated by a NULL suffix; the largest that is at most
+// the value is used.
 static const unit_scale scales[BT_UNIT_COUNT][8] = {
     [BT_UNIT_NS] = {{1.0, " ns"}, {1e3, " us"}, {1e6, " ms"}, {1e9, " s"}},
     [BT_UNIT_BYTES] = {{1.0, " B"},
@@ -48,12 +48,14 @@ static const unit_scale *pick(bt_unit unit, double value)
             best = &scales[unit][i];
         }
     }
-    // "K" counts thousands, though it begins at ten thousand: 9,870 tok/s reads better than 9.87K.
+    // "K" counts thousands, but is used from ten thousand on: 9,870 tok/s is easier to read than
+    // 9.87K.
     static const unit_scale thousand = {1e3, "K tok/s"};
     return unit == BT_UNIT_TOKENS_PER_S && best->factor == 1e4 ? &thousand : best;
 }
 
-// Decimals that show `value` with so many significant digits; integers are never cut.
+// Number of decimals that show `value` with that many significant digits; integers are never
+// truncated.
 static int decimals_for(double value, int digits)
 {
     if (value == 0.0 || !isfinite(value)) {
@@ -68,7 +70,7 @@ static int decimals_for(double value, int digits)
 static bt_text long_time(double seconds)
 {
     bt_text out;
-    if (seconds >= 1e9) { // and what no integer holds
+    if (seconds >= 1e9) { // and values that no integer type holds
         (void)snprintf(out.text, sizeof out.text, "%.3g h", seconds / 3600);
         return out;
     }
@@ -129,7 +131,8 @@ void bt_format_interval(bt_unit unit, double value, double low, double high, bt_
     const unit_scale *scale = pick(unit, value);
     double scaled = value / scale->factor, width = (high - low) / scale->factor;
     int decimals = decimals_for(scaled, 3);
-    int wanted = width > 0.0 ? decimals_for(width, 2) : decimals; // two digits of the width show
+    int wanted = width > 0.0 ? decimals_for(width, 2) : decimals; // two digits of the width are
+                                                                  // shown
     int most = decimals_for(scaled, 5);
     wanted = wanted > most ? most : wanted;
     decimals = wanted > decimals ? wanted : decimals;
@@ -170,7 +173,7 @@ bt_text bt_format_ratio(double ratio)
     if (!isfinite(ratio)) {
         return not_finite(ratio);
     }
-    // Near one the third digit would hide what a percent is.
+    // Near one a third digit would hide percents.
     int decimals = fabs(ratio - 1.0) < 0.1 ? 3 : decimals_for(ratio, 3);
     (void)snprintf(out.text, sizeof out.text, "%.*fx", decimals, ratio);
     return out;

@@ -1,7 +1,7 @@
-// harness/text/format.h - numbers for people: three significant digits, the unit that fits
+// harness/text/format.h - formats numbers: three significant digits, a suitable unit
 //
-// Functions fill a bt_text, a small value that can be passed around and printed as .text. A number
-// that is not known (NaN) reads "-".
+// Functions fill a bt_text, a small value that can be passed around and printed as .text. An
+// unknown number (NaN) is "-".
 #ifndef BT_HARNESS_TEXT_FORMAT_H
 #define BT_HARNESS_TEXT_FORMAT_H
 
@@ -14,24 +14,24 @@ typedef struct bt_text {
     char text[80];
 } bt_text;
 
-// As printf, for a number or two: what is longer is cut.
+// As printf, for short texts: longer ones are truncated.
 bt_text bt_textf(const char *format, ...) BT_PRINTF(1, 2);
-// In the unit's own scale: 27.1 us, 1.90 s, 5 min 12 s; 2.40 GiB; 213 tok/s, 412K tok/s; 3.71 TB/s;
+// With a suitable scale: 27.1 us, 1.90 s, 5 min 12 s; 2.40 GiB; 213 tok/s, 412K tok/s; 3.71 TB/s;
 // 799 TFLOP/s; a loss with three decimals.
 bt_text bt_format_value(bt_unit unit, double value);
 // "213.4 tok/s" and "[212.8, 213.9]": as many digits as the interval needs, three to five; the
-// interval is "" when low or high is NaN.
+// interval is "" if low or high is NaN.
 void bt_format_interval(bt_unit unit, double value, double low, double high, bt_text *number,
                         bt_text *interval);
 // 124,475,904
 bt_text bt_format_count(int64_t count);
 // 1.87x
 bt_text bt_format_ratio(double ratio);
-// 5:12 or 1:05:12, from ns; "-" of NaN
+// 5:12 or 1:05:12, from ns; "-" for NaN
 bt_text bt_format_clock(double time_ns);
 // 2026-11-20 16:24:05 UTC, from ns since 1970
 bt_text bt_format_date(int64_t wall_ns);
-// Replaces control bytes except newlines by '?', for text from outside that goes to a terminal.
+// Replaces control bytes except newlines by '?', for untrusted text printed to a terminal.
 void bt_text_make_printable(char *text);
 
 #endif

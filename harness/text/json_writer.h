@@ -1,7 +1,7 @@
 // harness/text/json_writer.h - writes JSON, value by value
 //
-// Commas are set by the writer. In an object each value is given with its key, in an array with
-// NULL. Numbers that JSON has no word for (NaN, infinity) become null. Failures stick in `out`.
+// The writer adds commas. In an object each value is given with its key, in an array with NULL. NaN
+// and infinity become null. Failures are kept in `out`.
 #ifndef BT_HARNESS_TEXT_JSON_WRITER_H
 #define BT_HARNESS_TEXT_JSON_WRITER_H
 
@@ -19,15 +19,14 @@ typedef struct bt_json_writer {
 
 void bt_json_writer_open(bt_json_writer *json, const char *key, char bracket); // '{' or '['
 void bt_json_writer_close(bt_json_writer *json, char bracket);                 // '}' or ']'
-// Closes the outermost object or array and ends the line. The status of `out`.
+// Closes the outermost object or array and ends the line. Returns the status of `out`.
 BT_CHECKED bt_status bt_json_writer_end(bt_json_writer *json, char bracket);
-// Bytes that are not UTF-8 become U+FFFD. '<' is written as an escape, so that JSON may stand in a
-// page.
+// Bytes that are not UTF-8 become U+FFFD. '<' is escaped, so that JSON can be embedded in a page.
 void bt_json_writer_text(bt_json_writer *json, const char *key, const char *value);
 void bt_json_writer_integer(bt_json_writer *json, const char *key, int64_t value);
-// An integer where it is one, otherwise the shortest of 6, 9 or 17 digits that reads back the same.
+// An integer if it is one, otherwise the shortest of 6, 9 or 17 digits that gives the same double.
 void bt_json_writer_real(bt_json_writer *json, const char *key, double value);
-// With so many significant digits, for what is only drawn.
+// With that many significant digits, for values that are only drawn.
 void bt_json_writer_rounded(bt_json_writer *json, const char *key, double value, int digits);
 void bt_json_writer_bool(bt_json_writer *json, const char *key, bool value);
 void bt_json_writer_null(bt_json_writer *json, const char *key);
@@ -78,7 +77,7 @@ static inline bt_json_member bt_json_of_bool(const char *key, bool value)
 // A member of a struct, under its own name.
 #define BT_OF(object, member) BT_KV(#member, (object)->member)
 
-// Writes members up to BT_JSON_END, as they are or as an object of their own.
+// Writes members up to BT_JSON_END, into the open object or as a separate object.
 void bt_json_writer_members(bt_json_writer *json, const bt_json_member *members);
 void bt_json_writer_object(bt_json_writer *json, const char *key, const bt_json_member *members);
 

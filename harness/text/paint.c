@@ -1,4 +1,4 @@
-// harness/text/paint.c - verdicts and states in colour, shares as bars: text for a terminal
+// harness/text/paint.c - colours verdicts and states, draws fractions as bars, in terminal text
 #include "harness/text/paint.h"
 
 #include <ctype.h>
@@ -14,8 +14,8 @@
 
 enum { BAR_CELLS = 20 };
 
-// Verdicts stand in capitals wherever they are. States are ordinary words: they are painted where
-// they stand as in a table, in front of two spaces or the end of the line.
+// Verdicts are in capitals and coloured everywhere. States are ordinary words: they are coloured in
+// table cells, before two spaces or the end of the line.
 static const struct {
     const char *word, *colour;
 } words[] = {
@@ -51,7 +51,7 @@ static bool ends_a_cell(const char *at)
     return *at == '\0' || *at == '\n' || strncmp(at, "  ", 2) == 0;
 }
 
-// The index of the word that stands here, -1 for none.
+// The index of the word at this position, -1 for none.
 static int word_at(const char *text, const char *at)
 {
     for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i) {
@@ -78,7 +78,7 @@ static void append_line(const char *text, const char *at, size_t length, bt_str 
     }
 }
 
-// The number in front of the '%' at this column, negative where there is none.
+// The number before the '%' at this column, negative if there is none.
 static double share_at(const char *line, size_t length, size_t column)
 {
     size_t from = column;
@@ -105,7 +105,7 @@ static void append_bar(double percent, bt_str *out)
 void bt_paint_text(const char *text, bt_str *out)
 {
     static const char head[] = "of copy";
-    size_t column = 0; // of the '%' signs of the table that the line is in; 0: none
+    size_t column = 0; // column of the '%' signs in the current table; 0: none
     for (const char *line = text; *line;) {
         const size_t length = strcspn(line, "\n");
         const char *found = memmem(line, length, head, sizeof head - 1);

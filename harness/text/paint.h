@@ -1,12 +1,12 @@
-// harness/text/paint.h - verdicts and states in colour, shares as bars: text for a terminal
+// harness/text/paint.h - colours verdicts and states, draws fractions as bars, in terminal text
 #ifndef BT_HARNESS_TEXT_PAINT_H
 #define BT_HARNESS_TEXT_PAINT_H
 
 #include "framework/base/str.h"
 
-// Appends the text with verdicts (SLOWER) and states (passed, where it is a cell of a table) in
-// colour, and with a bar behind each row of a table that has a column "of copy". Nothing is
-// removed: colour repeats what the words say.
+// Appends the text with verdicts (SLOWER) and states (passed, as a table cell) in colour, and with
+// a bar after each row of a table that has a column "of copy". Nothing is removed: colour repeats
+// the words.
 void bt_paint_text(const char *text, bt_str *out);
 
 #endif

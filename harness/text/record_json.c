@@ -1,4 +1,5 @@
-// harness/text/record_json.c - records as JSON objects, both ways from the table of their members
+// harness/text/record_json.c - converts records to JSON objects and back, by the table of their
+// members
 #include "harness/text/record_json.h"
 #include "harness/record/keep.h"
 
@@ -158,7 +159,7 @@ static bool read_bits(const cJSON *node, size_t digits, uint64_t *bits)
     return true;
 }
 
-// Only what bt_fields_time writes reads back as the same text, so the caller's comparison of the
+// Only the output of bt_fields_time reads back as the same text, so the caller's comparison of the
 // whole file finds any other.
 static bool read_time(const cJSON *node, int64_t *time_ns)
 {
@@ -219,7 +220,7 @@ static bool read_loss(const cJSON *object, const bt_field *row, void *place)
     return true;
 }
 
-// False when the value is missing or wrong; texts are the caller's.
+// False if the value is missing or wrong; the caller handles texts.
 static bool read_field(const cJSON *object, const bt_field *row, void *place)
 {
     const cJSON *node = bt_json_get(object, row->key);

@@ -7,7 +7,7 @@
 #include "framework/base/mem.h"
 #include "harness/text/escape.h"
 
-enum { KEPT_CELL = 1, KEPT_NOTE = 2 }; // control bytes in the place of '|' and '~'
+enum { KEPT_CELL = 1, KEPT_NOTE = 2 }; // control bytes that represent '|' and '~'
 
 // ---- cells -------------------------------------------------------------------------------------
 
@@ -23,7 +23,7 @@ static void add(bt_table *table)
 
 static size_t begin(bt_table *table)
 {
-    bt_str_append_bytes(&table->bytes, "", 1); // ends what was there
+    bt_str_append_bytes(&table->bytes, "", 1); // ends the previous part
     return table->bytes.length_bytes;
 }
 

@@ -14,50 +14,52 @@
 
 enum { BT_TABLE_COLUMNS = 24 };
 
-// What a cell has beside its text. Only HTML shows the last four.
+// Parts of a cell besides its text. Only HTML shows the last four.
 typedef enum bt_cell_part {
     BT_CELL_TEXT,
-    BT_CELL_NOTE,       // an interval, a remark: muted; a column of its own where the head has one
-    BT_CELL_LINK,       // where the text leads to
-    BT_CELL_MARKUP,     // in the place of text and note, not escaped
+    BT_CELL_NOTE,       // an interval, a remark: muted; a separate column if the head has one
+    BT_CELL_LINK,       // target of the text's link
+    BT_CELL_MARKUP,     // in place of text and note, not escaped
     BT_CELL_ATTRIBUTES, // of the cell's element: " title=x"
     BT_CELL_ROW,        // attributes of the row's element
     BT_CELL_PARTS
 } bt_cell_part;
 
 typedef struct bt_table_cell {
-    size_t parts[BT_CELL_PARTS]; // where each begins in `bytes`; 0: none
-    double value;                // what a number is sorted by
+    size_t parts[BT_CELL_PARTS]; // offset of each in `bytes`; 0: none
+    double value;                // sort key of a number
     bool number;                 // has a value
 } bt_table_cell;
 
 typedef struct bt_table {
     bt_text name;   // HTML: of the table, "" for none
     bt_text row_id; // HTML: a row's id is this and its first cell, which links to it; "": none
-    int64_t shown;  // HTML: at most so many rows, evenly spread, and all as CSV; 0: all
+    int64_t shown;  // HTML: show at most this many rows, evenly spaced, and all as CSV; 0: all
     bt_str bytes;   // the texts, each with its terminator
     bt_table_cell *cells; // [count], the heads first
     int64_t count, capacity;
     int columns;
     bool right[BT_TABLE_COLUMNS]; // numbers
-    bool noted[BT_TABLE_COLUMNS]; // the head has a note: in text and HTML the head of a column
+    bool noted[BT_TABLE_COLUMNS]; // the head has a note: in text and HTML it becomes the head of a
+                                  // column
 } bt_table;
 
-// "case|>time~95 %|verdict": '>' aligns to the right, for numbers of ours, which Markdown does not
-// escape. Further calls add columns. As text, a row of empty heads is left out. Conversions are
+// "case|>time~95 %|verdict": '>' aligns to the right, for our own numbers, which are not escaped in
+// Markdown. Further calls add columns. As text, a row of empty heads is omitted. Conversions are
 // those of bt_escape_format.
 void bt_table_heads(bt_table *table, const char *format, ...) BT_PRINTF(2, 3);
 // The next cells.
 void bt_table_cells(bt_table *table, const char *format, ...) BT_PRINTF(2, 3);
-// The next cell: a value in its unit, with its interval as note where low and high are known;
-// "-" where the value is not.
+// The next cell: a value in its unit, with its interval as note if low and high are known; "-" if
+// the value is unknown.
 void bt_table_interval(bt_table *table, bt_unit unit, double value, double low, double high);
 void bt_table_number(bt_table *table, bt_unit unit, double value);
-// Begins a part of the cell added last: what is appended until the next call for this table.
+// Begins a part of the last added cell: text appended until the next call for this table belongs to
+// it.
 bt_str *bt_table_part(bt_table *table, bt_cell_part part);
 
-// Aligned columns, each row behind `indent` spaces, columns two spaces apart, no spaces at line
-// ends. Widths count code points.
+// Aligned columns, each row indented by `indent` spaces, columns two spaces apart, no trailing
+// spaces. Widths count code points.
 BT_CHECKED bt_status bt_table_print(bt_table *table, int indent, bt_str *out);
 void bt_table_markdown(bt_table *table, bt_str *out);
 void bt_table_html(bt_table *table, bt_str *out);

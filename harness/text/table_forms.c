@@ -1,4 +1,4 @@
-// harness/text/table_forms.c - a table as text, as Markdown, and as HTML with its CSV
+// harness/text/table_forms.c - writes a table as text, as Markdown, and as HTML with its CSV
 #include <stdlib.h>
 
 #include "harness/text/escape.h"
@@ -12,7 +12,7 @@ static const char *part_of(const bt_table *table, int64_t cell, bt_cell_part par
     return at > 0 ? table->bytes.text + at : "";
 }
 
-// A failure while the table was filled; its offsets mean nothing then.
+// A failure while the table was filled; its offsets are then invalid.
 static bool failed(bt_table *table, bt_str *out)
 {
     const bt_status status = table->bytes.status;
@@ -93,7 +93,7 @@ static void markdown_cell(const bt_table *table, int64_t index, bt_str *out)
     const char *text = part_of(table, index, BT_CELL_TEXT);
     const char *note = part_of(table, index, BT_CELL_NOTE);
     const char *gap = *note ? " " : "";
-    if (index < table->columns) { // what a note of a head heads stands in the same cell
+    if (index < table->columns) { // the head's note is in the same cell
         note = gap = "";
     }
     if (table->right[index % table->columns]) {
@@ -191,7 +191,7 @@ static void html_row(const bt_table *table, int64_t row, bt_str *out)
     bt_str_append(out, "\n");
 }
 
-// All rows, for the script of the page: it copies them, and shows them on demand.
+// All rows, for the script of the page, which copies them and shows them on demand.
 static void append_csv(const bt_table *table, bt_str *out)
 {
     bt_html(out, "<script type=\"text/csv\" id=\"csv-%s\">\n", table->name.text);

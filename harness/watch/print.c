@@ -1,4 +1,4 @@
-// harness/watch/print.c - a watched run in lines, and as JSON
+// harness/watch/print.c - prints a watched run as lines, and as JSON
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,8 +75,7 @@ static void append_bar(const bt_watch_view *view, int columns, bt_str *out)
                   (long long)view->rounds_done, (long long)view->rounds_planned);
 }
 
-// Cells of a round that has ended: case, system, round, status, what was measured, how long it
-// took.
+// Cells of a completed round: case, system, round, status, measured value, duration.
 static void add_ended(const bt_store_live_round *round, bt_table *table)
 {
     bt_text measured = {""};
@@ -94,7 +93,7 @@ static void add_ended(const bt_store_live_round *round, bt_table *table)
     bt_table_cells(table, "%s%s", round->ended_ns ? "in " : "", took.text);
 }
 
-// Where `columns` code points of a line end; *cut: there are more.
+// The end of the first `columns` code points of a line; *cut: there are more.
 static const char *line_end(const char *text, int columns, bool *cut)
 {
     int shown = 0;
@@ -109,7 +108,8 @@ static const char *line_end(const char *text, int columns, bool *cut)
     return text;
 }
 
-// Cuts each line of text to so many code points, which shows, and the text to so many lines.
+// Truncates each line of text to that many code points, with a mark, and the text to that many
+// lines.
 static void append_cut(const char *text, int columns, int rows, bt_str *out)
 {
     for (int row = 0; *text && row < rows; row++) {

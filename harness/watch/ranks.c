@@ -33,7 +33,7 @@ static void append_ranks(const cJSON *root, int64_t now_ns, int columns, int row
 {
     const double age_s = ((double)now_ns - bt_json_number_of(root, "time_ns")) / 1e9;
     const cJSON *rank = NULL;
-    if (age_s > STALE_S) { // of a case that is over
+    if (age_s > STALE_S) { // of a completed case
         return;
     }
     cJSON_ArrayForEach(rank, bt_json_get(root, "ranks"))
@@ -45,7 +45,7 @@ static void append_ranks(const cJSON *root, int64_t now_ns, int columns, int row
     }
 }
 
-// Reads the file; false where there is none that can be read.
+// Reads the file; false if there is none that can be read.
 static bool read_file(const bt_watch_view *view, bt_json_doc *json)
 {
     bt_str path = {0};

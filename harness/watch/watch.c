@@ -1,4 +1,4 @@
-// harness/watch/watch.c - how far, how fast, how long yet
+// harness/watch/watch.c - progress, speed and remaining time
 #include "harness/watch/watch.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static void find_case(const bt_plan *plan, bt_watch_view *view)
     }
 }
 
-// Rounds of the plan on all of its systems; what the plan does not say is taken from what was run.
+// Rounds of the plan on all of its systems; unknown values are taken from completed rounds.
 static bt_status read_plan(const bt_store_live *live, bt_watch_view *view)
 {
     bt_plan plan;
@@ -48,8 +48,8 @@ static bt_status read_plan(const bt_store_live *live, bt_watch_view *view)
     return status;
 }
 
-// What is left: of the current round by its steps, as the line of 'run' says it, or by what rounds
-// took before; of the others by that, or by what the steps of this one will have taken.
+// Remaining time: of the current round by its steps, as in the progress line of 'run', or by
+// earlier rounds; of the other rounds by earlier rounds, or by the steps of this one.
 static double estimate(const bt_watch_view *view)
 {
     const bt_store_live_round *round = view->current;
@@ -101,7 +101,7 @@ bt_status bt_watch_look(const bt_store_live *live, int64_t now_ns, bt_watch_view
         out->memory_bytes = step->reserved_bytes ? step->reserved_bytes : step->resident_bytes;
     }
     BT_TRY(read_plan(live, out));
-    // More than planned: a run that asks for rounds as it goes.
+    // More than planned: a run that requests rounds dynamically.
     if (out->rounds_done + (out->current != NULL) > out->rounds_planned) {
         out->rounds_planned = 0;
     }
