@@ -18,10 +18,10 @@
     {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},  \
     {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},         \
     {"set", 0, "KEY=VALUE",                                                                        \
-     "set a key of every case, as in --set train.steps=3; repeatable. A list, as in\n"            \
+     "set a key of every case, as in --set train.steps=3; repeatable. A list, as in\n"             \
      "                           train.optimizer.lr=[3e-4,6e-4], makes a case for each value"},    \
     {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
-    {"name", 0, "NAME", "a name that other verbs accept in place of the run's number"},             \
+    {"name", 0, "NAME", "a name that other verbs accept in place of the run's number"},            \
     {"note", 0, "TEXT", "a remark, stored with the run"},                                          \
     {"out", 0, "DIR", "folder of the run's files (default: run-N beside the database)"},           \
     {"quiet", 'q', NULL, "no progress"},                                                           \
