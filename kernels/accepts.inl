@@ -1,7 +1,7 @@
-// kernels/accepts.inl - what the accepts() functions of kernels.inl let through, in words
+// kernels/accepts.inl - descriptions of the calls that the accepts() functions of kernels.inl allow
 //   BT_ACCEPTS(function, text)
-// A row that names none serves every call of its type. Plain attention is causal or full, of a
-// sequence to itself: one head of keys a query head, no window, documents, dropout or accumulation.
+// A row without an accepts() function serves every call of its type. Plain attention is causal or
+// full self-attention: one key head per query head, no window, documents, dropout or accumulation.
 // For `bt-bench list kernels`.
 BT_ACCEPTS(bt_copy_cuda_accepts, "equal types, f32 <-> bf16, f32 <-> i32, u16 to i32; any strides")
 BT_ACCEPTS(bt_reduce_sum_cpu_accepts, "y of the same type")

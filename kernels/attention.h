@@ -1,8 +1,9 @@
-// kernels/attention.h - which keys a query of attention sees; for the CPU's and CUDA's kernels
+// kernels/attention.h - the mask of attention: which keys a query attends to; for CPU and CUDA
+// kernels
 //
-// The keys that a query sees are a range, and so are the queries that see a key. Both ends of both
-// ranges never decrease with the token, so the keys of a tile of queries lie between the first
-// query's begin and the last one's end.
+// The visible keys of a query are a range, and so are the queries that attend to a key. Both ends
+// of both ranges are nondecreasing in the token, so the keys of a tile of queries are between the
+// first query's begin and the last one's end.
 #ifndef BT_KERNELS_ATTENTION_H
 #define BT_KERNELS_ATTENTION_H
 
@@ -15,20 +16,20 @@
 #endif
 
 typedef struct bt_attention_range {
-    int64_t begin, end; // empty when end <= begin
+    int64_t begin, end; // empty if end <= begin
 } bt_attention_range;
 
 BT_ATTENTION_INLINE int64_t bt_attention_least(int64_t a, int64_t b) { return a < b ? a : b; }
 BT_ATTENTION_INLINE int64_t bt_attention_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// The tokens [begin, end) of the document of a token, cut to [0, tokens): whatever `starts` holds,
-// no token outside of the operands is named.
+// The tokens [begin, end) of the document of a token, clamped to [0, tokens): for any contents of
+// `starts`, no token outside of the operands is accessed.
 BT_ATTENTION_INLINE bt_attention_range bt_attention_document(const bt_attention_shape *shape,
                                                              int64_t token, int64_t tokens)
 {
     bt_attention_range range = {0, tokens};
     if (shape->starts) {
-        // The last document that starts at the token or before it; the token is in no earlier one.
+        // The last document that starts at or before the token.
         int64_t low = 0, high = shape->documents; // starts[low] <= token < starts[high]
         if (token < shape->starts[0] || token >= shape->starts[high]) {
             range.begin = range.end = token;
@@ -48,7 +49,7 @@ BT_ATTENTION_INLINE bt_attention_range bt_attention_document(const bt_attention_
     return range;
 }
 
-// The keys that a query sees.
+// The keys visible to a query.
 BT_ATTENTION_INLINE bt_attention_range bt_attention_keys(const bt_attention_shape *shape,
                                                          int64_t query)
 {
@@ -64,7 +65,7 @@ BT_ATTENTION_INLINE bt_attention_range bt_attention_keys(const bt_attention_shap
     return range;
 }
 
-// The queries that see a key.
+// The queries that attend to a key.
 BT_ATTENTION_INLINE bt_attention_range bt_attention_queries(const bt_attention_shape *shape,
                                                             int64_t key)
 {
@@ -80,8 +81,8 @@ BT_ATTENTION_INLINE bt_attention_range bt_attention_queries(const bt_attention_s
     return range;
 }
 
-// A call that makes sense; its documents cannot be checked by the host. Limits keep sums of
-// positions inside of 64 bits.
+// Whether a call is valid; the host cannot check its documents. Limits keep sums of positions
+// within 64 bits.
 BT_ATTENTION_INLINE bool bt_attention_valid(const bt_attention_shape *s)
 {
     const int64_t most = INT64_MAX / 8;
@@ -95,8 +96,7 @@ BT_ATTENTION_INLINE bool bt_attention_valid(const bt_attention_shape *s)
                   : s->documents == 0);
 }
 
-// Causal or full attention of a sequence to itself: what a kernel without the further features
-// serves.
+// Causal or full self-attention: the calls of kernels without further features.
 BT_ATTENTION_INLINE bool bt_attention_plain(const bt_attention_shape *s)
 {
     return bt_attention_valid(s) && s->kv_heads == s->heads && s->q_tokens == s->kv_tokens &&

@@ -1,15 +1,15 @@
-// kernels/collectives.h - what the CUDA backend offers to process groups (framework/dist)
+// kernels/collectives.h - the CUDA backend's interface for process groups (framework/dist)
 //
-// libbt_cuda.so exports one table beside its backend. Two families: windows (memory of a GPU that
-// other processes map) with the kernels that sum and move through them, and NCCL.
+// libbt_cuda.so exports one table in addition to its backend. Two families: windows (memory of a
+// GPU that other processes map) with the kernels that sum and move through them, and NCCL.
 //
 // Invariants
-//   1. A sum over ranks is the balanced binary tree of framework/dist/reduce.h over rank order, of
-//      the operation's own type (bf16 in f32, rounded once). The payload of a NaN is not kept.
+//   1. A sum over ranks is the balanced binary tree of framework/dist/reduce.h over rank order, in
+//      the operation's type (bf16 in f32, rounded once). NaN payloads are not kept.
 //   2. Calls of one view run one after another in one stream order, the same on all ranks.
-//   3. Counters of flags live in device memory: a captured launch may be replayed.
+//   3. Flag counters are in device memory, so a captured launch may be replayed.
 //   4. A wait on the device ends when the flag comes, when the host sets the abort word, or after
-//      patience_ns; after the last two the view is of no more use and *fault says why.
+//      patience_ns; after the last two the view cannot be used any more, and *fault has the reason.
 #ifndef BT_KERNELS_COLLECTIVES_H
 #define BT_KERNELS_COLLECTIVES_H
 
@@ -31,15 +31,15 @@ extern "C" {
 enum {
     BT_P2P_RANKS_MAX = 8,
     BT_P2P_BLOCKS_MAX = 64,
-    BT_P2P_LOW_LATENCY_BYTES = 1 << 18, // most that one such call sums
-    BT_P2P_HEAD_BYTES = 1 << 20,        // of a window: flags, at its beginning
-    // Behind the head: two sets of low-latency slots, of all ranks.
+    BT_P2P_LOW_LATENCY_BYTES = 1 << 18, // maximum size of such a sum
+    BT_P2P_HEAD_BYTES = 1 << 20,        // offset in a window: flags, at its beginning
+    // After the head: two sets of low-latency slots, of all ranks.
     BT_P2P_SLOTS_BYTES = 2 * BT_P2P_RANKS_MAX * 2 * BT_P2P_LOW_LATENCY_BYTES,
     BT_P2P_STAGING_OFFSET = BT_P2P_HEAD_BYTES + BT_P2P_SLOTS_BYTES,
     BT_P2P_STATE_BYTES = 1 << 16 // of a view's state
 };
 
-// What *fault holds: 0, or one of these and 1 + the rank.
+// Values of *fault: 0, or one of these and 1 + the rank.
 enum { BT_P2P_FAULT_SILENT = 1 << 8, BT_P2P_FAULT_OTHER_CALL = 2 << 8 };
 
 // Memory of one device that other processes can map.
@@ -52,10 +52,10 @@ typedef struct bt_window {
 typedef struct bt_p2p_view {
     int32_t rank, size;             // size 2, 4 or 8
     char *window[BT_P2P_RANKS_MAX]; // of each rank, as mapped here; unowned
-    uint32_t *state;                // own device memory [BT_P2P_STATE_BYTES], zero at first
-    const uint32_t *abort_word;     // page-locked host memory; nonzero: leave
+    uint32_t *state;                // device memory [BT_P2P_STATE_BYTES], initially zero
+    const uint32_t *abort_word;     // page-locked host memory; nonzero: abort
     uint32_t *fault;                // page-locked host memory
-    uint64_t patience_ns;           // 0: for ever
+    uint64_t patience_ns;           // 0: no limit
 } bt_p2p_view;
 
 // out[o][i] = reduction over the ranks r of in[r][i].
@@ -64,19 +64,19 @@ typedef struct bt_p2p_sum {
     void *out[BT_P2P_RANKS_MAX];      // [count] each; may be among in
     int32_t in_count, out_count;      // 2, 4 or 8; 1 or in_count
     bt_dtype dtype;                   // f64, f32, bf16, i64, i32
-    bool maximum;                     // instead of the sum
+    bool maximum;                     // maximum instead of sum
     int64_t count;
     int32_t blocks; // the same on all ranks; of a fold 0: as the device has SMs
     uint32_t call;  // hash of the collective; ranks with different ones fail
 } bt_p2p_sum;
 
-// Copies bytes[r] from from[r] to to[r] for each rank r of the mask, between two meetings with
+// Copies bytes[r] from from[r] to to[r] for each rank r of the mask, between two barriers with
 // those ranks.
 typedef struct bt_p2p_push {
     const void *from[BT_P2P_RANKS_MAX];
     void *to[BT_P2P_RANKS_MAX];
     int64_t bytes[BT_P2P_RANKS_MAX];
-    uint32_t mask;  // of ranks, without the own one
+    uint32_t mask;  // mask of ranks, without this one
     int32_t blocks; // the same on all of them
     uint32_t call;
 } bt_p2p_push;
@@ -113,19 +113,19 @@ typedef struct bt_device_collectives {
                            const bt_p2p_small_sum *args);
     bt_status (*push)(bt_device *device, bt_stream stream, const bt_p2p_view *view,
                       const bt_p2p_push *args);
-    // The same sum without ranks: all operands are there already.
+    // The same sum without ranks: all operands are already present.
     bt_status (*fold)(bt_device *device, bt_stream stream, const bt_p2p_sum *args);
 
     // ---- copy engines: no SM waits; the flags are set and awaited by the stream itself ----
-    // All ranks' streams meet. phase 0 and 1 take turns.
+    // A barrier of all ranks' streams. phase alternates between 0 and 1.
     bt_status (*handshake)(bt_device *device, bt_stream stream, const bt_p2p_view *view, int phase);
-    // *word (page-locked host memory) = value, when the stream gets there.
+    // *word (page-locked host memory) = value, in stream order.
     bt_status (*mark)(bt_device *device, bt_stream stream, uint32_t *word, uint32_t value);
-    // Ends handshakes that this rank's streams stand in, after an abort. `stream`: another one.
+    // Ends handshakes in which this rank's streams wait, after an abort. `stream`: another one.
     void (*handshake_release)(bt_device *device, bt_stream stream, const bt_p2p_view *view);
 
     // ---- NCCL ----
-    // All but nccl_ready: after it has succeeded.
+    // All except nccl_ready require that it has succeeded.
     // UNAVAILABLE: built without NCCL, or no libnccl.so.2 here
     bt_status (*nccl_ready)(int *version);
     bt_status (*nccl_id)(char id[BT_NCCL_ID_BYTES]);
@@ -143,9 +143,9 @@ typedef struct bt_device_collectives {
     // Sends out_bytes[r] of out[r] to each rank r, receives in_bytes[r] into in[r]; NULL: none.
     bt_status (*nccl_exchange)(bt_nccl_comm *comm, const void *const *out, const int64_t *out_bytes,
                                void *const *in, const int64_t *in_bytes, bt_stream stream);
-    // What went wrong in a stream since. Any thread.
+    // The error of a stream, if any. Any thread.
     bt_status (*nccl_check)(bt_nccl_comm *comm);
-    // Makes kernels that wait leave. Once; the communicator is of no more use. Any thread.
+    // Makes waiting kernels return. Call once; then the communicator cannot be used. Any thread.
     void (*nccl_abort)(bt_nccl_comm *comm);
     void (*nccl_leave)(bt_nccl_comm *comm); // aborted or not
 } bt_device_collectives;

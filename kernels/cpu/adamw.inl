@@ -1,6 +1,6 @@
 // kernels/cpu/adamw.inl - body of adamw.c for one type
 
-// What is the same for every element of a tensor.
+// Values that are the same for every element of a tensor.
 typedef struct FN(adamw_rates) {
     REAL scale, lr, beta1, beta2, one_minus_beta1, one_minus_beta2;
     REAL correction1, correction2; // 1 / (1 - beta^t)

@@ -1,9 +1,9 @@
-// kernels/cpu/attention.c - attention, forward and backward, O(tokens) memory a thread
+// kernels/cpu/attention.c - attention, forward and backward, O(tokens) memory per thread
 //
-// A tile is ATTENTION_ROWS query rows of one batch entry and head. Their scores against all the
-// keys that any of them sees, which are a range, fit a thread's workspace, so softmax is exact in
-// one go and the matrix of scores is never stored. The four products of a tile are single-threaded
-// BLAS calls on the operands in place.
+// A tile is ATTENTION_ROWS query rows of one batch entry and head. Their scores against all keys
+// visible to any of them, which are a range, fit a thread's workspace, so softmax needs one pass
+// and the matrix of scores is never stored. The four products of a tile are single-threaded BLAS
+// calls on the operands in place.
 //   forward   S = scale Q K^T;  P = exp(S - max);  O = M P V / sum;  lse = max + log sum
 //   backward  P = exp(S - lse);  dV += (M P)^T dO;  dP = M (dO V^T);  delta = rowsum(dO O);
 //             dS = P (dP - delta);  dQ = scale dS K;  dK += scale dS^T Q
@@ -16,7 +16,7 @@
 //          the number of threads
 // Workspace ATTENTION_ROWS * kv_tokens elements a thread, twice that in backward
 // NaN      spreads to its row; in backward also to every key's gradient that the row touches. A NaN
-//          in a key or value may reach rows of a tile that do not see it
+//          in a key or value may also reach rows of the tile that do not attend to it
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -76,7 +76,7 @@ bool bt_attention_backward_cpu_accepts(const bt_device *device, const void *args
            view_fits(&op->dk) && view_fits(&op->dv) && shape_fits(&op->shape);
 }
 
-// The threads that the workspace has room for.
+// The number of threads that the workspace suffices for.
 static bt_status count_threads(const bt_launch *launch, size_t bytes_each, int *threads)
 {
     const size_t room = bytes_each ? launch->workspace_bytes / bytes_each : 1;
@@ -93,11 +93,11 @@ static int64_t view_offset(const bt_attention_view *view, int64_t batch, int64_t
     return batch * view->batch_stride + head * view->head_stride;
 }
 
-// Up to ATTENTION_ROWS queries and the keys that any of them sees.
+// Up to ATTENTION_ROWS queries and the keys visible to any of them.
 typedef struct query_tile {
     int64_t first, rows;
-    int64_t key0, keys;                                 // keys is 0 where none is seen
-    int64_t begin[ATTENTION_ROWS], end[ATTENTION_ROWS]; // a row's keys, counted from key0
+    int64_t key0, keys;                                 // keys is 0 if none is visible
+    int64_t begin[ATTENTION_ROWS], end[ATTENTION_ROWS]; // a row's keys, relative to key0
 } query_tile;
 
 static query_tile tile_at(const bt_attention_shape *shape, int64_t first)
@@ -119,7 +119,7 @@ static query_tile tile_at(const bt_attention_shape *shape, int64_t first)
 typedef struct row_mask {
     bt_rng rng;
     double rate;
-    uint64_t element; // of key 0
+    uint64_t element; // index of key 0
 } row_mask;
 
 static row_mask mask_of(const bt_attention_shape *shape, int64_t batch, int64_t head, int64_t query)

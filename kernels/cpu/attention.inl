@@ -1,7 +1,7 @@
 // kernels/cpu/attention.inl - body of attention.c for one type
 #include "kernels/cpu/lanes.inl"
 
-// clang-format takes a long call that begins with FN for a macro and a block.
+// clang-format mistakes a long call that begins with FN for a macro and a block.
 #define MULTIPLY FN(bt_blas_gemm)
 
 // p = exp(s - max) over the scores [begin, end), 0 over the rest of [0, count); returns the sum.
@@ -43,7 +43,7 @@ static const REAL *FN(head_of)(const bt_attention_view *view, int64_t batch, int
     return (const REAL *)view->base + view_offset(view, batch, head);
 }
 
-// A tile's rows of o and lse where no key is in sight.
+// A tile's rows of o and lse without visible keys.
 static void FN(attend_nothing)(const query_tile *tile, int64_t dim, REAL *o, int64_t stride,
                                REAL *lse)
 {
@@ -186,7 +186,7 @@ static void FN(row_backward)(const bt_attention_backward_args *op, const FN(atte
     }
 }
 
-// Adds what query rows [first, ...) give to dk and dv, and writes their dq.
+// Adds the contribution of query rows [first, ...) to dk and dv, and writes their dq.
 static void FN(attend_backward)(const bt_attention_backward_args *op, const FN(attention_head) * at,
                                 int64_t first, REAL *p, REAL *ds)
 {

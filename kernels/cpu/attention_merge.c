@@ -1,5 +1,5 @@
-// kernels/cpu/attention_merge.c - partial results of attention over keys, or shares of a gradient,
-// become the whole
+// kernels/cpu/attention_merge.c - merges partial results of attention over keys, or sums partial
+// gradients
 //
 // Shapes   views of kernels.h's kind: rows of head_dim contiguous elements
 // Types    f32, f64 in that type; bf16 through f32, rounded once
@@ -19,7 +19,7 @@ static bool part_holds(const bt_attention_part *part, int64_t query)
     return query >= part->first && query < part->first + part->tokens;
 }
 
-// Where the row of a query and head begins, in elements.
+// Offset of the row of a query and head, in elements.
 static int64_t row_at(const bt_attention_view *view, int64_t batch, int64_t token, int64_t head)
 {
     return batch * view->batch_stride + token * view->token_stride + head * view->head_stride;

@@ -14,7 +14,7 @@ static REAL FN(lse_of)(const bt_attention_merge_args *op, const bt_attention_par
     return ((const REAL *)part->lse)[at + row->query - part->first];
 }
 
-// A part's weight before the division by all weights' sum; 1 in a plain sum.
+// A part's weight before the division by the sum of all weights; 1 in a plain sum.
 static REAL FN(weight_of)(const bt_attention_merge_args *op, const bt_attention_part *part,
                           const FN(merge_row) * row)
 {
@@ -39,7 +39,7 @@ static void FN(weigh)(const bt_attention_merge_args *op, FN(merge_row) * row)
             total += FN(weight_of)(op, &op->items[n], row);
         }
     }
-    // Without any visible key all weights are 0, and so is o, but for a NaN.
+    // Without any visible key all weights are 0, and so is o, except for NaN.
     row->inverse = total > 0 || isnan(total) ? 1 / total : 1;
     ((REAL *)op->lse)[at] = total == 1 ? row->shift : row->shift + LOGARITHM(total);
 }
@@ -48,7 +48,7 @@ static void FN(merge_cols)(const bt_attention_merge_args *op, const FN(merge_row
                            int64_t col, int64_t cols)
 {
     REAL sum[MERGE_COLS] = {0};
-    bool first = true; // its products are taken, not added to +0: a -0 keeps its sign
+    bool first = true; // the first product is assigned, not added to +0: -0 keeps its sign
     for (int64_t n = 0; n < op->item_count; ++n) {
         const bt_attention_part *part = &op->items[n];
         if (part_holds(part, row->query)) {

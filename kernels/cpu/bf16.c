@@ -1,4 +1,4 @@
-// kernels/cpu/bf16.c - bf16 to f32 and back, on all threads
+// kernels/cpu/bf16.c - converts bf16 to f32 and back, on all threads
 #include "kernels/cpu/bf16.h"
 
 #include "framework/base/dtype.h"

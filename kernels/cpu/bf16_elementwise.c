@@ -4,7 +4,7 @@
 // Order    blocks one after the other, see bf16.h; results do not depend on them
 #include "kernels/cpu/bf16.h"
 
-// Of every kernel here that takes [count]: three blocks.
+// Workspace of every kernel here that takes [count]: three blocks.
 size_t bt_elementwise_cpu_bf16_workspace(const bt_device *device, const void *args)
 {
     (void)device;

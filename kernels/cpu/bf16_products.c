@@ -6,7 +6,7 @@
 // Errors   accepts() is false for GELU of a bf16 pre-activation: a product, then UNARY
 #include "kernels/cpu/bf16.h"
 
-// Hands out parts of the workspace, or adds up how much is needed when it has none.
+// Allocates parts of the workspace, or computes its size if there is none.
 typedef struct parts {
     char *base; // NULL: only counting
     size_t used_bytes;
@@ -31,7 +31,7 @@ bool bt_gemm_cpu_bf16_accepts(const bt_device *device, const void *args)
            bt_gemm_cpu_accepts(device, &op);
 }
 
-// Where an entry's operands are in f32; those that are not needed take no room.
+// Offsets of an entry's operands in f32; unneeded ones take no space.
 typedef struct gemm_parts {
     float *a, *b, *bias, *d, *aux;
 } gemm_parts;
@@ -172,7 +172,7 @@ static void narrow_view(const bt_attention_view *to, const heads *shape, const f
     }
 }
 
-// The launch as the f32 kernel sees it: with what is left of the workspace.
+// The launch for the f32 kernel: with the rest of the workspace.
 static bt_launch rest_of(const bt_launch *launch, const parts *used)
 {
     bt_launch inner = *launch;
@@ -181,7 +181,7 @@ static bt_launch rest_of(const bt_launch *launch, const parts *used)
     return inner;
 }
 
-// A call without room for its operands is a mistake of the caller.
+// A call without workspace for its operands is a bug of the caller.
 static bt_status check_room(const bt_launch *launch)
 {
     return launch->workspace ? BT_OK
@@ -247,7 +247,7 @@ size_t bt_attention_backward_cpu_bf16_workspace(const bt_device *device, const v
     return count.used_bytes + bt_attention_backward_cpu_workspace(device, &op);
 }
 
-// An output in f32: what it holds, where the call adds to it.
+// An output in f32: with its old contents if the call adds to it.
 static bt_attention_view output_view(const bt_attention_backward_args *given,
                                      const bt_attention_view *view, const heads *shape, float *to)
 {

@@ -1,8 +1,8 @@
 // kernels/cpu/bf16_rows.c - softmax, layer normalisation, cross-entropy, embedding, sums in bf16
 // Shapes   as in softmax.c, layernorm.c, cross_entropy.c, embedding.c, reduce_sum.c
 // Types    bf16 operands, f32 statistics and parameter gradients; gamma and beta bf16 or f32.
-//          LayerNorm normalises the residual sum as it is stored, rounded
-// Order    blocks of rows one after the other, ascending, see bf16.h; sums over rows go on from
+//          LayerNorm normalizes the residual sum as stored, after rounding
+// Order    blocks of rows one after the other, ascending, see bf16.h; sums over rows continue from
 //          block to block in f32
 #include <math.h>
 
@@ -11,7 +11,7 @@
 
 static float *scratch_of(const bt_launch *launch) { return launch->workspace; }
 
-// The launch as the f32 kernel sees it: behind the first `count` floats of the workspace.
+// The launch for the f32 kernel: after the first `count` floats of the workspace.
 static bt_launch behind(const bt_launch *launch, int64_t count)
 {
     bt_launch inner = *launch;
@@ -80,9 +80,9 @@ bt_status bt_softmax_backward_cpu_bf16(const bt_launch *launch, const void *args
     return BT_OK;
 }
 
-// ---- layer normalisation -----------------------------------------------------------------------
+// ---- layer normalization -----------------------------------------------------------------------
 
-// gamma or beta in f32: as given, or widened. NULL stays NULL.
+// gamma or beta in f32: unchanged, or widened. NULL stays NULL.
 static const void *parameter(float *to, const void *from, int64_t cols, bt_dtype dtype)
 {
     return !from || dtype == BT_F32 ? from : bt_bf16_widen(to, from, cols);
@@ -103,7 +103,7 @@ size_t bt_layernorm_cpu_bf16_workspace(const bt_device *device, const void *args
     return floats(2 * op->cols + 2 * block_of(op->rows, op->cols));
 }
 
-// s of a block of rows, as it is stored, widened.
+// s of a block of rows, as stored, widened.
 static const float *residual_sum(const bt_layernorm_args *given, int64_t at, int64_t count,
                                  float *s, float *other)
 {
@@ -319,7 +319,7 @@ bool bt_embedding_backward_cpu_bf16_accepts(const bt_device *device, const void 
     return ((const bt_embedding_backward_args *)args)->grad_dtype == BT_F32;
 }
 
-// Rows of a block: whole rounds through the positions, so that each block begins at the first.
+// Rows of a block: a multiple of the number of positions, so that each block begins at the first.
 static int64_t embedding_rows(const bt_embedding_backward_args *op)
 {
     const int64_t rows = bt_bf16_block_rows(op->cols);
@@ -343,11 +343,11 @@ bt_status bt_embedding_backward_cpu_bf16(const bt_launch *launch, const void *ar
     bt_embedding_backward_args op = *given;
     op.dtype = BT_F32;
     op.rows = bt_bf16_least(given->rows, embedding_rows(given));
-    // What the f32 kernel works with lies first.
+    // The f32 kernel's operands come first.
     const size_t links_bytes = bt_embedding_backward_cpu_workspace(launch->device, &op);
     float *dy = (float *)(void *)((char *)launch->workspace + links_bytes);
     int64_t row = 0;
-    do { // also without rows: what is not accumulated becomes zero
+    do { // also without rows: outputs that are not accumulated become zero
         op.rows = bt_bf16_least(given->rows - row, embedding_rows(given));
         op.ids = given->ids + row;
         op.dy = bt_bf16_widen(dy, bt_bf16_at(given->dy, row * op.cols), op.rows * op.cols);
@@ -367,7 +367,8 @@ bool bt_reduce_sum_cpu_bf16_accepts(const bt_device *device, const void *args)
     return op->y_dtype == BT_F32 || op->y_dtype == BT_BF16;
 }
 
-// Whole entries of `outer` that are summed at once; 0: one does not fit a block, its rows are cut.
+// Number of whole entries of `outer` that are summed at once; 0: one does not fit a block, so its
+// rows are split.
 static int64_t entries_of(const bt_reduce_sum_args *op)
 {
     const int64_t size = op->reduce * op->inner;
@@ -399,7 +400,7 @@ size_t bt_reduce_sum_cpu_bf16_workspace(const bt_device *device, const void *arg
     return floats(sums_of(op) + values_of(op)) + bt_reduce_sum_cpu_workspace(device, &largest);
 }
 
-// y [entries, inner] of entries from `outer` on; rows in blocks, ascending, where they are cut.
+// y [entries, inner] of entries starting at `outer`; rows in blocks, ascending, if they are split.
 static bt_status sum_entries(const bt_launch *launch, const bt_reduce_sum_args *given,
                              int64_t outer, int64_t entries, float *y, float *x)
 {
@@ -409,7 +410,7 @@ static bt_status sum_entries(const bt_launch *launch, const bt_reduce_sum_args *
     op.outer = entries;
     op.y = y;
     int64_t row = 0;
-    do { // also over nothing: the sum is zero then
+    do { // also over nothing: the sum is then zero
         const int64_t at = (outer * given->reduce + row) * given->inner;
         op.reduce = cut ? bt_bf16_least(given->reduce - row, bt_bf16_block_rows(given->inner))
                         : given->reduce;

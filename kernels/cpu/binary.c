@@ -1,14 +1,15 @@
 // kernels/cpu/binary.c - y = a op b with broadcasting
-// Shapes   any rank and strides for a and b, 0 broadcasts; y contiguous, may be a or b where that
+// Shapes   any rank and strides for a and b, 0 broadcasts; y contiguous, may be a or b if that
 //          operand is contiguous
-// Types    f32, f64, bf16 (by way of f32); one IEEE operation per element: exact to half an ulp
-// Cost     bound by memory; unit strides and scalars have vectorised rows, others one by one
+// Types    f32, f64, bf16 (through f32); one IEEE operation per element: exact to half an ulp
+// Cost     bound by memory; unit strides and scalars have vectorized rows, others are processed one
+//          by one
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/cpu/strided.h"
 #include "kernels/cpu/vector.h"
 
-// How the three operands are walked together.
+// How the three operands are traversed together.
 static bt_status walk_of(const bt_binary_args *op, bt_strided *walk)
 {
     if ((unsigned)op->function >= BT_BINARY_COUNT || op->rank < 0 || op->rank > BT_MAX_RANK) {
@@ -57,7 +58,7 @@ BT_CLONES static void binary_narrow_part(uint16_t *restrict to, const float *res
     }
 }
 
-// y [count] of one row, from a and b at their strides.
+// y [count] of one row, from a and b with their strides.
 static void row_bf16(bt_binary function, const uint16_t *a, int64_t a_stride, const uint16_t *b,
                      int64_t b_stride, uint16_t *y, int64_t count)
 {

@@ -2,9 +2,9 @@
 //
 // An OpenMP build uses one thread inside a parallel region, but a region whose team has one member
 // (OMP_THREAD_LIMIT=1, OMP_DYNAMIC under load, OMP_MAX_ACTIVE_LEVELS=0) is not "parallel" to
-// OpenMP: OpenBLAS would then open a region of omp_get_max_threads() members, and wait for ever for
+// OpenMP: OpenBLAS would then open a region of omp_get_max_threads() members, and wait forever for
 // those that OpenMP does not start. So each call is made with a maximum of one thread. A build with
-// threads of its own is told to leave them alone, by whoever is about to call it from many threads.
+// its own threads must be set to one thread by the code that calls it from several.
 #ifndef BT_KERNELS_CPU_BLAS_H
 #define BT_KERNELS_CPU_BLAS_H
 
@@ -21,7 +21,7 @@ static inline void bt_blas_keep_single_threaded(void)
     }
 }
 
-// The maximum of threads before it was set to one; 0: it need not be.
+// The maximum number of threads before it was set to one; 0: it did not need to be.
 static inline int bt_blas_enter(void)
 {
     const int most = omp_in_parallel() ? 1 : omp_get_max_threads();
@@ -39,7 +39,7 @@ static inline void bt_blas_leave(int most)
     }
 }
 
-// BLAS wants strides of at least one even where nothing is read.
+// BLAS requires strides of at least one even if nothing is read.
 static inline int bt_blas_stride(int64_t stride) { return stride > 1 ? (int)stride : 1; }
 
 // c = alpha op(a) op(b) + beta c, row-major; op(a) is [rows, inner]. Sizes and strides below 2^31.

@@ -1,6 +1,6 @@
 // kernels/cpu/both.h - compiles a kernel's body, BT_BODY, once for f32 and once for f64
 //
-// The body sees
+// The body uses
 //   REAL      float or double
 //   REAL_TYPE BT_F32 or BT_F64
 //   FN(name)  name_f32 or name_f64: every function of the body is declared with it

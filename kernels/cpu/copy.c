@@ -2,13 +2,12 @@
 // Shapes   rank 0..8, strides in elements, 0 allowed for x; y's elements are distinct
 // Types    all. Equal types are moved by size. Otherwise a row is staged as double (x is a
 //          floating-point type) or int64 (x is not) and then stored: one rounding, to nearest even,
-//          except f64 to bf16 or f16, which goes by way of f32
+//          except f64 to bf16 or f16, which goes through f32
 //          float to integer truncates, saturates at the type's range, and makes NaN 0;
 //          integer to integer keeps the low bits; to bool is != 0, so NaN is true
 //          f32 and bf16 with unit strides are converted directly
-// Cost     bound by memory where strides are 1 on both sides; a transpose goes tile by tile, so
-// that
-//          the lines of both sides are used whole
+// Cost     bound by memory if strides are 1 on both sides; a transpose is done in tiles, so that
+//          whole lines are used on both sides
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +22,7 @@ enum {
 };
 
 typedef struct stage {
-    double real[STAGE];     // when the source is a floating-point type
+    double real[STAGE];     // if the source is a floating-point type
     int64_t integer[STAGE]; // otherwise
 } stage;
 
@@ -101,7 +100,7 @@ static bool load(const void *x, bt_dtype dtype, int64_t stride, int64_t count, s
     }
 }
 
-// Truncates, saturates at [low, high], 0 for NaN. 2^63 is no int64, hence >=.
+// Truncates, clamps to [low, high], 0 for NaN. 2^63 is not an int64, hence >=.
 static int64_t to_integer(double value, int64_t low, int64_t high)
 {
     if (isnan(value)) {
@@ -196,7 +195,7 @@ static void store_integer(const int64_t *in, void *y, bt_dtype dtype, int64_t st
 static void convert(const char *x, bt_dtype x_dtype, int64_t x_stride, char *y, bt_dtype y_dtype,
                     int64_t y_stride, int64_t total)
 {
-    stage staged = {0}; // all of it is written before it is read; no analyzer sees that
+    stage staged = {0}; // all of it is written before it is read, which analyzers do not detect
     const int64_t x_bytes = x_stride * (int64_t)bt_dtype_size(x_dtype);
     const int64_t y_bytes = y_stride * (int64_t)bt_dtype_size(y_dtype);
     for (int64_t at = 0; at < total; at += STAGE) {
@@ -223,7 +222,7 @@ BT_CLONES static void narrow(const float *restrict x, uint16_t *restrict y, int6
     }
 }
 
-// Contiguous elements, equal types or f32 and bf16; past: by stores past the cache.
+// Contiguous elements, equal types or f32 and bf16; past: with non-temporal stores.
 static void copy_span(const char *x, bt_dtype x_dtype, char *y, bt_dtype y_dtype, int64_t count,
                       bool past)
 {
@@ -258,7 +257,7 @@ static void copy_span(const char *x, bt_dtype x_dtype, char *y, bt_dtype y_dtype
     }
 }
 
-// Asks for what lies `ahead` bytes on from `count` columns of a tile.
+// Prefetches the memory `ahead` bytes after `count` columns of a tile.
 static void ask_ahead(const void *x, int64_t stride_bytes, int count, int64_t ahead,
                       size_t size_bytes)
 {
@@ -267,8 +266,8 @@ static void ask_ahead(const void *x, int64_t stride_bytes, int count, int64_t ah
     }
 }
 
-// made[r][c] = x[r + c * x_stride] for r < rows, c < cols, elements of four bytes: squares of 4 x 4
-// in registers, the rest one by one. Asks for the tile `ahead` bytes on.
+// made[r][c] = x[r + c * x_stride] for r < rows, c < cols, elements of four bytes: blocks of 4 x 4
+// in registers, the rest one by one. Prefetches the tile `ahead` bytes later.
 static void turn_words(const uint32_t *x, int64_t x_stride, uint32_t made[TILE][TILE], int64_t rows,
                        int64_t cols, int64_t ahead)
 {
@@ -304,7 +303,7 @@ static void turn_words(const uint32_t *x, int64_t x_stride, uint32_t made[TILE][
     }
 }
 
-// The same of elements of two bytes, by squares of 8 x 8.
+// The same for elements of two bytes, in blocks of 8 x 8.
 static void turn_halves(const uint16_t *x, int64_t x_stride, uint16_t made[TILE][TILE],
                         int64_t rows, int64_t cols, int64_t ahead)
 {
@@ -403,7 +402,8 @@ static void copy_tiles(const bt_copy_args *op, const bt_strided *walk, int64_t s
     {
 #pragma omp for schedule(static)
         for (int64_t task = 0; task < tasks; ++task) {
-            // Of this tile, and of the one after the next: that one's memory takes so long to come.
+            // Prefetches for this tile and for the one after the next, because of the memory
+            // latency.
             int64_t at[2][BT_STRIDED_OPERANDS];
             const int64_t next = task + 2 < tasks ? task + 2 : task;
             const int64_t r = task % down * TILE, c = task / down % across * TILE; // along x

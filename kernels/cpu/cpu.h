@@ -1,4 +1,4 @@
-// kernels/cpu/cpu.h - what the CPU's files and the table share
+// kernels/cpu/cpu.h - shared declarations of the CPU's kernels and the table
 //
 // Declares the launch function of every CPU row, and the accepts() and workspace() functions that
 // rows name.
@@ -50,7 +50,7 @@ size_t bt_gemm_grouped_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_attention_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
 
-// The mean over all rows that a call of cross_entropy asks for.
+// The mean over all rows that a call of cross_entropy requests.
 bt_cross_entropy_mean_args bt_cross_entropy_mean_of(const bt_cross_entropy_args *op);
 
 #endif

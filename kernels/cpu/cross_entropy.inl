@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/exps.inl"
 
-// log sum_c exp(x[c]), a block at a time about the largest so far: memory is read once. While one
-// block's exps are made, the next block comes.
+// log sum_c exp(x[c]), one block at a time relative to the largest so far: memory is read once.
+// While one block's exps are computed, the next block is prefetched.
 BT_CLONES static double FN(log_sum_exp)(const REAL *x, int64_t count)
 {
     REAL max = R(-INFINITY);
@@ -22,7 +22,7 @@ BT_CLONES static double FN(log_sum_exp)(const REAL *x, int64_t count)
             }
             max = largest;
         }
-        // Nothing but -infinity so far adds nothing, NaN does.
+        // If all values so far are -infinity, they add nothing, but NaN does.
         FN(exp_lanes)
         (x + at, NULL, false, part, max > R(-INFINITY) ? max : 0,
          (next - at) * (int64_t)sizeof(REAL), sum);
@@ -33,7 +33,7 @@ BT_CLONES static double FN(log_sum_exp)(const REAL *x, int64_t count)
     return (double)max + log(FN(add_lanes)(sum));
 }
 
-// Counts in order, and remembers the first row whose target is none.
+// Counts in order, and stores the first row with an invalid target.
 bt_status FN(bt_cross_entropy_mean_cpu)(const bt_launch *launch, const void *args)
 {
     (void)launch;
@@ -93,7 +93,7 @@ BT_CLONES static void FN(cross_entropy_row)(const REAL *logits, REAL lse, REAL s
     }
 }
 
-// One row's gradient, a block of columns at a time; past: by way of a buffer and past the cache.
+// One row's gradient, a block of columns at a time; past: staged, then non-temporal stores.
 static void FN(backward_row)(const bt_cross_entropy_backward_args *op, int64_t row, REAL lse,
                              REAL scale, bool past)
 {
@@ -129,7 +129,7 @@ bt_status FN(bt_cross_entropy_backward_cpu)(const bt_launch *launch, const void 
     (void)launch;
     const bt_cross_entropy_backward_args *op = args;
     const REAL scale = *(const REAL *)op->dmean * *(const REAL *)op->inv_count;
-    const bool past = op->dlogits != op->logits && // in place: its lines are in the cache already
+    const bool past = op->dlogits != op->logits && // in place: its lines are already in the cache
                       bt_stream_wanted(op->rows * op->vocab * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * op->vocab > BT_CHUNK)
     {
@@ -142,7 +142,7 @@ bt_status FN(bt_cross_entropy_backward_cpu)(const bt_launch *launch, const void 
     return BT_OK;
 }
 
-// Loss and gradient of a row one after the other: where it is short the second reads the cache.
+// Loss and gradient of a row consecutively: if it is short, the second reads the cache.
 bt_status FN(bt_cross_entropy_grad_cpu)(const bt_launch *launch, const void *args)
 {
     (void)launch;

@@ -3,7 +3,7 @@
 // Shapes   contiguous [count]; y may be x
 // Types    f32, f64, bf16
 // Cost     bound by Philox: ten rounds for four elements
-// NaN      a dropped element is 0 whatever it was
+// NaN      a dropped element is 0 for any input
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vector.h"

@@ -1,4 +1,4 @@
-// kernels/cpu/dropout.h - which elements dropout keeps
+// kernels/cpu/dropout.h - the mask of dropout
 #ifndef BT_KERNELS_CPU_DROPOUT_H
 #define BT_KERNELS_CPU_DROPOUT_H
 
@@ -8,7 +8,7 @@
 
 enum { BT_DROPOUT_WORDS = 4 }; // of a Philox block; element i takes word i % 4 of block i / 4
 
-// bt_rng_uniform's number, from a word; the largest may be 1 here, which every rate keeps.
+// bt_rng_uniform's number, from a word; the largest may be 1 here, which is kept at every rate.
 static inline float bt_dropout_uniform(uint32_t word)
 {
     return (float)(((word >> 8) + 0.5) * 0x1p-24);

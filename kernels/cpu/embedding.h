@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 
-// The id of row r, 0 where that is outside of the table; *bad becomes r then, if that is smaller.
+// The id of row r, 0 if it is outside of the table; then *bad becomes r, if that is smaller.
 static inline int32_t bt_embedding_id(const bt_embedding_args *op, int64_t r, int64_t *bad)
 {
     const bool good = op->ids[r] >= 0 && op->ids[r] < op->vocab;

@@ -54,8 +54,8 @@ bt_status FN(bt_embedding_cpu)(const bt_launch *launch, const void *args)
     return BT_OK;
 }
 
-// Links the rows of each id in the share'th of `shares` parts of the table: first[id] is the
-// lowest, next[r] the one after r; -1 ends.
+// Links the rows of each id in part `share` of `shares` of the table: first[id] is the lowest,
+// next[r] the one after r; -1 terminates.
 static void FN(link_rows)(const bt_embedding_backward_args *op, int share, int shares,
                           int64_t *first, int64_t *next)
 {
@@ -72,8 +72,8 @@ static void FN(link_rows)(const bt_embedding_backward_args *op, int share, int s
     }
 }
 
-// Row v of dtable, made anew: nothing, a row of dy as it is, or the sum of several, ascending. It
-// is written once, past the cache where dtable is large.
+// Row v of dtable, overwritten: zero, a row of dy, or the sum of several, ascending. It is written
+// once, with non-temporal stores if dtable is large.
 static void FN(make_token)(const bt_embedding_backward_args *op, int64_t v, int64_t first,
                            const int64_t *next, const REAL *zeros, bool past)
 {
@@ -100,7 +100,7 @@ static void FN(make_token)(const bt_embedding_backward_args *op, int64_t v, int6
     }
 }
 
-// The same, added to what is there.
+// The same, added to the old contents.
 static void FN(add_token)(const bt_embedding_backward_args *op, int64_t v, int64_t first,
                           const int64_t *next)
 {

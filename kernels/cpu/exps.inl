@@ -1,12 +1,12 @@
-// kernels/cpu/exps.inl - exponentials of a row that are added up as they are made
+// kernels/cpu/exps.inl - computes and sums exponentials of a row
 //
 // A lane adds up EXP_TERMS of them in the type itself, and such sums in double. All terms have the
 // same sign, so the sum's relative error from that is at most EXP_TERMS / 2 eps.
 // For inclusion in a body (see both.h), after lanes.inl.
 
 // e[c] = exp(x[c] - base) for c < count, where x[c] - base <= 1; sum[j] += those of lane j. e may
-// be x; `kept` false: sum alone. Asks for the memory `ahead` bytes on from x, which may lie
-// anywhere.
+// be x; `kept` false: sum only. Prefetches the memory `ahead` bytes after x, which may be any
+// address.
 BT_INLINE void FN(exp_lanes)(const REAL *x, REAL *e, bool kept, int64_t count, REAL base,
                              int64_t ahead, double *sum)
 {

@@ -1,6 +1,5 @@
 // kernels/cpu/fill.c - y[i] = value, any element type
-// Types    all; the value is converted once, as C does (bf16 and f16 by way of f32, to nearest
-// even)
+// Types    all; the value is converted once, as C does (bf16 and f16 through f32, to nearest even)
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/vector.h"

@@ -1,10 +1,10 @@
 // kernels/cpu/gemm.c - D = epilogue(alpha op(A) op(B)) + beta C, through OpenBLAS
 //
-// D is cut into tiles by its shape and the machine's number of processors; a thread computes a tile
-// with one single-threaded BLAS call (OpenBLAS uses one thread inside a parallel region) and
-// applies the epilogue. So the bits depend on shapes and machine, never on the number of threads.
-// Tiles are few, one a processor where D is not huge: each packs its operands anew, and with two
-// processors this keeps the rate of plain threaded cblas_sgemm at training shapes.
+// D is split into tiles by its shape and the machine's number of processors; a thread computes a
+// tile with one single-threaded BLAS call (OpenBLAS uses one thread inside a parallel region) and
+// applies the epilogue. So the bits depend on shapes and machine, not on the number of threads.
+// There are few tiles, one per processor unless D is huge, because each packs its operands
+// separately.
 //
 // Shapes   row-major, row strides below 2^31; k below 2^31; batch entries by their strides;
 //          c may be d; D must not alias the other operands
@@ -15,19 +15,19 @@
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/vector.h"
 
-// How D is cut: `row_tiles` x `col_tiles` tiles of at most tile_rows x tile_cols.
+// Partition of D: `row_tiles` x `col_tiles` tiles of at most tile_rows x tile_cols.
 typedef struct gemm_tiling {
     int64_t tile_rows, tile_cols;
     int64_t row_tiles, col_tiles;
 } gemm_tiling;
 
 enum {
-    TILE_LONGEST = 16384, // no tile's side is longer
-    TILE_SHORTEST = 64,   // no side is cut for the sake of more tiles below this
+    TILE_LONGEST = 16384, // maximum length of a tile's side
+    TILE_SHORTEST = 64,   // sides shorter than this are not split to get more tiles
     TILE_STEP = 16,       // a multiple of the micro-kernels' sizes
-    TILE_SMALL = 1 << 21, // up to so many multiply-adds one tile does
-    ROWS_FEW = 16,        // columns are cut first when there are so many times more of them
-    DGELU_TILE = 64,      // side of the tile that DGELU with beta keeps on the stack
+    TILE_SMALL = 1 << 21, // up to this number of multiply-adds there is one tile
+    ROWS_FEW = 16,        // columns are split first if there are this many times more of them
+    DGELU_TILE = 64,      // side of the tile that DGELU with beta holds on the stack
 };
 
 // One tile of one batch entry; operands as offsets in elements from their base.
@@ -49,8 +49,8 @@ bool bt_gemm_cpu_accepts(const bt_device *device, const void *args)
 
 static int64_t divide_up(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
-// The length of a tile's side when `size` is cut in `parts`, or more where they were too long; the
-// number of parts stays a multiple of `parts`.
+// The length of a tile's side if `size` is split in `parts`, or in a multiple of `parts` if the
+// tiles would be too long.
 static int64_t part_length(int64_t size, int64_t parts)
 {
     const int64_t rounds = divide_up(size, parts * TILE_LONGEST);
@@ -63,8 +63,8 @@ static int64_t parts_wanted(int64_t size, int64_t wanted)
     return wanted < most ? wanted : most;
 }
 
-// A tile for every processor: rows are cut first, which OpenBLAS likes better, then columns; the
-// other way round where rows are few.
+// A tile for every processor: rows are split first, which is faster in OpenBLAS, then columns; the
+// reverse if there are few rows.
 static gemm_tiling cut(const bt_device *device, const bt_gemm_args *op)
 {
     gemm_tiling tiling = {op->m, op->n, 1, 1};

@@ -81,7 +81,7 @@ static void FN(tile_gelu)(const bt_gemm_args *op, const gemm_tile *tile)
 
 static void FN(tile_gelu_slope)(const bt_gemm_args *op, const gemm_tile *tile)
 {
-    REAL own[DGELU_TILE * DGELU_TILE]; // with beta, d may hold c: the product needs another place
+    REAL own[DGELU_TILE * DGELU_TILE]; // with beta, d may be c: the product needs separate memory
     REAL *d = (REAL *)op->d + tile->d;
     const REAL *aux = (const REAL *)op->aux + tile->d, *c = op->c;
     REAL *product = op->beta == 0 ? d : own;

@@ -1,4 +1,4 @@
-// kernels/cpu/gemm_grouped.c - products of a group, one after the other
+// kernels/cpu/gemm_grouped.c - products of a group, one after another
 #include "kernels/cpu/cpu.h"
 
 static const bt_kernel *row_of(const bt_device *device, const bt_gemm_args *product)
@@ -17,7 +17,7 @@ bool bt_gemm_grouped_cpu_accepts(const bt_device *device, const void *args)
     return true;
 }
 
-// The most that one product asks for: they run in turn.
+// The maximum over the products, which run one after another.
 size_t bt_gemm_grouped_cpu_workspace(const bt_device *device, const void *args)
 {
     const bt_gemm_grouped_args *group = args;

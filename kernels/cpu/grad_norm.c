@@ -1,11 +1,11 @@
-// kernels/cpu/grad_norm.c - global gradient norm over many tensors, and what clipping makes of it;
-// in one call, or its two halves, which give the same bits
+// kernels/cpu/grad_norm.c - global gradient norm over many tensors, and the scale for clipping; in
+// one call or in two halves, with the same bits
 //   norm = grad_scale sqrt(sum of squares);  scale = grad_scale min(1, max_norm / (norm + 1e-6))
 // Shapes   items in host memory, each contiguous [count]
 // Types    f32, f64; squares and sums in double
 // Order    a partial sum per BT_CHUNK elements of an item, in the lanes of lanes.inl; the partial
-//          sums lie in the workspace and are added up in order
-// NaN      a norm that is not finite makes the scale NaN: AdamW then leaves everything as it is
+//          sums are in the workspace and are added in order
+// NaN      a norm that is not finite makes the scale NaN: AdamW then changes nothing
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"

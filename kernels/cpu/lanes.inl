@@ -1,13 +1,13 @@
 // kernels/cpu/lanes.inl - reductions over a contiguous row, in BT_LANES partial results
 //
-// Lane j takes the elements i with i % BT_LANES == j; the lanes are added up pairwise. That order
-// is the source's own: every machine and every thread count gives the same bits. Sums are double.
-// The lanes are arrays that loops of constant length walk: gcc and clang keep those in registers,
-// of whatever size, where vectors of the compiler that are longer than a register stay in memory.
-// For inclusion in a body (see both.h). NaN: sums propagate it; the maximum passes over it.
+// Lane j takes the elements i with i % BT_LANES == j; the lanes are added pairwise. The source
+// fixes this order: every machine and number of threads gives the same bits. Sums are double. The
+// lanes are arrays in loops of constant length: gcc and clang keep these in registers of any size,
+// but keep compiler vectors longer than a register in memory. For inclusion in a body (see both.h).
+// NaN: sums propagate it; the maximum ignores it.
 #include <stdint.h>
 
-// Asks for the BT_LANES elements `ahead` bytes on, which may lie anywhere: a prefetch never faults.
+// Prefetches the BT_LANES elements `ahead` bytes later, at any address: a prefetch never faults.
 BT_INLINE void FN(prefetch_lanes)(const REAL *x, int64_t ahead)
 {
     bt_prefetch(x, ahead, BT_LANES * sizeof(REAL));
@@ -21,7 +21,7 @@ BT_INLINE void FN(widen_lanes)(const REAL *part, double *lanes)
     }
 }
 
-// Uses up the lanes.
+// Overwrites the lanes.
 BT_INLINE double FN(add_lanes)(double *lanes)
 {
 #define ADD_HALF(width)                                                                            \

@@ -1,9 +1,9 @@
-// kernels/cpu/layernorm.c - layer normalisation with an optional residual in front
+// kernels/cpu/layernorm.c - layer normalization with an optional residual sum before it
 //   s = x + residual;  xhat = (s - mean) * rstd;  y = xhat * gamma + beta
 //   dx (+)= rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma
 //   dgamma (+)= sum_r dy xhat;  dbeta (+)= sum_r dy
-// Shapes   rows of cols elements, contiguous; sum may be x or residual, dx may be dy when it does
-//          not accumulate
+// Shapes   rows of cols elements, contiguous; sum may be x or residual, dx may be dy if it does not
+//          accumulate
 // Types    f32, f64, parameters and their gradients alike. Mean in double; variance (second
 //          pass about the mean, no cancellation): sums of SQUARES terms in the type, of such sums
 //          in double, relative error at most SQUARES eps; backward likewise, by ROW_BLOCK terms;
@@ -11,7 +11,7 @@
 // Cost     bound by memory; each operand is read once from it
 // Order    dgamma, dbeta: up to PARTS parts of the rows, in double in the workspace, each of sums
 // of
-//          ROW_BLOCK rows, added up in ascending order
+//          ROW_BLOCK rows, added in ascending order
 // NaN      a NaN in a row makes the row NaN, and in backward the parameter gradients of its columns
 #include <math.h>
 
@@ -21,12 +21,12 @@
 #include "kernels/cpu/vector.h"
 
 enum {
-    ROW_BLOCK = 16, // terms that backward adds up in the type itself
-    PARTS = 128,    // of the rows, at most: enough for the threads, few to add up
-    SQUARES = 8     // terms of the variance that are added up in the type
+    ROW_BLOCK = 16, // number of terms that backward adds in the type itself
+    PARTS = 128,    // maximum number of parts: enough for the threads, few to add
+    SQUARES = 8     // number of terms of the variance that are added in the type
 };
 
-// Rows of a part, in blocks of ROW_BLOCK, and how many parts that makes.
+// Rows of a part, in blocks of ROW_BLOCK, and the number of parts.
 static int64_t part_rows(int64_t rows)
 {
     return (rows + ROW_BLOCK * PARTS - 1) / (ROW_BLOCK * PARTS) * ROW_BLOCK;

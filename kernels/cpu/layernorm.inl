@@ -28,7 +28,7 @@ BT_CLONES static double FN(mean_of)(const REAL *s, int64_t cols)
     return FN(row_sum)(s, cols) / (double)cols;
 }
 
-// Squares of distances from `center`, the mean in the type; what it is off the mean is taken off.
+// Squares of distances from `center`, the mean rounded to the type; corrected for the rounding.
 BT_CLONES static double FN(variance_of)(const REAL *s, int64_t cols, double mean, REAL center)
 {
     enum { STEP = SQUARES * BT_LANES };
@@ -93,7 +93,7 @@ bt_status FN(bt_layernorm_cpu)(const bt_launch *launch, const void *args)
         return BT_OK;
     }
     const bool past = bt_stream_wanted(op->rows * cols * (int64_t)sizeof(REAL));
-    const bool held = past && cols <= BT_STREAM_ROW; // the sum goes to memory from a buffer
+    const bool held = past && cols <= BT_STREAM_ROW; // the sum is staged in a buffer
 #pragma omp parallel if (op->rows * cols > BT_CHUNK)
     {
         _Alignas(64) REAL made[BT_STREAM_ROW];
@@ -116,7 +116,7 @@ bt_status FN(bt_layernorm_cpu)(const bt_launch *launch, const void *args)
     return BT_OK;
 }
 
-// What a row's gradient is made with.
+// Inputs of a row's gradient.
 typedef struct FN(row_terms) {
     REAL mean, rstd, mean_g, mean_dot;
 } FN(row_terms);
@@ -140,7 +140,7 @@ BT_CLONES static void FN(gradient)(const REAL *dy, const REAL *s, const REAL *ga
 #undef GRADIENT
 }
 
-// The row's sums of g and of g xhat, g = dy gamma, and its part of dgamma and dbeta.
+// The row's sums of g and of g xhat, g = dy gamma, and its contribution to dgamma and dbeta.
 BT_CLONES static void FN(backward_sums)(const bt_layernorm_backward_args *op, const REAL *dy,
                                         const REAL *s, FN(row_terms) * with,
                                         REAL *restrict gamma_part, REAL *restrict beta_part)
@@ -176,7 +176,7 @@ BT_CLONES static void FN(backward_sums)(const bt_layernorm_backward_args *op, co
     with->mean_dot = (REAL)(FN(add_lanes)(dot) / (double)cols);
 }
 
-// dx of one row; before that, for dx may be dy, its part of dgamma and dbeta.
+// dx of one row, after its contribution to dgamma and dbeta, because dx may be dy.
 static void FN(backward_row)(const bt_layernorm_backward_args *op, int64_t row, bool past,
                              REAL *gamma_part, REAL *beta_part)
 {
@@ -209,8 +209,8 @@ BT_CLONES static void FN(close_block)(REAL *restrict block, double *restrict tot
     }
 }
 
-// Rows [begin, end): their dx, and in total [2, cols] what they add to dgamma and dbeta. `block` is
-// as long.
+// Rows [begin, end): their dx, and in total [2, cols] their contribution to dgamma and dbeta.
+// `block` has the same size.
 static void FN(backward_part)(const bt_layernorm_backward_args *op, int64_t begin, int64_t end,
                               bool past, double *total, REAL *block)
 {

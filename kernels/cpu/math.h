@@ -1,16 +1,17 @@
-// kernels/cpu/math.h - functions that a compiler can vectorise, and what is made of them
+// kernels/cpu/math.h - functions that a compiler can vectorize, and activations
 //
-// f32: exp and tanh are our own polynomials (libm's are not vectorised without -ffast-math):
+// f32: exp and tanh are our own polynomials (libm's are not vectorized without -ffast-math):
 //   bt_exp_f32   at most 1.5 ulp, also where the result is subnormal; overflows to infinity
 //   bt_tanh_f32  at most 2 ulp
-//   The bounds are checked in tests/unit/test_cpu_math.c against double, on all of the range.
+//   The bounds are checked in tests/unit/test_cpu_math.c against double, over the whole range.
 //   Multiply-adds are fused where the source says fma, so the bits are the same everywhere; a
 //   processor without that instruction (before 2013) calls libm for each.
 // f64: libm.
 // gelu and silu divide by 1 + exp(-x), which may be infinite. The others follow from exp of a
-// number that is not positive, so nothing overflows on the way: with e = exp(-|x|), sigmoid(x) is
-// 1 / (1 + e) or e / (1 + e), its slope e / (1 + e)^2. A function divides once: a division takes
-// the time of ten other instructions.
+// number that is not positive, so no intermediate result overflows: with e = exp(-|x|), sigmoid(x)
+// is
+// 1 / (1 + e) or e / (1 + e), its slope e / (1 + e)^2. Each function divides once, because a
+// division takes as long as ten other instructions.
 //
 // NaN      propagates; the infinities give the limit, except in gelu(-inf), silu(-inf) and the
 //          slope of gelu at both: NaN, as on CUDA and in PyTorch
@@ -54,7 +55,7 @@ BT_INLINE float exp_reduced(float x, float offset, uint32_t *bits)
 }
 
 // The scale is applied in two halves, each a normal number, so that subnormal results are rounded
-// once. A NaN is multiplied by some number or other.
+// once. A NaN stays NaN.
 BT_INLINE float bt_exp_f32(float x)
 {
     x = x > 90.0F ? 90.0F : x;
@@ -77,8 +78,8 @@ BT_INLINE float bt_exp_falling_f32(float x)
     return p * float_of_bits(bits << 23) * 0x1p-33F;
 }
 
-// The one nearer to 0 of two numbers of the same sign; a NaN gives the limit. One operation on the
-// bits, where a comparison that keeps NaN takes two or three.
+// The number nearer to 0 of two with the same sign; a NaN gives the limit. One operation on the
+// bits; a comparison that keeps NaN takes two or three.
 BT_INLINE float bt_nearer_f32(float x, float limit)
 {
     uint32_t bits, limit_bits;
@@ -91,7 +92,7 @@ BT_INLINE float bt_nearer_f32(float x, float limit)
 BT_INLINE float exp_flushed(float x)
 {
     uint32_t bits;
-    const float p = exp_reduced(x, 127, &bits); // n is -127 at least, whose scale is 0
+    const float p = exp_reduced(x, 127, &bits); // n is at least -127, whose scale is 0
     return p * float_of_bits(bits << 23);
 }
 
@@ -99,8 +100,8 @@ BT_INLINE float exp_flushed(float x)
 BT_INLINE float bt_exp_negative_f32(float x) { return exp_flushed(bt_nearer_f32(x, -88.0F)); }
 
 // exp(x) for x <= 1, likewise, for loops that keep NaN: lowest is bt_exp_lowest(), taken before the
-// loop. It is -88 behind the compiler's back, which makes one instruction of a maximum with a
-// variable and two or three of one with a constant.
+// loop. It is -88, hidden from the compiler, which generates one instruction for a maximum with a
+// variable and two or three for one with a constant.
 BT_INLINE float bt_exp_normal_f32(float x, float lowest)
 {
     return exp_flushed(lowest > x ? lowest : x);
@@ -113,8 +114,8 @@ BT_INLINE float bt_exp_lowest_f32(void)
     return lowest;
 }
 
-// 1 + exp(x), to divide by: 1 below -87, infinite where exp is more than 2^127.5. A NaN gives some
-// number or other.
+// 1 + exp(x), as a divisor: 1 below -87, infinite if exp is more than 2^127.5. A NaN gives an
+// arbitrary number.
 BT_INLINE float bt_one_plus_exp_f32(float x)
 {
     const int32_t highest = 0x42B20000; // 89; as integers, floats below 0 are less than the others
@@ -122,7 +123,7 @@ BT_INLINE float bt_one_plus_exp_f32(float x)
     memcpy(&limited, &x, sizeof limited);
     limited = limited < highest ? limited : highest;
     uint32_t bits = (uint32_t)limited;
-    bits = bits < 0xC2AE0000U ? bits : 0xC2AE0000U; // -87; as unsigned ones they are larger
+    bits = bits < 0xC2AE0000U ? bits : 0xC2AE0000U; // -87; as unsigned integers they are larger
     const float p = exp_reduced(float_of_bits(bits), 127, &bits);
     return fmaf(p, float_of_bits(bits << 23), 1.0F);
 }
@@ -137,7 +138,7 @@ BT_INLINE double bt_exp_falling_f64(double x) { return exp(x); }
 
 BT_INLINE float bt_abs_f32(float x) { return fabsf(x); }
 BT_INLINE double bt_abs_f64(double x) { return fabs(x); }
-// One operation on the bits, where two would be made of -fabsf(x).
+// One operation on the bits; -fabsf(x) would take two.
 BT_INLINE float bt_minus_abs_f32(float x)
 {
     uint32_t bits;
@@ -169,7 +170,7 @@ BT_INLINE double bt_tanh_f64(double x) { return tanh(x); }
 #define GELU_SQUARE_MAX_f32 101.0F
 #define GELU_SQUARE_MAX_f64 1600.0
 
-// The functions that follow exist for both types; SUFFIX picks what they call.
+// The functions below exist for both types; SUFFIX selects the functions that they call.
 #define BT_DEFINE_ACTIVATIONS(REAL, SUFFIX)                                                        \
     BT_INLINE REAL bt_sigmoid_##SUFFIX(REAL x)                                                     \
     {                                                                                              \
@@ -200,7 +201,7 @@ BT_INLINE double bt_tanh_f64(double x) { return tanh(x); }
     {                                                                                              \
         return x / bt_one_plus_exp_##SUFFIX(-bt_gelu_inner_##SUFFIX(x, x * x));                    \
     }                                                                                              \
-    /* x^2 is cut where the slope is 0 or 1 in the type: nothing overflows for a finite x. */      \
+    /* x^2 is clamped where the slope is 0 or 1 in the type: nothing overflows for a finite x. */  \
     BT_INLINE REAL bt_gelu_slope_##SUFFIX(REAL x)                                                  \
     {                                                                                              \
         const REAL z = bt_nearer_##SUFFIX(x * x, GELU_SQUARE_MAX_##SUFFIX);                        \

@@ -3,8 +3,8 @@
 //          nothing is zero
 // Types    f32, f64; sums in double, rounded once: bitwise repeatable
 //          inner == 1: in the lanes of lanes.inl; otherwise in parts of the rows, which are added
-//          up in ascending order; within a part rows r, r + n/4, r + n/2, r + 3n/4 at a time
-// Cost     reads x once, from four places at a time: one core reads half as much again as from one.
+//          in ascending order; within a part rows r, r + n/4, r + n/2, r + 3n/4 at a time
+// Cost     reads x once, as four interleaved streams, which is faster than one.
 //          Bound by memory. One thread per ROWS_TOGETHER rows (inner == 1), or per part and
 //          SUM_COLUMNS columns
 // Memory   workspace: the parts' sums, where there is more than one part
@@ -16,20 +16,20 @@
 
 enum {
     ROWS_TOGETHER = 4,
-    PLACE = 8192,       // elements that are read in a row at each of their places
+    PLACE = 8192,       // consecutive elements read from each stream
     SUM_COLUMNS = 2048, // that one thread takes at a time: their sums stay in the first cache
-    PART_ROWS = 64,     // a part has at least these
+    PART_ROWS = 64,     // minimum size of a part
     PARTS_MOST = 64
 };
 
-// Parts that the rows of one entry of `outer` are cut into. It grows with the number of rows alone.
+// Number of parts of the rows of one entry of `outer`. It depends on the number of rows alone.
 static int64_t parts_of(const bt_reduce_sum_args *op)
 {
     const int64_t parts = op->reduce / PART_ROWS;
     return parts < 1 || op->inner == 1 ? 1 : parts < PARTS_MOST ? parts : PARTS_MOST;
 }
 
-// How far apart, in rows, the rows of ROWS_TOGETHER are: short rows further.
+// Distance in rows between the rows of ROWS_TOGETHER: larger for short rows.
 static int64_t rows_apart(int64_t cols)
 {
     const int64_t most = PLACE / (cols > 1 ? cols : 1);

@@ -1,7 +1,7 @@
 // kernels/cpu/reduce_sum.inl - body of reduce_sum.c for one type
 #include "kernels/cpu/lanes.inl"
 
-// sums[r] = sum_c x[r * stride + c] for r < rows <= ROWS_TOGETHER: a piece of each row in turn
+// sums[r] = sum_c x[r * stride + c] for r < rows <= ROWS_TOGETHER: a piece of each row alternately
 BT_CLONES static void FN(sum_rows_together)(const REAL *x, int64_t rows, int64_t stride,
                                             int64_t cols, double *sums)
 {
@@ -52,7 +52,7 @@ static void FN(store_sums)(const bt_reduce_sum_args *op, const double *sum, int6
     }
 }
 
-// Rows `apart` from each other, so that each of the places that are read goes on for a while.
+// Rows `apart` from each other, so that each stream continues for a while.
 static void FN(sum_rows)(const bt_reduce_sum_args *op)
 {
     const int64_t cols = op->reduce, apart = rows_apart(cols), group = ROWS_TOGETHER * apart;

@@ -1,7 +1,7 @@
 // kernels/cpu/scale.c - y[i] (+)= factor[0] x[i]
-// Shapes   contiguous [count]; y may be x where it is not added to
+// Shapes   contiguous [count]; y may be x if it is not accumulated
 // Types    f32, f64 in that type; bf16 through f32, rounded once
-// Cost     bound by memory; nothing at all in place with a factor of 1
+// Cost     bound by memory; none in place with a factor of 1
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/vector.h"

@@ -4,7 +4,7 @@
 #include "kernels/cpu/exps.inl"
 
 // made[c] = exp(x[c] - max) for c < cols; returns the inverse of their sum. Meanwhile the next row
-// comes.
+// is prefetched.
 BT_CLONES static REAL FN(softmax_exps)(const REAL *x, REAL *made, int64_t cols)
 {
     const REAL max = FN(row_max)(x, cols);
@@ -20,7 +20,7 @@ BT_CLONES static void FN(softmax_scale)(REAL *y, REAL scale, int64_t count)
     }
 }
 
-// exps: a buffer whose row goes to y past the cache, or y itself.
+// exps: a buffer whose row is written to y with non-temporal stores, or y itself.
 static void FN(softmax_row)(const REAL *x, REAL *exps, REAL *y, int64_t cols)
 {
     const REAL scale = FN(softmax_exps)(x, exps, cols);
@@ -53,8 +53,8 @@ bt_status FN(bt_softmax_cpu)(const bt_launch *launch, const void *args)
                       bt_stream_wanted(op->rows * op->cols * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * op->cols > BT_CHUNK)
     {
-        _Alignas(64)
-            REAL made[BT_STREAM_ROW] = {0}; // written before it is read; no analyzer sees that
+        _Alignas(64) REAL made[BT_STREAM_ROW] = {0}; // written before it is read, which analyzers
+                                                     // do not detect
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < op->rows; ++r) {
             REAL *target = y + r * op->cols;

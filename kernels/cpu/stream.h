@@ -1,12 +1,12 @@
-// kernels/cpu/stream.h - results that go to memory past the cache
+// kernels/cpu/stream.h - non-temporal stores of large results
 //
-// A plain store reads its line first, which makes a copy move three bytes for two. Large results
-// are made a block at a time in a buffer that stays in the first cache, and go from there by
-// stores that need no read. Small results take plain stores: whoever comes next finds them in the
-// cache. The bits are the same. Machines without such stores copy.
+// A plain store reads its line first, so a copy moves three bytes instead of two. Large results are
+// computed a block at a time in a buffer that stays in the L1 cache, and written from there by
+// non-temporal stores, which do not read. Small results use plain stores: the next reader finds
+// them in the cache. The bits are the same. Machines without such stores copy.
 //
-// Such stores are not ordered with others: each thread that made some calls bt_stream_end before
-// others may look (before it leaves the parallel region).
+// Such stores are not ordered with others: each thread that used them calls bt_stream_end before
+// others may read (before it leaves the parallel region).
 #ifndef BT_KERNELS_CPU_STREAM_H
 #define BT_KERNELS_CPU_STREAM_H
 
@@ -25,16 +25,16 @@
 #endif
 
 enum {
-    BT_STREAM_BLOCK = 256, // elements of such a buffer: loads of the next run beside its stores
-    BT_STREAM_ROW = 4096   // of one that must hold a row
+    BT_STREAM_BLOCK = 256, // elements of such a buffer: loads of the next run overlap its stores
+    BT_STREAM_ROW = 4096   // of a buffer for a row
 };
 #define BT_STREAM_BYTES ((int64_t)16 << 20)
 
-// Whether a result of so many bytes is to go past the cache.
+// Whether a result of this size uses non-temporal stores.
 BT_INLINE bool bt_stream_wanted(int64_t size_bytes) { return size_bytes >= BT_STREAM_BYTES; }
 
-// The block, of `count`, that comes i-th: four places in turn, each contiguous, let more of the
-// processor's prefetchers run than one does.
+// The block, of `count`, that comes i-th: four interleaved streams, each contiguous, let more of
+// the processor's prefetchers run than one.
 BT_INLINE int64_t bt_stream_order(int64_t i, int64_t count)
 {
     enum { PLACES = 4, GROUP = 64 };
@@ -43,8 +43,8 @@ BT_INLINE int64_t bt_stream_order(int64_t i, int64_t count)
     return within < PLACES * each ? first + within % PLACES * each + within / PLACES : i;
 }
 
-// Asks for the block of x that comes after the i-th, for it to arrive while that one is computed:
-// a processor's own prefetchers stop at the end of a page and begin anew in each place.
+// Prefetches the block of x that comes after the i-th, so that it arrives while that one is
+// computed: hardware prefetchers stop at the end of a page and restart in each stream.
 BT_INLINE void bt_stream_ask(const void *x, int64_t i, int64_t count, size_t block_bytes)
 {
     const int64_t next = bt_stream_order(i + 1 < count ? i + 1 : i, count);
@@ -52,7 +52,7 @@ BT_INLINE void bt_stream_ask(const void *x, int64_t i, int64_t count, size_t blo
 }
 
 #ifdef BT_STREAM_LINES
-// Whole lines of 64 bytes: the processor need not gather a line from its parts.
+// Whole lines of 64 bytes: the processor need not combine a line from parts.
 __attribute__((target("avx512f"))) static inline void bt_stream_lines(char *to, const char *from,
                                                                       size_t size_bytes)
 {

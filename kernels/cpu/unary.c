@@ -1,6 +1,6 @@
 // kernels/cpu/unary.c - y = f(x), and dx (+)= dy f'(x)
-//   A row of unary.inl per function: its value and its slope, both as expressions in x and alpha.
-// Shapes   contiguous [count]; y may be x, dx may be dy when it does not accumulate
+//   One row of unary.inl per function: its value and its slope, as expressions in x and alpha.
+// Shapes   contiguous [count]; y may be x, dx may be dy if it does not accumulate
 // Types    f32, f64; in that type throughout. Accuracy in math.h
 // Cost     bound by memory for f32; f64 by libm's exp
 #include "kernels/cpu/cpu.h"

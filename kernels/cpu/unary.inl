@@ -30,7 +30,7 @@
         }                                                                                          \
     }
 
-// ReLU passes NaN on; its slope at 0 is 0.
+// ReLU propagates NaN; its slope at 0 is 0.
 UNARY(GELU, FN(bt_gelu)(x), FN(bt_gelu_slope)(x))
 UNARY(RELU, (x < 0 ? 0 : x), (x <= 0 ? R(0) : R(1)))
 UNARY(SILU, FN(bt_silu)(x), FN(bt_silu_slope)(x))
@@ -96,7 +96,7 @@ bt_status FN(bt_unary_backward_cpu)(const bt_launch *launch, const void *args)
     if ((unsigned)op->function >= BT_UNARY_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unary function %d", (int)op->function);
     }
-    // What is added to, or made in place, is read anyway.
+    // Outputs that are accumulated, or in place, are read anyway.
     const bool past = !op->accumulate && dx != dy && dx != x &&
                       bt_stream_wanted(op->count * (int64_t)sizeof(REAL));
     const int64_t step = past ? BT_STREAM_BLOCK : BT_CHUNK;

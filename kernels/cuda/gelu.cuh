@@ -1,12 +1,12 @@
 // kernels/cuda/gelu.cuh - GELU, one formula for the elementwise kernel and the GEMMs' epilogues
 //
-//   gelu_f32      x / (1 + e^-2u), which equals 0.5 x (1 + tanh u) and loses nothing for negative
-//   x;
+//   gelu_f32      x / (1 + e^-2u), which equals 0.5 x (1 + tanh u) without cancellation for
+//                 negative x;
 //                 exponential and reciprocal are approximate (2^-22)
-//   gelu_fast     0.5 x (1 + tanh u) with the hardware's tanh: |error| <= 2^-12 |x|; what a GEMM's
-//                 epilogue makes in bf16, from the pre-activation as it is stored
-// Additions and multiplications are spelled out, so that each caller gets the same bits: what an
-// epilogue made can be made again from its pre-activation (bt_unary_args.as_epilogue).
+//   gelu_fast     0.5 x (1 + tanh u) with the hardware's tanh: |error| <= 2^-12 |x|; computed by a
+//                 GEMM's epilogue in bf16, from the pre-activation as stored
+// Additions and multiplications are spelled out, so that each caller gets the same bits: the result
+// of an epilogue can be recomputed from its pre-activation (bt_unary_args.as_epilogue).
 #ifndef BT_KERNELS_CUDA_GELU_CUH
 #define BT_KERNELS_CUDA_GELU_CUH
 

@@ -1,10 +1,10 @@
-// kernels/cuda/attention/accepts.cu - which calls the attention kernels serve
+// kernels/cuda/attention/accepts.cu - which calls the attention kernels support
 //
 // sm80: head_dim a multiple of 8 up to 128, bases and strides multiples of 16 bytes, scale positive
-// and finite, 2^30 tokens at most, 99 KiB of shared memory a block. Causal or not, any token count.
-// bf16 and f32 serve either compute type (f32 is the more precise of the two), tf32 only TF32.
-// general: any valid shape with a head_dim of 1 to 256 and a finite scale, any alignment; 2^30
-// tokens at most, 99 KiB of shared memory a block. sm90: see accepts_sm90.cu.
+// and finite, at most 2^30 tokens, 99 KiB of shared memory per block. Causal or not, any token
+// count. bf16 and f32 serve either compute type (f32 is the more precise of the two), tf32 only
+// TF32. general: any valid shape with a head_dim of 1 to 256 and a finite scale, any alignment; at
+// most 2^30 tokens, 99 KiB of shared memory per block. sm90: see accepts_sm90.cu.
 #include <math.h>
 
 #include "kernels/attention.h"
@@ -20,7 +20,7 @@ static bool view_fits(const bt_attention_view *view, bt_dtype dtype)
 static bool shape_fits(const bt_device *device, const bt_attention_shape *s)
 {
     const int64_t batch = s->batch, heads = s->heads, tokens = s->q_tokens;
-    // A grid has a block for 64 rows of a head at most, and for 32 rows of statistics.
+    // A grid has at most one block per 64 rows of a head, and per 32 rows of statistics.
     const int64_t most_rows = (int64_t)1 << 30;
     return bt_attention_plain(s) && device->info.shared_bytes >= SHARED_LIMIT &&
            tokens <= most_rows && batch <= most_rows && heads <= most_rows &&

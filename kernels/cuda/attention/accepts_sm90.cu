@@ -1,7 +1,7 @@
-// kernels/cuda/attention/accepts_sm90.cu - which calls the Hopper kernels serve
+// kernels/cuda/attention/accepts_sm90.cu - which calls the Hopper kernels support
 //
-// All: views of [B, T, H, D] with strides of any order, positive and multiples of 16 bytes; one
-// token at least; D a multiple of 8 (TMA fills columns past it with zeros); scale positive and
+// All: views of [B, T, H, D] with strides of any order, positive and multiples of 16 bytes; at
+// least one token; D a multiple of 8 (TMA fills columns past it with zeros); scale positive and
 // finite; no dropout. Plain masks: all keys, or causal with as many keys as queries. The rest:
 //   bf16     D <= 128, plain masks; backward: no grouped heads, no accumulation
 //   general  bf16, D <= 256, backward 128
@@ -76,7 +76,7 @@ static bool backward_fits(const bt_device *device, const bt_attention_backward_a
     return fits;
 }
 
-// Of backwards: no gradient is a sum over heads or with an old one.
+// For backwards: no gradient is a sum over heads or accumulated.
 static bool is_single(const bt_attention_backward_args *a)
 {
     return a->shape.heads == a->shape.kv_heads && !a->accumulate;

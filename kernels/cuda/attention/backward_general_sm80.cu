@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(config<M, D, KEYS>::THREADS, D == 64 ? 2 : 1)
                                        y_view.token_stride, row0, own_tokens, head_dim,
                                        params.aligned);
     cp_async_commit(); // a wait ignores copies that belong to no group
-    // The group's heads one after the other, of each the tiles in sight.
+    // One head of the group after another; for each the tiles that are not fully masked.
     const int64_t members = block.begin < block.end ? (KEYS ? group : 1) : 0;
     float2 next_stat = make_float2(INFINITY, 0.0f);
     auto head_of = [&](int64_t member) {

@@ -7,7 +7,7 @@
 #ifndef BT_KERNELS_CUDA_ATTENTION_BACKWARD_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_BACKWARD_SM90_CUH
 
-#include "kernels/cuda/attention/shell_sm90.cuh"
+#include "kernels/cuda/attention/pipeline_sm90.cuh"
 
 namespace bt_attention_sm90
 {

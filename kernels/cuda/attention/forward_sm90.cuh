@@ -1,15 +1,15 @@
 // kernels/cuda/attention/forward_sm90.cuh - the forward kernel of the Hopper family, any format
 //   o = softmax(scale q k^T) v, lse = log sum exp
-// A warpgroup owns 64 queries and takes keys 64 at a time, the last tile that it sees first. P goes
-// from C fragments to A fragments in registers. The reference m of a row is its maximum over the
-// first tile, and is raised only for scores of more than 2^40 times its weight: fp32 and bf16 have
-// room for those.
+// A warpgroup owns 64 queries and processes keys 64 at a time, starting with the last visible tile.
+// P goes from C fragments to A fragments in registers. The reference m of a row is its maximum over
+// the first tile, and is raised only for scores of more than 2^40 times its weight: fp32 and bf16
+// have room for those.
 #ifndef BT_KERNELS_CUDA_ATTENTION_FORWARD_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_FORWARD_SM90_CUH
 
 #include <float.h>
 
-#include "kernels/cuda/attention/shell_sm90.cuh"
+#include "kernels/cuda/attention/pipeline_sm90.cuh"
 
 namespace bt_attention_sm90
 {
@@ -74,7 +74,7 @@ __device__ __forceinline__ void raise(float2 most, float (&o)[N][32], row_state 
 
 #endif
 
-// GENERAL: see sight_sm90.cuh.
+// GENERAL: see mask_sm90.cuh.
 template <class F, bool GENERAL> struct forward {
     using maps = forward_maps;
     using rows = float *; // lse [B, H, q_tokens]
@@ -83,7 +83,7 @@ template <class F, bool GENERAL> struct forward {
     static constexpr int STAGES = WIDE ? 2 : F::TILE_BYTES > TILE ? 4 : 7;
     static constexpr int SPLIT = 1, PARTS = 1, PART_BYTES = F::TILE_BYTES, ROW_BYTES = 0; // q
     static constexpr int STAGE_BYTES = 2 * F::TILE_BYTES, STAGE_STEP = 2 * F::STEP;       // k, v
-    using sees = query_sight<GROUPS, GENERAL>;
+    using sees = visible_to_queries<GROUPS, GENERAL>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     static __device__ __forceinline__ int members(const work &) { return 1; }
@@ -121,7 +121,7 @@ template <class F, bool GENERAL> struct forward {
         const int token = block * BLOCK + row_of(at);
         const bool writes = (at.lane & 3) == 0 && token >= 0;
         float f0 = reciprocal_approximate(l0), f1 = reciprocal_approximate(l1);
-        if constexpr (GENERAL) { // a row that sees no key is zero, not 0 / 0
+        if constexpr (GENERAL) { // a row without visible keys is zero, not 0 / 0
             const bounds keys0 = keys_seen(w, token), keys1 = keys_seen(w, token + 8);
             f0 = keys0.first < keys0.end ? f0 : 0.0f;
             f1 = keys1.first < keys1.end ? f1 : 0.0f;
@@ -149,8 +149,8 @@ template <class F, bool GENERAL> struct forward {
             const item t = item_at(w, index);
             const int block = sees::block(w, t, turn_of<GROUPS>(at.group, round));
             const int own = mem.place_of(round, at.group);
-            const sight sight = sees::of(w, t, block);
-            from.pass(sight.item.top - sight.own.top);
+            const visible_tiles visible = sees::of(w, t, block);
+            from.pass(visible.item.top - visible.own.top);
             const uint64_t queries = operand(mem.own(own));
             mbarrier_wait(mem.own_full(own), mem.phase_of(round));
             from.ready();
@@ -159,29 +159,30 @@ template <class F, bool GENERAL> struct forward {
             wgmma_commit();
             wgmma_wait<0>();
             wgmma_settle(s);
-            mask_keys<GENERAL>(s, w, sight, block, sight.own.top, at, -INFINITY);
+            mask_keys<GENERAL>(s, w, visible, block, visible.own.top, at, -INFINITY);
             const float2 most = largest(s);
             row_state r = {reference_of(most.x, w.scale_log2), reference_of(most.y, w.scale_log2),
                            0.0f, 0.0f};
             exponentials(s, w.scale_log2, r);
             F::pack(p, s);
             int old;
-            for (int tile = sight.own.top - 1;; --tile) {
+            for (int tile = visible.own.top - 1;; --tile) {
                 old = ring.stage;
                 ring.advance();
-                if (tile < sight.own.bottom) {
+                if (tile < visible.own.bottom) {
                     break;
                 }
                 from.ready();
                 wgmma_fence();
                 F::scores(s, queries, stages + ring.stage * STAGE_STEP);
                 wgmma_commit();
-                F::accumulate(o, p, stages + old * STAGE_STEP + F::STEP, tile != sight.own.top - 1);
+                F::accumulate(o, p, stages + old * STAGE_STEP + F::STEP,
+                              tile != visible.own.top - 1);
                 wgmma_commit();
                 wgmma_wait<1>();
                 wgmma_settle(s);
                 if constexpr (GENERAL) {
-                    mask_keys<GENERAL>(s, w, sight, block, tile, at, -INFINITY);
+                    mask_keys<GENERAL>(s, w, visible, block, tile, at, -INFINITY);
                 }
                 const float2 most = largest(s);
                 if (__any_sync(0xffffffffu, fmaf(most.x, w.scale_log2, -r.m0) > 40.0f ||
@@ -198,7 +199,7 @@ template <class F, bool GENERAL> struct forward {
             }
             wgmma_fence();
             F::accumulate(o, p, stages + old * STAGE_STEP + F::STEP,
-                          sight.own.top != sight.own.bottom);
+                          visible.own.top != visible.own.bottom);
             wgmma_commit();
             wgmma_wait<0>();
             settle(o);
@@ -206,14 +207,14 @@ template <class F, bool GENERAL> struct forward {
             end_rows(w, lse, o, r, mem.own(own), t, block, at);
             results_ready(mem, own, at);
             if constexpr (GENERAL) {
-                from.pass(sight.own.bottom - sight.item.bottom);
+                from.pass(visible.own.bottom - visible.item.bottom);
             }
         }
     }
 #endif
 };
 
-// `v` is what the map says: of the call, or transposed.
+// `v` is as the map describes: of the call, or transposed.
 template <class F, bool GENERAL>
 bt_status run_forward(const bt_launch *launch, const char *name, const bt_attention_args *a,
                       const CUtensorMap *v_transposed, const bounds *documents)

@@ -1,8 +1,8 @@
 // kernels/cuda/attention/keys_bf16_sm90.cuh - the bf16 backward's second kernel: dk and dv
 //   p^T = exp(s^T - lse), ds^T = p^T (v do^T - delta), dv = p^T do, dk = scale ds^T q
-// A warpgroup owns 64 keys and takes the queries that see them, 64 at a time, upwards, with their
-// statistics, which the first kernel wrote. Query heads that share the keys come one after another
-// (GENERAL only).
+// A warpgroup owns 64 keys and processes the queries that attend to them, 64 at a time, ascending,
+// with their statistics, which the first kernel wrote. Query heads that share the keys come one
+// after another (GENERAL only).
 #ifndef BT_KERNELS_CUDA_ATTENTION_KEYS_BF16_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_KEYS_BF16_SM90_CUH
 
@@ -20,7 +20,7 @@ struct key_rows {
     old_values dk, dv;
 };
 
-// GENERAL: see sight_sm90.cuh.
+// GENERAL: see mask_sm90.cuh.
 template <class F, bool GENERAL> struct keys {
     using maps = key_maps;
     using rows = key_rows;
@@ -30,7 +30,7 @@ template <class F, bool GENERAL> struct keys {
     static constexpr int PART_BYTES = 2 * F::TILE_BYTES, ROW_BYTES = 4 * STATISTICS; // k, v
     static constexpr int STAGE_BYTES = 2 * F::TILE_BYTES, STAGE_STEP = 2 * F::STEP;  // q, do
     static constexpr bool JOINS = BUFFERS == 2 && !GENERAL;
-    using sees = key_sight<GROUPS, GENERAL>;
+    using sees = visible_to_keys<GROUPS, GENERAL>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     static __device__ __forceinline__ int members(const work &w)
@@ -90,30 +90,30 @@ template <class F, bool GENERAL> struct keys {
         }
     }
 
-    // The tiles of queries that see a block of keys, whose first products are under way; the last
-    // one's dk and dv are left to be added. Returns the stage that holds it.
+    // The tiles of queries that attend to a block of keys, whose first products are in flight; the
+    // last one's dk and dv are not yet added. Returns the stage that holds it.
     static __device__ __forceinline__ int
     walk(float (&s)[32], float (&dp)[32], float (&dk)[F::COLUMN_TILES][32],
          float (&dv)[F::COLUMN_TILES][32], uint32_t (&p)[16], uint32_t (&ds)[16],
-         reader<keys> &from, const work &w, const sight &sight, uint64_t own, uint64_t stages,
-         int block, bool adds_first, const place &at)
+         reader<keys> &from, const work &w, const visible_tiles &visible, uint64_t own,
+         uint64_t stages, int block, bool adds_first, const place &at)
     {
         int old;
-        for (int tile = sight.own.bottom;; ++tile) {
+        for (int tile = visible.own.bottom;; ++tile) {
             const uint32_t tile_rows = from.mem.rows(from.ring.stage) + (at.lane & 3) * 8;
             wgmma_wait<1>();
             wgmma_settle(s);
             exponentials(s, tile_rows, w.scale_log2);
-            mask_queries<GENERAL>(s, w, sight, block, tile, at);
+            mask_queries<GENERAL>(s, w, visible, block, tile, at);
             wgmma_wait<0>();
             wgmma_settle(dp);
             pack_both(p, ds, s, dp, tile_rows);
             old = from.ring.stage;
             from.ring.advance();
-            if (tile == sight.own.top) {
+            if (tile == visible.own.top) {
                 return old;
             }
-            const bool adds = tile != sight.own.bottom || adds_first;
+            const bool adds = tile != visible.own.bottom || adds_first;
             from.ready();
             wgmma_fence();
             F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP, adds);
@@ -131,8 +131,8 @@ template <class F, bool GENERAL> struct keys {
         }
     }
 
-    // The same for own tiles that stand twice: an item's first products go out with the last ones
-    // of the item before. It passes over two tiles at most while it holds a stage.
+    // The same for double-buffered own tiles: an item's first products are issued with the last
+    // ones of the previous item. It skips at most two tiles while it holds a stage.
     static __device__ __forceinline__ void consume_joined(const work &w, const memory<keys> &mem,
                                                           const place &at)
     {
@@ -145,8 +145,8 @@ template <class F, bool GENERAL> struct keys {
         if (index >= w.total) {
             return;
         }
-        auto enter = [&](const sight &sight, int place) {
-            from.pass(sight.own.bottom - sight.item.bottom);
+        auto enter = [&](const visible_tiles &visible, int place) {
+            from.pass(visible.own.bottom - visible.item.bottom);
             mbarrier_wait(mem.own_full(place), mem.phase_of(round));
             from.ready();
         };
@@ -158,8 +158,8 @@ template <class F, bool GENERAL> struct keys {
         item t = item_at(w, index);
         int block = sees::block(w, t, turn_of<GROUPS>(at.group, 0));
         int place = mem.place_of(0, at.group);
-        sight sight = sees::of(w, t, block);
-        enter(sight, place);
+        visible_tiles visible = sees::of(w, t, block);
+        enter(visible, place);
         uint64_t own = operand(mem.own(place));
         wgmma_fence();
         F::scores(s, own, stages + ring.stage * STAGE_STEP);
@@ -167,19 +167,19 @@ template <class F, bool GENERAL> struct keys {
         F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
         wgmma_commit();
         for (;;) {
-            old = walk(s, dp, dk, dv, p, ds, from, w, sight, own, stages, block, false, at);
+            old = walk(s, dp, dk, dv, p, ds, from, w, visible, own, stages, block, false, at);
             index = item_index(round + 1, blockIdx.x, gridDim.x);
             if (index >= w.total) {
                 break;
             }
             const int done = place;
-            const bool adds = sight.own.top != sight.own.bottom;
+            const bool adds = visible.own.top != visible.own.bottom;
             ++round;
             t = item_at(w, index);
             block = sees::block(w, t, turn_of<GROUPS>(at.group, round));
             place = mem.place_of(round, at.group);
-            sight = sees::of(w, t, block);
-            enter(sight, place);
+            visible = sees::of(w, t, block);
+            enter(visible, place);
             own = operand(mem.own(place));
             wgmma_fence();
             F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP, adds);
@@ -201,7 +201,7 @@ template <class F, bool GENERAL> struct keys {
             settle(dv);
             store(done);
         }
-        const bool adds = sight.own.top != sight.own.bottom;
+        const bool adds = visible.own.top != visible.own.bottom;
         wgmma_fence();
         F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP, adds);
         F::accumulate(dk, ds, stages + old * STAGE_STEP, adds);
@@ -233,10 +233,10 @@ template <class F, bool GENERAL> struct keys {
             const item t = item_at(w, index);
             const int block = sees::block(w, t, turn_of<GROUPS>(at.group, round));
             const int place = mem.place_of(round, at.group);
-            const sight sight = sees::of(w, t, block);
+            const visible_tiles visible = sees::of(w, t, block);
             const uint64_t own = operand(mem.own(place));
             for (int member = 0; member < members(w); ++member) {
-                from.pass(sight.own.bottom - sight.item.bottom);
+                from.pass(visible.own.bottom - visible.item.bottom);
                 mbarrier_wait(mem.own_full(place), mem.phase_of(round));
                 from.ready();
                 wgmma_fence();
@@ -244,9 +244,9 @@ template <class F, bool GENERAL> struct keys {
                 wgmma_commit();
                 F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
                 wgmma_commit();
-                const int old =
-                    walk(s, dp, dk, dv, p, ds, from, w, sight, own, stages, block, member > 0, at);
-                const bool adds = sight.own.bottom != sight.own.top || member > 0;
+                const int old = walk(s, dp, dk, dv, p, ds, from, w, visible, own, stages, block,
+                                     member > 0, at);
+                const bool adds = visible.own.bottom != visible.own.top || member > 0;
                 wgmma_fence();
                 F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP, adds);
                 F::accumulate(dk, ds, stages + old * STAGE_STEP, adds);
@@ -256,7 +256,7 @@ template <class F, bool GENERAL> struct keys {
                 settle(dv);
                 from.release(old);
                 if constexpr (GENERAL) {
-                    from.pass(sight.item.top - sight.own.top);
+                    from.pass(visible.item.top - visible.own.top);
                 }
             }
             store_gradient<F, GENERAL>(mem.own(place), dk, w.scale, rows.dk, w, index, block,

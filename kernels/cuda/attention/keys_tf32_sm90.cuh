@@ -1,7 +1,7 @@
 // kernels/cuda/attention/keys_tf32_sm90.cuh - the tf32 backward's second kernel: dk and dv
 //   p^T = exp(s^T - lse), ds^T = p^T (v do^T - delta), dv = p^T do, dk = scale ds^T q
-// A warpgroup owns 64 keys and takes the queries that see them, 64 at a time, upwards: tiles of q,
-// do, both transposed, and row statistics.
+// A warpgroup owns 64 keys and processes the queries that attend to them, 64 at a time, ascending:
+// tiles of q, do, both transposed, and row statistics.
 #ifndef BT_KERNELS_CUDA_ATTENTION_KEYS_TF32_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_KEYS_TF32_SM90_CUH
 
@@ -25,7 +25,7 @@ struct keys_tf32 {
     static constexpr int GROUPS = 3, BUFFERS = 1, STAGES = 2, SPLIT = 1, PARTS = 1;
     static constexpr int PART_BYTES = 2 * F::TILE_BYTES, ROW_BYTES = 4 * STATISTICS; // k, v
     static constexpr int STAGE_BYTES = 4 * F::TILE_BYTES, STAGE_STEP = 4 * F::STEP;
-    using sees = key_sight<GROUPS, false>;
+    using sees = visible_to_keys<GROUPS, false>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     static __device__ __forceinline__ int members(const work &) { return 1; }
@@ -72,11 +72,11 @@ struct keys_tf32 {
             const item t = item_at(w, index);
             const int block = sees::block(w, t, turn_of<GROUPS>(at.group, round));
             const int place = mem.place_of(round, at.group);
-            const sight sight = sees::of(w, t, block);
+            const visible_tiles visible = sees::of(w, t, block);
             const uint64_t own = operand(mem.own(place));
-            from.pass(sight.own.bottom - sight.item.bottom);
+            from.pass(visible.own.bottom - visible.item.bottom);
             mbarrier_wait(mem.own_full(place), mem.phase_of(round));
-            for (int tile = sight.own.bottom; tile < w.q_tiles; ++tile) {
+            for (int tile = visible.own.bottom; tile < w.q_tiles; ++tile) {
                 const uint64_t stage = stages + ring.stage * STAGE_STEP;
                 const uint32_t rows = mem.rows(ring.stage) + (at.lane & 3) * 8;
                 from.ready();
@@ -95,10 +95,10 @@ struct keys_tf32 {
                     s[4 * i + 2] = exp2_approximate(fmaf(s[4 * i + 2], w.scale_log2, -lse.x));
                     s[4 * i + 3] = exp2_approximate(fmaf(s[4 * i + 3], w.scale_log2, -lse.y));
                 }
-                mask_queries<false>(s, w, sight, block, tile, at);
+                mask_queries<false>(s, w, visible, block, tile, at);
                 F::pack(p, s);
                 wgmma_fence();
-                F::accumulate(dv, p, stage + 2 * F::STEP, tile != sight.own.bottom);
+                F::accumulate(dv, p, stage + 2 * F::STEP, tile != visible.own.bottom);
                 wgmma_commit();
                 wgmma_wait<1>();
                 wgmma_settle(dp);
@@ -116,7 +116,7 @@ struct keys_tf32 {
                     ds[4 * i + 3] = tf32_of(p3 * (dp[4 * i + 3] - delta.y));
                 }
                 wgmma_fence();
-                F::accumulate(dk, ds, stage + 3 * F::STEP, tile != sight.own.bottom);
+                F::accumulate(dk, ds, stage + 3 * F::STEP, tile != visible.own.bottom);
                 wgmma_commit();
                 wgmma_wait<0>();
                 settle(dk);

@@ -1,9 +1,9 @@
 // kernels/cuda/attention/queries_sm90.cuh - the backward's first kernel: dq, and row statistics
 //   p = exp(s - lse), ds = p (do v^T - delta), dq = scale ds k, delta = sum do o
-// A warpgroup owns 64 queries and takes the keys that they see, 64 at a time, downwards. In bf16 it
-// writes lse and delta to the workspace, for the second kernel; in tf32 the pass that transposes
-// has done so, and the tiles of a stage (k, v, k transposed) have a barrier each: k is free long
-// before k transposed.
+// A warpgroup owns 64 queries and processes the keys visible to them, 64 at a time, descending. In
+// bf16 it writes lse and delta to the workspace, for the second kernel; in tf32 the pass that
+// transposes has done so, and the tiles of a stage (k, v, k transposed) have a barrier each: k is
+// free long before k transposed.
 #ifndef BT_KERNELS_CUDA_ATTENTION_QUERIES_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_QUERIES_SM90_CUH
 
@@ -119,7 +119,7 @@ __device__ __forceinline__ void pack_ds(uint32_t (&ds)[F::FRAGMENT], const float
 
 #endif
 
-// GENERAL: see sight_sm90.cuh.
+// GENERAL: see mask_sm90.cuh.
 template <class F, bool GENERAL> struct queries {
     using maps = query_maps;
     using rows = query_rows;
@@ -133,7 +133,7 @@ template <class F, bool GENERAL> struct queries {
     static constexpr int STAGE_BYTES = STAGE_TILES * F::TILE_BYTES;
     static constexpr int STAGE_STEP = STAGE_TILES * F::STEP, SUM_STEP = ACROSS ? 2 * F::STEP : 0;
     static constexpr bool JOINS = BUFFERS == 2 && !GENERAL;
-    using sees = query_sight<GROUPS, GENERAL>;
+    using sees = visible_to_queries<GROUPS, GENERAL>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     static __device__ __forceinline__ int members(const work &) { return 1; }
@@ -170,16 +170,18 @@ template <class F, bool GENERAL> struct queries {
         send<F>(&maps.dq, from, block, t.head, t.batch);
     }
 
-    // The tiles of a block of queries, whose first products are under way; the last one's dq is
-    // left to be added. Returns the stage that holds it.
-    static __device__ __forceinline__ int
-    walk(float (&s)[32], float (&dp)[32], float (&dq)[F::COLUMN_TILES][32],
-         uint32_t (&ds)[F::FRAGMENT], reader<queries> &from, const work &w, const sight &sight,
-         const statistics &r, uint64_t own, uint64_t stages, int block, const place &at)
+    // The tiles of a block of queries, whose first products are in flight; the last one's dq is not
+    // yet added. Returns the stage that holds it.
+    static __device__ __forceinline__ int walk(float (&s)[32], float (&dp)[32],
+                                               float (&dq)[F::COLUMN_TILES][32],
+                                               uint32_t (&ds)[F::FRAGMENT], reader<queries> &from,
+                                               const work &w, const visible_tiles &visible,
+                                               const statistics &r, uint64_t own, uint64_t stages,
+                                               int block, const place &at)
     {
         ring_place<STAGES> &ring = from.ring;
         int old = -1;
-        for (int tile = sight.own.top;; --tile) {
+        for (int tile = visible.own.top;; --tile) {
             wgmma_wait<2>();
             wgmma_settle(s);
             from.release(ring.stage, 0);
@@ -192,7 +194,7 @@ template <class F, bool GENERAL> struct queries {
                         exp2_approximate(fmaf(s[4 * i + 2 + e], w.scale_log2, -r.lse1));
                 }
             }
-            mask_keys<GENERAL>(s, w, sight, block, tile, at, 0.0f);
+            mask_keys<GENERAL>(s, w, visible, block, tile, at, 0.0f);
             wgmma_wait<0>();
             wgmma_settle(dp);
             from.release(ring.stage, 1);
@@ -203,7 +205,7 @@ template <class F, bool GENERAL> struct queries {
             from.ready(2);
             old = ring.stage;
             ring.advance();
-            if (tile == sight.own.bottom) {
+            if (tile == visible.own.bottom) {
                 return old;
             }
             from.ready(0);
@@ -211,15 +213,15 @@ template <class F, bool GENERAL> struct queries {
             wgmma_fence();
             F::scores(s, own, stages + ring.stage * STAGE_STEP);
             wgmma_commit();
-            F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP, tile != sight.own.top);
+            F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP, tile != visible.own.top);
             wgmma_commit();
             F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
             wgmma_commit();
         }
     }
 
-    // The same for own tiles that stand twice: an item's first products go out with the last one of
-    // the item before. It passes over two tiles at most while it holds a stage.
+    // The same for double-buffered own tiles: an item's first products are issued with the last one
+    // of the previous item. It skips at most two tiles while it holds a stage.
     static __device__ __forceinline__ void
     consume_joined(const work &w, const rows &rows, const memory<queries> &mem, const place &at)
     {
@@ -232,42 +234,42 @@ template <class F, bool GENERAL> struct queries {
         if (index >= w.total) {
             return;
         }
-        auto enter = [&](const sight &sight, int place) {
-            from.pass(sight.item.top - sight.own.top);
+        auto enter = [&](const visible_tiles &visible, int place) {
+            from.pass(visible.item.top - visible.own.top);
             mbarrier_wait(mem.own_full(place), mem.phase_of(round));
             from.ready();
         };
         item t = item_at(w, index);
         int block = sees::block(w, t, turn_of<GROUPS>(at.group, 0));
         int place = mem.place_of(0, at.group);
-        sight sight = sees::of(w, t, block);
+        visible_tiles visible = sees::of(w, t, block);
         float2 lse = lse_of(rows.lse, w, t, block, at);
-        enter(sight, place);
+        enter(visible, place);
         uint64_t own = operand(mem.own(place));
         wgmma_fence();
         F::scores(s, own, stages + ring.stage * STAGE_STEP);
         wgmma_commit();
-        wgmma_commit(); // in the place of dq's
+        wgmma_commit(); // in the memory of dq
         F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
         wgmma_commit();
         for (;;) {
             const statistics r =
                 make_rows<F>(mem.own(place), lse, statistics_of(rows.statistics, w, t, block, at),
                              block >= 0, at);
-            old = walk(s, dp, dq, ds, from, w, sight, r, own, stages, block, at);
+            old = walk(s, dp, dq, ds, from, w, visible, r, own, stages, block, at);
             index = item_index(round + 1, blockIdx.x, gridDim.x);
             if (index >= w.total) {
                 break;
             }
             const int done = place;
-            const bool adds = sight.own.top != sight.own.bottom;
+            const bool adds = visible.own.top != visible.own.bottom;
             ++round;
             t = item_at(w, index);
             block = sees::block(w, t, turn_of<GROUPS>(at.group, round));
             place = mem.place_of(round, at.group);
-            sight = sees::of(w, t, block);
+            visible = sees::of(w, t, block);
             lse = lse_of(rows.lse, w, t, block, at);
-            enter(sight, place);
+            enter(visible, place);
             own = operand(mem.own(place));
             wgmma_fence();
             F::scores(s, own, stages + ring.stage * STAGE_STEP);
@@ -286,7 +288,7 @@ template <class F, bool GENERAL> struct queries {
         }
         wgmma_fence();
         F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP,
-                      sight.own.top != sight.own.bottom);
+                      visible.own.top != visible.own.bottom);
         wgmma_commit();
         wgmma_wait<0>();
         settle(dq);
@@ -316,7 +318,7 @@ template <class F, bool GENERAL> struct queries {
             const int block = sees::block(w, t, turn_of<GROUPS>(at.group, round));
             const int place = mem.place_of(round, at.group);
             float *written = statistics_of(rows.statistics, w, t, block, at);
-            const sight sight = sees::of(w, t, block);
+            const visible_tiles visible = sees::of(w, t, block);
             statistics r;
             float2 lse;
             if constexpr (ACROSS) {
@@ -324,7 +326,7 @@ template <class F, bool GENERAL> struct queries {
             } else {
                 lse = lse_of(rows.lse, w, t, block, at);
             }
-            from.pass(sight.item.top - sight.own.top);
+            from.pass(visible.item.top - visible.own.top);
             const uint64_t own = operand(mem.own(place));
             mbarrier_wait(mem.own_full(place), mem.phase_of(round));
             from.ready(0);
@@ -332,16 +334,16 @@ template <class F, bool GENERAL> struct queries {
             wgmma_fence();
             F::scores(s, own, stages + ring.stage * STAGE_STEP);
             wgmma_commit();
-            wgmma_commit(); // in the place of dq's
+            wgmma_commit(); // in the memory of dq
             F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
             wgmma_commit();
             if constexpr (!ACROSS) {
                 r = make_rows<F>(mem.own(place), lse, written, block >= 0, at);
             }
-            const int old = walk(s, dp, dq, ds, from, w, sight, r, own, stages, block, at);
+            const int old = walk(s, dp, dq, ds, from, w, visible, r, own, stages, block, at);
             wgmma_fence();
             F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP,
-                          sight.own.top != sight.own.bottom);
+                          visible.own.top != visible.own.bottom);
             wgmma_commit();
             wgmma_wait<0>();
             settle(dq);
@@ -350,7 +352,7 @@ template <class F, bool GENERAL> struct queries {
                                        w.q_tokens, at);
             results_ready(mem, place, at);
             if constexpr (GENERAL) {
-                from.pass(sight.own.bottom - sight.item.bottom);
+                from.pass(visible.own.bottom - visible.item.bottom);
             }
         }
     }

@@ -12,8 +12,8 @@
 //      it is a peer to compare with. Reduction schemes whose order of sums depends on timing are
 //      excluded, so results repeat bit for bit.
 //   3. accepts() is true where the heuristic returns an algorithm.
-// Types    NATIVE f32 is CUBLAS_COMPUTE_32F (IEEE products and sums); TF32 takes fp32 operands as
-//          they are and the tensor core reads their upper 19 bits; bf16 sums in f32
+// Types    NATIVE f32 is CUBLAS_COMPUTE_32F (IEEE products and sums); TF32 uses fp32 operands
+//          unchanged and the tensor core reads their upper 19 bits; bf16 sums in f32
 // GELU     the derivative only for bf16: for f32 operands a product followed by our own pass is
 //          faster. GELU itself only for bf16 and only with BT_GEMM=cublaslt or cublaslt-best, as a
 //          peer to compare with: cuBLASLt's is approximate (tanh good to 2^-10) and differs from
@@ -410,7 +410,7 @@ static gemm_plan *find_plan(const bt_device *device, const bt_gemm_args *args)
         }
     }
     void *block = NULL;
-    bt_error_quiet_begin(); // an unsupported call is no error: its plan is kept as not usable
+    bt_error_quiet_begin(); // an unsupported call is not an error: its plan is kept as not usable
     if (bt_mem_alloc(1, sizeof(gemm_plan), &block) != BT_OK) {
         bt_error_quiet_end();
         return NULL;

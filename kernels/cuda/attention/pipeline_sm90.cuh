@@ -1,4 +1,4 @@
-// kernels/cuda/attention/shell_sm90.cuh - pipeline of the Hopper kernels around their arithmetic
+// kernels/cuda/attention/pipeline_sm90.cuh - pipeline of the Hopper kernels around their arithmetic
 //
 // A kernel K has one persistent block per SM: GROUPS warpgroups that multiply, and one whose warps
 // load tiles by TMA (warp 0) and store results (a warp for each group). Shared memory, in this
@@ -14,7 +14,7 @@
 #ifndef BT_KERNELS_CUDA_ATTENTION_SHELL_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_SHELL_SM90_CUH
 
-#include "kernels/cuda/attention/sight_sm90.cuh"
+#include "kernels/cuda/attention/mask_sm90.cuh"
 #include "kernels/cuda/attention/tiles_sm90.cuh"
 
 namespace bt_attention_sm90

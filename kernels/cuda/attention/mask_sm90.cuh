@@ -1,14 +1,14 @@
-// kernels/cuda/attention/sight_sm90.cuh - which tiles an item processes, and which pairs it masks
+// kernels/cuda/attention/mask_sm90.cuh - which tiles an item processes, and which pairs it masks
 //
 // An item has N blocks of 64 tokens, one for each of N warpgroups. The assignment rotates, because
 // under a causal mask the first block has the most work. Blocks of queries are numbered from the
 // end and may be negative, blocks of keys from the beginning and may be past the end, where a
 // head's number of tiles is not a multiple of N: these blocks process the zeros that TMA loads
-// there, and nothing of them is stored. The ring holds the tiles of the other side that any block
-// of the item sees; a warpgroup skips those that its own block does not see.
+// there, and nothing of them is stored. The ring holds the tiles of the other side that are visible
+// to any block of the item; a warpgroup skips those that are not visible to its own block.
 //
 // GENERAL false: all keys, or key <= query with as many keys as queries. True: work.before, .after
-// and .documents. The bounds of what a token sees never decrease from one token to the next.
+// and .documents. The bounds of a token's visible range are nondecreasing in the token.
 #ifndef BT_KERNELS_CUDA_ATTENTION_SIGHT_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_SIGHT_SM90_CUH
 
@@ -25,7 +25,7 @@ struct span {
 };
 
 // The tiles of an item and of one of its blocks, and those that need no mask (GENERAL only).
-struct sight {
+struct visible_tiles {
     span item, own, whole;
 };
 
@@ -49,7 +49,7 @@ __device__ __forceinline__ bounds queries_seeing(const work &w, int key)
 {
     key = min(max(key, 0), w.kv_tokens - 1);
     const bounds of = document_of(w, key, w.q_tokens);
-    const int place = key - w.q_first; // the query that stands there
+    const int place = key - w.q_first; // the query at that position
     return {max(of.first, place - w.after), min(of.end, place + w.before + 1)};
 }
 template <side OF> __device__ __forceinline__ bounds seen(const work &w, int token)
@@ -61,7 +61,7 @@ __device__ __forceinline__ int limit(int x, int least, int most)
 {
     return min(max(x, least), most);
 }
-// The tiles that the tokens from `first` to `last` see, within `in`.
+// The tiles visible to the tokens from `first` to `last`, within `in`.
 template <side OF>
 __device__ __forceinline__ span span_of(const work &w, int first, int last, span in)
 {
@@ -70,7 +70,7 @@ __device__ __forceinline__ span span_of(const work &w, int first, int last, span
 }
 
 // Items of queries.
-template <int N, bool GENERAL> struct query_sight {
+template <int N, bool GENERAL> struct visible_to_queries {
     static __device__ __forceinline__ int block(const work &w, const item &t, int turn)
     {
         return w.q_tiles - 1 - t.part * N - turn;
@@ -83,7 +83,7 @@ template <int N, bool GENERAL> struct query_sight {
         }
         return {0, (w.causal ? w.q_tiles - t.part * N : w.kv_tiles) - 1};
     }
-    static __device__ __forceinline__ sight of(const work &w, const item &t, int block)
+    static __device__ __forceinline__ visible_tiles of(const work &w, const item &t, int block)
     {
         const span all = item_span(w, t);
         if constexpr (GENERAL) {
@@ -97,7 +97,7 @@ template <int N, bool GENERAL> struct query_sight {
     }
 };
 // Items of keys.
-template <int N, bool GENERAL> struct key_sight {
+template <int N, bool GENERAL> struct visible_to_keys {
     static __device__ __forceinline__ int block(const work &, const item &t, int turn)
     {
         return t.part * N + turn;
@@ -110,7 +110,7 @@ template <int N, bool GENERAL> struct key_sight {
         }
         return {w.causal ? t.part * N : 0, w.q_tiles - 1};
     }
-    static __device__ __forceinline__ sight of(const work &w, const item &t, int block)
+    static __device__ __forceinline__ visible_tiles of(const work &w, const item &t, int block)
     {
         const span all = item_span(w, t);
         if constexpr (GENERAL) {
@@ -124,8 +124,8 @@ template <int N, bool GENERAL> struct key_sight {
     }
 };
 
-// d[4j + e] of columns before `first` or from `end` on becomes `value`; bounds of the row and of
-// the row 8 below, columns counted from the thread's own first column.
+// d[4j + e] of columns before `first` or from `end` on becomes `value`; bounds for the row and for
+// the row 8 below, columns relative to the thread's first column.
 __device__ __forceinline__ void mask_outside(float (&d)[32], bounds row0, bounds row1, float value)
 {
     const uint32_t count0 = (uint32_t)max(row0.end - row0.first, 0);
@@ -176,7 +176,7 @@ __device__ __forceinline__ void mask_unseen(float (&d)[32], const work &w, int b
 }
 // A block of queries against a tile of keys. Without GENERAL only the top tile needs it.
 template <bool GENERAL>
-__device__ __forceinline__ void mask_keys(float (&d)[32], const work &w, const sight &sees,
+__device__ __forceinline__ void mask_keys(float (&d)[32], const work &w, const visible_tiles &sees,
                                           int block, int tile, const place &at, float value)
 {
     if constexpr (GENERAL) {
@@ -191,8 +191,9 @@ __device__ __forceinline__ void mask_keys(float (&d)[32], const work &w, const s
 // A block of keys against a tile of queries. Without GENERAL only the bottom tile needs it; the
 // statistics of queries past the end make their P zero.
 template <bool GENERAL>
-__device__ __forceinline__ void mask_queries(float (&d)[32], const work &w, const sight &sees,
-                                             int block, int tile, const place &at)
+__device__ __forceinline__ void mask_queries(float (&d)[32], const work &w,
+                                             const visible_tiles &sees, int block, int tile,
+                                             const place &at)
 {
     if constexpr (GENERAL) {
         if (tile < sees.whole.bottom || tile > sees.whole.top) {
