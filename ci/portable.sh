@@ -131,7 +131,7 @@ copy_code() {
     for number in ${arch//;/ }; do
         [[ ${number%a} =~ ^(80|89|90)$ ]] || continue
         BT_CACHE_DIR=$out/tests/cache "$build/bin/bt-bench" compile \
-            "$root/tests/conformance/compiled.json" --target "sm_${number%a}" >&2
+            "$root/tests/conformance/compiled.json" --profile gpu --target "sm_${number%a}" >&2
         BT_CACHE_DIR=$out/tests/cache "$build/tests/conformance_products_test" "sm_${number%a}" >&2
     done
 }
