@@ -12,6 +12,7 @@
 // Errors   accepts() is false for other pairs of types
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/divide.cuh"
+#include "kernels/cuda/overlap.cuh"
 
 constexpr int TILE_WARPS = 8;
 constexpr int TILE_MANY = 64;     // columns of a tile of the transpose, at least
@@ -63,6 +64,7 @@ static __global__ void __launch_bounds__(STREAM_THREADS)
     strided_kernel(const X *x, Y *y, int64_t packs, const __grid_constant__ layout at)
 {
     const int64_t pack = (int64_t)blockIdx.x * STREAM_THREADS + threadIdx.x;
+    wait_for_previous();
     if (pack >= packs) {
         return;
     }
@@ -273,11 +275,9 @@ static void launch_packs(const bt_launch *launch, const bt_copy_args *copy, int6
     for (int dim = 0; dim < at.rank && packs <= DIVIDE_MOST; ++dim) {
         at.by[dim] = divisor::make(dim == at.rank - 1 ? at.shape[dim] / V : at.shape[dim]);
     }
-    if (packs > DIVIDE_MOST) {
-        strided_kernel<X, Y, V, true><<<grid, STREAM_THREADS, 0, stream>>>(x, y, packs, at);
-    } else {
-        strided_kernel<X, Y, V, false><<<grid, STREAM_THREADS, 0, stream>>>(x, y, packs, at);
-    }
+    auto kernel =
+        packs > DIVIDE_MOST ? strided_kernel<X, Y, V, true> : strided_kernel<X, Y, V, false>;
+    launch_after(launch->device, kernel, grid, STREAM_THREADS, 0, stream, x, y, packs, at);
 }
 
 // False when there are more tiles than a grid has blocks.

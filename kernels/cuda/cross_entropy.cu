@@ -103,7 +103,7 @@ static __global__ void __launch_bounds__(THREADS)
                 int64_t vocab, int64_t stride, int32_t ignore)
 {
     __shared__ float shared[2][THREADS / WARP];
-    parts_follow();
+    allow_next();
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         (void)forward_row<T, V, THREADS>(logits, targets, loss, lse, row, vocab, stride, ignore,
                                          shared);
@@ -203,7 +203,7 @@ static __global__ void __launch_bounds__(MEAN_THREADS)
         }
     });
     count.join_lanes();
-    wait_for_parts(); // the losses; the targets are not written by the kernel before
+    wait_for_previous(); // the losses; the targets are not written by the kernel before
     float sum = 0.0f;
     each_row(loss, loss ? rows : 0, [&](int64_t, float one) { sum += one; }); // 0 where ignored
     sum = warp_sum(sum);
@@ -298,7 +298,7 @@ template <typename T> static bt_status forward(const bt_launch *launch, const vo
     } else if (args->rows > 0) {
         launch_forward<T, 1, LONG_THREADS>(launch, args);
     }
-    launch_after(launch->device, mean_kernel, dim3(1), dim3(MEAN_THREADS), stream,
+    launch_after(launch->device, mean_kernel, dim3(1), dim3(MEAN_THREADS), 0, stream,
                  (const float *)args->loss, args->targets, (float *)args->mean,
                  (float *)args->inv_count, args->bad_row, args->rows, args->vocab, args->ignore);
     return bt_cuda_launched("cross_entropy_cuda");

@@ -13,6 +13,7 @@
 //   Source PTX ISA, "cp.async.bulk", "mbarrier"; "Programming Guide", asynchronous data copies
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/gemm/arch_sm90.h"
+#include "kernels/cuda/overlap.cuh"
 
 constexpr int SLICES_MOST = 8;
 constexpr int PACKS = 2; // of 16 bytes, a thread and slice
@@ -249,6 +250,7 @@ static __global__ void __launch_bounds__(THREADS + WARP, THREADS == TWO_THREADS 
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
+    wait_for_previous();
     if (threadIdx.x >= THREADS) {
         if (threadIdx.x == THREADS) {
             ask<T, THREADS>(logits, row_at, with, shared);
@@ -272,8 +274,8 @@ static bt_status start(const bt_launch *launch, const bt_cross_entropy_grad_args
         bt_cuda_check(cudaFuncSetAttribute(long_rows_kernel<T, THREADS>,
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, row_bytes),
                       "shared memory of cross_entropy_grad_sm90"));
-    long_rows_kernel<T, THREADS><<<grid, THREADS + WARP, (size_t)row_bytes, stream>>>(
-        (const T *)args->logits, (T *)args->dlogits, with);
+    launch_after(launch->device, long_rows_kernel<T, THREADS>, grid, THREADS + WARP,
+                 (size_t)row_bytes, stream, (const T *)args->logits, (T *)args->dlogits, with);
     return bt_cuda_launched("cross_entropy_grad_sm90");
 }
 

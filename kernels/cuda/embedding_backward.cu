@@ -140,7 +140,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS_MOST)
     __shared__ int first, count;         // pairs first <= i < count are the block's
     const int64_t chunk = blockIdx.x;
     const int64_t col = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * V;
-    wait_for_parts();
+    wait_for_previous();
     if (threadIdx.x < WARP) {
         const int lane = (int)threadIdx.x;
         const int64_t pair = chunk * CHUNK + lane;
@@ -201,7 +201,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS_MOST)
             }
         }
     }
-    parts_follow();
+    allow_next();
 }
 
 // Adds the partial sums of the run of `id` that begins in `chunk` and crosses it: SLICES of them in
@@ -255,7 +255,7 @@ static __global__ void __launch_bounds__(THREADS *SLICES)
     __shared__ bool crosses[CROSSINGS];
     const int warp = (int)(threadIdx.y * THREADS + threadIdx.x) / WARP;
     const int64_t first = (int64_t)blockIdx.x * CROSSINGS;
-    wait_for_parts();
+    wait_for_previous();
     const chunk_view view = look(with, first + warp);
     if (threadIdx.x % WARP == 0) {
         crosses[warp] = view.crosses;
@@ -326,6 +326,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS)
     extern __shared__ uint32_t counts[];
     const int block = (int)blockIdx.x;
     const int warp = (int)threadIdx.x / WARP;
+    wait_for_previous();
     if (block < owners) {
         unsigned unnamed = group_rows(ids, count, vocab, block, counts, out_ids, out_rows);
         for (; cleared && unnamed; unnamed &= unnamed - 1) {
@@ -339,7 +340,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS)
     } else {
         sum_position<T, V>(with, (int64_t)(block - owners) * GROUP_WARPS + warp);
     }
-    parts_follow();
+    allow_next();
 }
 
 static bt_status sort_ids(const bt_launch *launch, const int32_t *ids, int count, const plan &at)
@@ -390,9 +391,9 @@ static bt_status sum_part(const bt_launch *launch, const bt_embedding_backward_a
     const unsigned blocks = (unsigned)(owners + bt_div_up(units, GROUP_WARPS));
     if (blocks) {
         const size_t shared_bytes = at.groups ? group_shared_bytes(args->vocab) : 0;
-        group_kernel<T, V><<<blocks, GROUP_THREADS, shared_bytes, stream>>>(
-            given, count, owners, (int)args->vocab, ids, rows, clears ? dtable : nullptr,
-            positions);
+        launch_after(launch->device, group_kernel<T, V>, blocks, GROUP_THREADS, shared_bytes,
+                     stream, given, count, owners, (int)args->vocab, ids, rows,
+                     clears ? dtable : nullptr, positions);
     }
     const table_sums with = {
         ids,   rows,       dtable,  (float *)(base + at.head), (float *)(base + at.tail),
@@ -402,11 +403,11 @@ static bt_status sum_part(const bt_launch *launch, const bt_embedding_backward_a
     const int64_t chunks = bt_div_up(count, CHUNK);
     launch_after(launch->device, chunk_kernel<T, V>,
                  dim3((unsigned)chunks, (unsigned)bt_div_up(args->cols, threads * V)),
-                 dim3((unsigned)threads), stream, dy + first * args->cols, with);
+                 dim3((unsigned)threads), 0, stream, dy + first * args->cols, with);
     launch_after(
         launch->device, crossing_kernel<V>,
         dim3((unsigned)bt_div_up(chunks, CROSSINGS), (unsigned)bt_div_up(args->cols, THREADS * V)),
-        dim3(THREADS, SLICES), stream, with);
+        dim3(THREADS, SLICES), 0, stream, with);
     return bt_cuda_launched("embedding_backward_cuda");
 }
 

@@ -94,6 +94,8 @@ static __global__ void __launch_bounds__(C::BLOCK, sizeof(P) == 2 ? C::RESIDENT 
     const int cols = inside ? (int)with.cols : 0;
     const int64_t base = row * with.cols;
     const float inverse = 1.0f / (float)with.cols;
+    wait_for_previous();
+    allow_next();
     // Gamma and beta are used after two reductions; the prefetch spares the first rows that
     // latency.
     for (int64_t c = threadIdx.x * 32; !EARLY && blockIdx.x == 0 && c < with.cols;
@@ -196,11 +198,9 @@ static void launch_rows(const bt_launch *launch, const forward_operands<T, P> &w
     cudaStream_t stream = bt_cuda_stream(launch);
     row_launches<C>(with.rows, [&](int64_t first, int64_t rows, unsigned blocks) {
         const forward_operands<T, P> part = with.part(first, rows);
-        if (with.residual) {
-            forward_rows_kernel<T, P, C, true, EARLY><<<blocks, C::BLOCK, 0, stream>>>(part);
-        } else {
-            forward_rows_kernel<T, P, C, false, EARLY><<<blocks, C::BLOCK, 0, stream>>>(part);
-        }
+        auto kernel = with.residual ? forward_rows_kernel<T, P, C, true, EARLY>
+                                    : forward_rows_kernel<T, P, C, false, EARLY>;
+        launch_after(launch->device, kernel, blocks, C::BLOCK, 0, stream, part);
     });
 }
 

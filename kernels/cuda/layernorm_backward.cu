@@ -171,6 +171,7 @@ static __global__ void __launch_bounds__(C::THREADS, 1)
     int turn = 0;
     row_read<T, C> ring[RING] = {};
     int64_t base = (int64_t)blockIdx.x * C::G + span::group();
+    wait_for_previous();
 #pragma unroll
     for (int d = 0; d < C::D; ++d) {
         ring[d].fetch(with, base + d * step);
@@ -247,7 +248,7 @@ static __global__ void __launch_bounds__(C::THREADS, 1)
             }
         }
     }
-    parts_follow();
+    allow_next();
     float *target = with.partials + (int64_t)blockIdx.x * 2 * cols;
     write_part<T, C>(dgamma, cols, sums, target);
     write_part<T, C>(dbeta, cols, sums, target + cols);
@@ -317,7 +318,7 @@ static __global__ void __launch_bounds__(PART_THREADS)
                       bool accumulate)
 {
     const int64_t at = (int64_t)blockIdx.x * WARP + threadIdx.x; // column of [2, cols]
-    wait_for_parts();
+    wait_for_previous();
     const float total = parts_sum(partials + at, at < 2 * cols ? blocks : 0, 2 * cols);
     float *target = at < cols ? dgamma + at : dbeta ? dbeta + at - cols : nullptr;
     if (threadIdx.y == 0 && at < 2 * cols && target) {
@@ -367,11 +368,9 @@ static int launch_rows(const bt_launch *launch, const backward_operands<T, P> &w
         (many || !with_group_config<T>(with.cols, with.accumulate, [&](auto config) {
              using C = decltype(config);
              blocks = rows_blocks(launch->device, with.rows, C::G);
-             if (with.accumulate) {
-                 backward_rows_kernel<T, P, C, true><<<blocks, C::THREADS, 0, stream>>>(with);
-             } else {
-                 backward_rows_kernel<T, P, C, false><<<blocks, C::THREADS, 0, stream>>>(with);
-             }
+             auto kernel = with.accumulate ? backward_rows_kernel<T, P, C, true>
+                                           : backward_rows_kernel<T, P, C, false>;
+             launch_after(launch->device, kernel, blocks, C::THREADS, 0, stream, with);
          }))) {
         blocks = layernorm_backward_wide(launch, with);
     }
@@ -407,7 +406,7 @@ static bt_status run(const bt_launch *launch, const bt_layernorm_backward_args *
     const int blocks = args->rows ? launch_rows(launch, with) : 0;
     cudaStream_t stream = bt_cuda_stream(launch);
     launch_after(launch->device, params_sum_kernel, (unsigned)bt_div_up(2 * args->cols, WARP),
-                 dim3(WARP, PART_WARPS), stream, with.partials, blocks, args->cols,
+                 dim3(WARP, PART_WARPS), 0, stream, with.partials, blocks, args->cols,
                  (float *)args->dgamma, (float *)args->dbeta, args->accumulate_params);
     return bt_cuda_launched("layernorm_backward_cuda");
 }

@@ -172,11 +172,12 @@ static __global__ void __launch_bounds__(C::W *WARP, 1)
         mbarrier_init_fence();
     }
     __syncwarp();
+    wait_for_previous();
 #pragma unroll
     for (int stage = 0; stage < C::D; ++stage) {
         ask(with, at, row + stage * step, stage);
     }
-    parts_follow();
+    allow_next();
     float gamma[N][V] = {};
     float dgamma[N][V] = {};
     float dbeta[N][V] = {};
@@ -304,7 +305,8 @@ static int try_bulk(const bt_launch *launch, const layernorm_backward_operands<T
     (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                (int)shared_bytes);
     const unsigned blocks = bt_cuda_grid(launch->device, with.rows, 1);
-    kernel<<<blocks, groups * warps * WARP, shared_bytes, stream>>>(with, warps, groups);
+    launch_after(launch->device, kernel, blocks, (unsigned)(groups * warps * WARP), shared_bytes,
+                 stream, with, warps, groups);
     return (int)blocks;
 }
 

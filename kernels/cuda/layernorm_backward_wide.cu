@@ -257,7 +257,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, 1)
         __syncwarp();
         ask(with, at, first + STAGES * step, turn);
     }
-    parts_follow();
+    allow_next();
     float *target = with.partials + (int64_t)blockIdx.x * 2 * at.cols;
     float *sums = reinterpret_cast<float *>(ring);
     copy_wait<0>();

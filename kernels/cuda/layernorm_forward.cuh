@@ -3,6 +3,7 @@
 #define BT_KERNELS_CUDA_LAYERNORM_FORWARD_CUH
 
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/overlap.cuh"
 
 template <typename T, typename P> struct layernorm_forward_operands {
     const T *x, *residual;

@@ -86,6 +86,8 @@ static __global__ void __launch_bounds__(WARPS *WARP, C::BLOCKS)
     const int64_t step = (int64_t)gridDim.x * WARPS;
     int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
     int64_t base = row * with.cols;
+    wait_for_previous();
+    allow_next();
 #pragma unroll
     for (int stage = 0; stage < C::D; ++stage) {
 #pragma unroll
@@ -163,7 +165,8 @@ static bool choose(const bt_launch *launch, const layernorm_forward_operands<T, 
         using C = warp_config<T, N>;
         const unsigned blocks =
             bt_cuda_grid(launch->device, bt_div_up(with.rows, WARPS), C::BLOCKS);
-        warps_kernel<T, P, C><<<blocks, WARPS * WARP, 0, bt_cuda_stream(launch)>>>(with);
+        launch_after(launch->device, warps_kernel<T, P, C>, blocks, WARPS * WARP, 0,
+                     bt_cuda_stream(launch), with);
         return true;
     }
 }

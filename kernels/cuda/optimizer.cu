@@ -74,6 +74,7 @@ static __global__ void __launch_bounds__(THREADS)
     const int item = find_item(list.first, list.count, (int)blockIdx.x);
     const int64_t start = (int64_t)((int)blockIdx.x - list.first[item]) * CHUNK;
     const float *grad = list.grad[item] + start;
+    wait_for_previous();
     const int64_t count = min(list.elements[item] - start, (int64_t)CHUNK);
     float sum = 0.0f;
     if (count == CHUNK && is_aligned(grad)) {
@@ -98,7 +99,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = sum;
     }
-    parts_follow();
+    allow_next();
 }
 
 static __global__ void __launch_bounds__(FINAL_THREADS)
@@ -108,7 +109,7 @@ static __global__ void __launch_bounds__(FINAL_THREADS)
     __shared__ double sums[FINAL_THREADS];
     const int at = (int)threadIdx.x;
     double sum = 0.0;
-    wait_for_parts();
+    wait_for_previous();
     for (int64_t i = at; i < count; i += FINAL_THREADS) {
         sum += (double)partials[i];
     }
@@ -171,7 +172,6 @@ static __global__ void __launch_bounds__(THREADS)
     adamw_kernel(const __grid_constant__ adamw_list list, const __grid_constant__ adamw_step step,
                  const float *scale)
 {
-    const float factor = *scale;
     const int item = find_item(list.first, list.count, (int)blockIdx.x);
     const int64_t start = (int64_t)((int)blockIdx.x - list.first[item]) * list.chunk;
     const int64_t end = min(start + list.chunk, list.elements[item]);
@@ -179,6 +179,8 @@ static __global__ void __launch_bounds__(THREADS)
                       is_aligned(list.m[item]) && is_aligned(list.v[item]) &&
                       is_aligned(list.copy[item]);
     int64_t at = start + threadIdx.x * V;
+    wait_for_previous();
+    const float factor = *scale;
     if (wide) {
 #pragma unroll 2
         for (; at + V <= end; at += THREADS * V) {
@@ -225,13 +227,15 @@ bt_status bt_grad_norm_cuda_f32(const bt_launch *launch, const void *call)
         }
         list.first[list.count] = chunks;
         if (chunks) {
-            norm_kernel<<<(unsigned)chunks, THREADS, 0, stream>>>(list, partials + done);
+            launch_after(launch->device, norm_kernel, (unsigned)chunks, THREADS, 0, stream, list,
+                         partials + done);
             BT_TRY(bt_cuda_launched("grad_norm_cuda_f32"));
         }
         done += chunks;
     }
-    launch_after(launch->device, norm_final_kernel, dim3(1), dim3(FINAL_THREADS), stream, partials,
-                 done, args->grad_scale, args->max_norm, (float *)args->norm, (float *)args->scale);
+    launch_after(launch->device, norm_final_kernel, dim3(1), dim3(FINAL_THREADS), 0, stream,
+                 partials, done, args->grad_scale, args->max_norm, (float *)args->norm,
+                 (float *)args->scale);
     return bt_cuda_launched("grad_norm_cuda_f32");
 }
 
@@ -288,8 +292,8 @@ bt_status bt_adamw_cuda_f32(const bt_launch *launch, const void *call)
         }
         list.first[list.count] = chunks;
         if (chunks) {
-            adamw_kernel<<<(unsigned)chunks, THREADS, 0, stream>>>(list, step,
-                                                                   (const float *)args->scale);
+            launch_after(launch->device, adamw_kernel, (unsigned)chunks, THREADS, 0, stream, list,
+                         step, (const float *)args->scale);
             BT_TRY(bt_cuda_launched("adamw_cuda_f32"));
         }
     }

@@ -1,32 +1,17 @@
 // kernels/cuda/parts.cuh - the second launch of a column sum: adds the blocks' partial sums in
 // order
 //
-// The second kernel may start while the first still runs (programmatic dependent launch, where
-// overlap.h allows it), so it calls `wait_for_parts` before it reads anything. The first kernel
-// calls `parts_follow` to let the second start. Launch parts_kernel through `launch_after`.
+// The second kernel is launched by `launch_after` (overlap.cuh), so that it starts while the first
+// ends.
 #ifndef BT_KERNELS_CUDA_PARTS_CUH
 #define BT_KERNELS_CUDA_PARTS_CUH
 
 #include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/overlap.h"
+#include "kernels/cuda/overlap.cuh"
 
 constexpr int PART_WARPS = 32; // of a block, all at the same 32 columns
 constexpr int PART_LOADS = 8;  // in flight per thread
 constexpr int PART_THREADS = PART_WARPS * WARP;
-
-static __device__ __forceinline__ void parts_follow()
-{
-#if __CUDA_ARCH__ >= 900
-    cudaTriggerProgrammaticLaunchCompletion();
-#endif
-}
-
-static __device__ __forceinline__ void wait_for_parts()
-{
-#if __CUDA_ARCH__ >= 900
-    cudaGridDependencySynchronize();
-#endif
-}
 
 // The sum of parts[p * stride] over p < count, in every thread of warp 0, by a block of dimensions
 // (WARP, PART_WARPS). Warp w adds parts w, w + 32, ... and then the warps are added in order.
@@ -57,21 +42,6 @@ static __device__ __forceinline__ float parts_sum(const float *parts, int64_t co
         }
     }
     return sum;
-}
-
-// Launches a kernel that itself waits for the previous kernel of the stream.
-template <typename... P, typename... A>
-static void launch_after(const bt_device *device, void (*kernel)(P...), dim3 grid, dim3 block,
-                         cudaStream_t stream, A... args)
-{
-    cudaLaunchAttribute early = {};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = grid;
-    config.blockDim = block;
-    config.stream = stream;
-    config.attrs = &early;
-    bt_cuda_overlap(device, (const void *)kernel, &config);
-    (void)cudaLaunchKernelEx(&config, kernel, P(args)...); // bt_cuda_launched reports
 }
 
 #endif

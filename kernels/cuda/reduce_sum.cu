@@ -120,6 +120,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     const int64_t end = min(start + per_part, reduce);
     const int64_t outer = to.count / inner;
     const int64_t step = WARPS * inner;
+    wait_for_previous();
     for (int64_t o = blockIdx.z; o < outer; o += gridDim.z) {
         float sum[V] = {};
         for (int64_t r = start + threadIdx.y; r < end && col < inner; r += WARPS * ROWS_AHEAD) {
@@ -159,7 +160,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         }
         __syncthreads();
     }
-    parts_follow();
+    allow_next();
 }
 
 // A block adds the parts of 32 elements.
@@ -168,7 +169,7 @@ static __global__ void __launch_bounds__(PART_THREADS)
     parts_kernel(const float *parts, int64_t splits, destination<Y> to)
 {
     const int64_t at = (int64_t)blockIdx.x * WARP + threadIdx.x;
-    wait_for_parts();
+    wait_for_previous();
     const float sum = parts_sum(parts + at, at < to.count ? splits : 0, to.count);
     if (threadIdx.y == 0 && at < to.count) {
         to.put(at, 0, sum);
@@ -261,8 +262,8 @@ static bt_status run(const bt_launch *launch, const bt_reduce_sum_args *args)
     if (args->inner > 1) {
         dim3 grid((unsigned)bt_div_up(args->inner, WARP * V), (unsigned)splits,
                   (unsigned)bt_min_i64(args->outer, 65535));
-        columns_kernel<T, Y, V>
-            <<<grid, dim3(WARP, WARPS), 0, stream>>>(x, args->reduce, args->inner, per_part, to);
+        launch_after(launch->device, columns_kernel<T, Y, V>, grid, dim3(WARP, WARPS), 0, stream, x,
+                     args->reduce, args->inner, per_part, to);
     } else if (by_warps(launch->device, args)) {
         unsigned grid = (unsigned)bt_div_up(to.count, WARPS);
         short_rows_kernel<T, Y, V><<<grid, THREADS, 0, stream>>>(x, args->reduce, to);
@@ -272,7 +273,7 @@ static bt_status run(const bt_launch *launch, const bt_reduce_sum_args *args)
     }
     if (to.parts) {
         unsigned grid = (unsigned)bt_div_up(to.count, WARP);
-        launch_after(launch->device, parts_kernel<Y>, grid, dim3(WARP, PART_WARPS), stream,
+        launch_after(launch->device, parts_kernel<Y>, grid, dim3(WARP, PART_WARPS), 0, stream,
                      to.parts, splits, last);
     }
     return bt_cuda_launched("reduce_sum_cuda");

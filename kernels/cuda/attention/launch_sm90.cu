@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cuda/attention/sm90.h"
+#include "kernels/cuda/overlap.h"
 
 namespace bt_attention_sm90
 {
@@ -172,14 +173,19 @@ bt_status start(const bt_launch *launch, const void *kernel, const kernel_shape 
 {
     const cudaStream_t stream = bt_cuda_stream(launch); // makes the device current
     const int64_t most = bt_div_up(w.total, how.workers_per_block);
-    const unsigned blocks = (unsigned)bt_min_i64(launch->device->info.processor_count, most);
     void *arguments[] = {(void *)maps, &w, (void *)rows};
+    cudaLaunchAttribute early = {};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)bt_min_i64(launch->device->info.processor_count, most));
+    config.blockDim = dim3((unsigned)how.threads);
+    config.dynamicSmemBytes = (size_t)how.shared_bytes;
+    config.stream = stream;
+    config.attrs = &early;
+    bt_cuda_overlap(launch->device, kernel, &config);
     BT_TRY(bt_cuda_check(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, how.shared_bytes),
         how.name));
-    BT_TRY(bt_cuda_check(cudaLaunchKernel(kernel, dim3(blocks), dim3((unsigned)how.threads),
-                                          arguments, (size_t)how.shared_bytes, stream),
-                         how.name));
+    BT_TRY(bt_cuda_check(cudaLaunchKernelExC(&config, kernel, arguments), how.name));
     return bt_cuda_launched(how.name);
 }
 

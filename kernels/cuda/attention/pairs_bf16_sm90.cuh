@@ -341,6 +341,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         mbarrier_init_fence();
     }
     __syncthreads();
+    wait_for_predecessor();
     if (at.group == CONSUMERS) {
         registers_give<24>();
         if (at.lane == 0) {

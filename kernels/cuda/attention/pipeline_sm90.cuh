@@ -210,6 +210,7 @@ __global__ void __launch_bounds__(layout<K>::THREADS, 1)
         mem.init();
     }
     __syncthreads();
+    wait_for_predecessor();
     if (at.group == K::GROUPS) {
         registers_give<MOVER_REGISTERS<K::GROUPS>>();
         const int helper = at.warp - 4 * K::GROUPS;

@@ -79,7 +79,8 @@ struct kernel_shape {
     int workers_per_block; // each takes items of its own
 };
 
-// Kernels take three arguments: maps (const __grid_constant__), `w`, and what `rows` points to.
+// Kernels wait for the previous kernel before they touch global memory (overlap.h).
+// They take three arguments: maps (const __grid_constant__), `w`, and what `rows` points to.
 bt_status start(const bt_launch *launch, const void *kernel, const kernel_shape &how,
                 const void *maps, work w, const void *rows);
 bt_status check_workspace(const bt_launch *launch, const char *name, size_t needed);

@@ -5,6 +5,7 @@
 // Cost     reads and writes each operand once; bound by HBM
 #include "kernels/cuda/attention/sm90.cuh"
 #include "kernels/cuda/attention/transposed_tf32_sm90.h"
+#include "kernels/cuda/overlap.cuh"
 
 namespace bt_attention_sm90
 {
@@ -56,6 +57,7 @@ template <int N> __global__ void __launch_bounds__(256) transpose_tf32(const pas
     const int head = place / p.tiles % p.heads, tokens = place % p.tiles;
     const int64_t batch = head / p.heads_per_batch, of = head % p.heads_per_batch;
     const bool with_rows = p.what.statistics && which == p.what.count - 1;
+    wait_for_previous();
     for (int i = (int)threadIdx.x; i < BLOCK * CHUNKS; i += 256) {
         const int row = i / CHUNKS, column = i % CHUNKS * 4, token = tokens * BLOCK + row;
         const bool inside = token < p.tokens && column < p.head_dim;
@@ -94,7 +96,8 @@ bt_status transpose(const bt_launch *launch, const shape &s, const transposition
                     (int)s.heads, (int)(s.batch * s.heads), (int)s.head_dim};
     const cudaStream_t stream = bt_cuda_stream(launch);
     auto *kernel = s.head_dim <= COLUMNS ? transpose_tf32<1> : transpose_tf32<2>;
-    kernel<<<(unsigned)(p.tiles * p.heads * what.count), 256, 0, stream>>>(p);
+    launch_after(launch->device, kernel, (unsigned)(p.tiles * p.heads * what.count), 256, 0, stream,
+                 p);
     return bt_cuda_launched(name);
 }
 

@@ -15,7 +15,7 @@ static __global__ void __launch_bounds__(PART_THREADS)
     column_sums_kernel(const float *parts, int64_t rows, int64_t n, T *dbias, bool accumulate)
 {
     const int64_t at = (int64_t)blockIdx.x * WARP + threadIdx.x;
-    wait_for_parts();
+    wait_for_previous();
     const float sum = parts_sum(parts + at, at < n ? rows : 0, n);
     if (threadIdx.y == 0 && at < n) {
         dbias[at] = from_float<T>(accumulate ? sum + to_float(dbias[at]) : sum);
@@ -29,10 +29,10 @@ bt_status add_column_sums(const bt_launch *launch, const bt_gemm_args *args, con
     const dim3 block(WARP, PART_WARPS);
     cudaStream_t stream = bt_cuda_stream(launch);
     if (args->dbias_dtype == BT_F32) {
-        launch_after(launch->device, column_sums_kernel<float>, grid, block, stream, parts, rows,
+        launch_after(launch->device, column_sums_kernel<float>, grid, block, 0, stream, parts, rows,
                      count, (float *)args->dbias, args->dbias_accumulate);
     } else {
-        launch_after(launch->device, column_sums_kernel<bf16>, grid, block, stream, parts, rows,
+        launch_after(launch->device, column_sums_kernel<bf16>, grid, block, 0, stream, parts, rows,
                      count, (bf16 *)args->dbias, args->dbias_accumulate);
     }
     return bt_cuda_launched("column sums of a product");
