@@ -121,10 +121,14 @@ static bt_status check_finite(bt_context *context, const bt_node *node, int i,
 // Whether the gradient of this input is deferred (weight_grads.h).
 static bool waits(const bt_grad *din) { return din->leaf && din->leaf->grad_pending > 1; }
 
-static bt_status tell(bt_context *context, const bt_node *node, int i, const bt_tensor *grad)
+static bt_status tell(bt_context *context, const bt_node *node, int i, const bt_grad *din)
 {
-    const bt_op_value value = {
-        .op = node->op->name, .gradient = true, .index = i, .call = node, .tensor = grad};
+    const bt_op_value value = {.op = node->op->name,
+                               .gradient = true,
+                               .index = i,
+                               .call = node,
+                               .parameter = din->leaf ? din->leaf->name : NULL,
+                               .tensor = din->tensor};
     return node->op->makes_outputs
                ? BT_OK
                : context->value_hook.made(context->value_hook.self, context, &value);
@@ -225,7 +229,7 @@ static bt_status step_back(bt_context *context, bt_node *node)
         }
         if (status == BT_OK && din->wanted && context->value_hook.made && din->tensor &&
             !waits(din)) {
-            status = tell(context, node, i, din->tensor);
+            status = tell(context, node, i, din);
         }
         if (status == BT_OK && din->wanted) {
             status = deliver(context, node, i, din);

@@ -97,7 +97,8 @@ bt_status bt_op_all_reduce_forward(bt_context *context, bt_op_call *call)
         BT_TRY(bt_tensor_create(context, x->dtype, x->shape, "sum over ranks", &call->out[0]));
         BT_TRY(bt_tensor_copy(context, x, call->out[0]));
     }
-    return sum_in_place(context, BT_ATTRS(call, collective), call->out[0]);
+    BT_TRY(sum_in_place(context, BT_ATTRS(call, collective), call->out[0]));
+    return context->value_hook.made ? bt_op_tell_outputs(context, call) : BT_OK;
 }
 
 bt_status bt_op_all_reduce_backward(bt_context *context, bt_op_backward *call)

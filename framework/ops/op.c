@@ -87,7 +87,7 @@ static const char *first_leaf(const bt_op_call *call)
     return NULL;
 }
 
-static bt_status tell_outputs(bt_context *context, const bt_op_call *call)
+bt_status bt_op_tell_outputs(bt_context *context, const bt_op_call *call)
 {
     const char *parameter = first_leaf(call);
     for (int i = 0; i < call->out_count; ++i) {
@@ -112,7 +112,7 @@ bt_status bt_op_run(bt_context *context, bt_op_call *call)
         status = bt_anomaly_check_outputs(context, call);
     }
     if (status == BT_OK && context->value_hook.made && !call->op->makes_outputs) {
-        status = tell_outputs(context, call);
+        status = bt_op_tell_outputs(context, call);
     }
     bt_range_pop(context);
     return status;

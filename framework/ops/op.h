@@ -114,6 +114,9 @@ const bt_op *bt_op_row(bt_op_id id);
 // Infers, allocates and runs, without recording. The caller owns call->out and call->saved, also
 // when this fails.
 BT_CHECKED bt_status bt_op_run(bt_context *context, bt_op_call *call);
+// Reports the outputs to the context's value hook, which must be set. bt_op_run does so, except for
+// ops that make their outputs themselves.
+BT_CHECKED bt_status bt_op_tell_outputs(bt_context *context, const bt_op_call *call);
 // Infers, allocates, runs, records. attrs: the row's struct, NULL if it has none. out[] has the
 // row's out_count entries; the caller owns each.
 BT_CHECKED bt_status bt_op_apply(bt_context *context, bt_op_id id, const void *attrs,

@@ -34,9 +34,10 @@ struct bt_tensor;
 typedef struct bt_op_value {
     const char *op; // name of its row
     bool gradient;
-    int index;                      // of the output, or of the input
-    const void *call;               // gradient: the same for all inputs of one call
-    const char *parameter;          // output: the first leaf that the call reads; NULL: none
+    int index;        // of the output, or of the input
+    const void *call; // gradient: the same for all inputs of one call
+    // Of an output the first leaf that the call reads, of a gradient the leaf whose sum it is.
+    const char *parameter;          // NULL: none
     const struct bt_tensor *tensor; // borrowed, contiguous
 } bt_op_value;
 

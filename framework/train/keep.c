@@ -48,8 +48,7 @@ static bt_tensor *kept_tensor(const bt_trainer *t, int64_t spec, int kind)
     return whole ? whole : bt_keep_tensor(t, t->params.specs[spec].item, kind);
 }
 
-// Gathers the state of all ranks in the tensors of rank 0's list.
-static bt_status collect(bt_trainer *t)
+bt_status bt_keep_collect(bt_trainer *t)
 {
     BT_TRY(t->parallel ? bt_data_parallel_collect(t->parallel, &t->optimizer) : BT_OK);
     return bt_mesh_state_collect(t);
@@ -189,7 +188,7 @@ void bt_keep_values(const bt_trainer *t, int64_t step, bt_state_values *values)
 bt_status bt_keep_digest(bt_trainer *t, int64_t step, char digest[33])
 {
     bt_keep_values(t, step, &t->keep.state.values);
-    BT_TRY(collect(t));
+    BT_TRY(bt_keep_collect(t));
     if (bt_ranks_is_first(t)) {
         BT_TRY(bt_state_digest(&t->session.context, &t->keep.state, digest));
     }
@@ -204,7 +203,7 @@ bt_status bt_keep_report_state(bt_trainer *t, int64_t step)
         return BT_OK;
     }
     const int64_t start_ns = bt_clock_ns();
-    BT_TRY(collect(t));
+    BT_TRY(bt_keep_collect(t));
     if (!bt_ranks_is_first(t) || !t->observer->state) {
         return BT_OK;
     }
@@ -409,7 +408,7 @@ bt_status bt_keep_tick(bt_trainer *t, int64_t step)
     if (!due) {
         return BT_OK;
     }
-    BT_TRY(collect(t));
+    BT_TRY(bt_keep_collect(t));
     return bt_ranks_is_first(t) ? begin_save(t, step) : BT_OK;
 }
 
@@ -443,7 +442,7 @@ bt_status bt_keep_finish(bt_trainer *t, int64_t step)
     if (!plan->at_end && !(stopped && periodic)) {
         return BT_OK;
     }
-    BT_TRY(collect(t));
+    BT_TRY(bt_keep_collect(t));
     const bool writes = bt_ranks_is_first(t);
     if (writes && keep->given_step != step) {
         BT_TRY(begin_save(t, step));

@@ -139,6 +139,7 @@ static uint64_t fingerprint(const bt_trainer *t)
                              plan->parallel.rotation,
                              plan->parallel.shared_heads,
                              plan->init != NULL,
+                             t->observer->value != NULL,
                              plan->checkpoints.folder != NULL,
                              plan->checkpoints.resume,
                              plan->checkpoints.every_steps,

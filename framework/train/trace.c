@@ -147,7 +147,8 @@ static bt_status on_gradient(bt_trace *trace, bt_context *context, const bt_op_v
                                   .name = name,
                                   .layer = call->layer,
                                   .op = call->op,
-                                  .depth = 2 * trace->count - walked},
+                                  .depth = 2 * trace->count - walked,
+                                  .so_far = value->parameter != NULL},
                 value->tensor);
 }
 
@@ -157,7 +158,7 @@ static bt_status on_value(void *self, bt_context *context, const bt_op_value *va
 }
 
 static bt_status tell_named(const bt_trace *trace, bt_context *context, bt_train_value_kind kind,
-                            const char *name, const bt_tensor *tensor)
+                            const char *name, const bt_tensor *tensor, const bt_param_spec *spec)
 {
     char whole[BT_TRACE_NAME_BYTES], layer[BT_TRACE_LAYER_BYTES];
     const char *parameter = name; // without the prefix of a moment
@@ -174,14 +175,15 @@ static bt_status tell_named(const bt_trace *trace, bt_context *context, bt_train
                                   .op = updated ? "adamw" : "",
                                   .depth = kind == BT_TRAIN_VALUE_INITIAL
                                                ? 0
-                                               : 2 * trace->count + (updated ? 2 : 1)},
+                                               : 2 * trace->count + (updated ? 2 : 1),
+                                  .spec = spec},
                 tensor);
 }
 
 // ---- a step -------------------------------------------------------------------------------------
 
 bt_status bt_trace_begin(bt_trace *trace, const bt_train_observer *observer, bt_context *context,
-                         const bt_params *params, int64_t step)
+                         const bt_state *masters, int64_t step)
 {
     if (!observer->value) {
         return BT_OK;
@@ -190,9 +192,9 @@ bt_status bt_trace_begin(bt_trace *trace, const bt_train_observer *observer, bt_
     trace->step = step;
     trace->count = trace->open = 0;
     context->value_hook = (bt_value_hook){trace, on_value};
-    for (int64_t i = 0; i < params->count && !trace->begun; ++i) {
-        BT_TRY(tell_named(trace, context, BT_TRAIN_VALUE_INITIAL, params->items[i].name,
-                          params->items[i].master));
+    for (int64_t i = 0; i < masters->count && !trace->begun; ++i) {
+        BT_TRY(tell_named(trace, context, BT_TRAIN_VALUE_INITIAL, masters->tensors[i].name,
+                          masters->tensors[i].tensor, NULL));
     }
     trace->begun = true;
     return BT_OK;
@@ -222,11 +224,12 @@ bt_status bt_trace_micro(bt_trace *trace, bt_context *context, int64_t micro, co
 
 bt_status bt_trace_gradients(bt_trace *trace, bt_context *context, const bt_params *params)
 {
-    for (int64_t i = 0; context->value_hook.made && i < params->count; ++i) {
-        const bt_param *param = &params->items[i];
-        if (param->value->grad) {
-            BT_TRY(tell_named(trace, context, BT_TRAIN_VALUE_GRADIENT, param->name,
-                              param->value->grad));
+    for (int64_t i = 0; context->value_hook.made && i < params->spec_count; ++i) {
+        const bt_param_spec *spec = &params->specs[i];
+        const bt_tensor *grad = spec->item >= 0 ? params->items[spec->item].value->grad : NULL;
+        if (grad) {
+            BT_TRY(tell_named(trace, context, BT_TRAIN_VALUE_GRADIENT, spec->name, grad,
+                              spec->is_shared ? spec : NULL));
         }
     }
     return BT_OK;
@@ -237,7 +240,7 @@ bt_status bt_trace_end(bt_trace *trace, bt_context *context, const bt_state *sta
     bt_status status = BT_OK;
     for (int64_t i = 0; context->value_hook.made && i < state->count && status == BT_OK; ++i) {
         status = tell_named(trace, context, BT_TRAIN_VALUE_STATE, state->tensors[i].name,
-                            state->tensors[i].tensor);
+                            state->tensors[i].tensor, NULL);
     }
     context->value_hook = (bt_value_hook){0};
     return status;

@@ -7,7 +7,8 @@
 //   input.M.ids, .targets of micro-batch M
 //   forward.M.CALL        output of the call of an op; a second output: CALL.out1
 //   backward.M.CALL.inI   gradient of the call's input I; of a parameter the sum so far
-//   gradient.PARAMETER    sum over the micro-batches, neither scaled nor clipped
+//   gradient.PARAMETER    sum over the micro-batches, neither scaled nor clipped; not reported
+//                         with ZeRO, where ranks have shards of buckets
 //   state.TENSOR          training state after the update: PARAMETER, adamw.m.*, adamw.v.*
 // CALL is MODULE.OP, as in "h.3.attn.c_attn.linear": the module is that of the parameters which the
 // op reads, or the layer of the previous call ("h.3.attention"). A second call with the same name
@@ -47,11 +48,11 @@ typedef struct bt_trace {
 } bt_trace;
 
 // These functions do nothing unless the observer has a value callback. `params` and `state` are the
-// run's.
+// run's; `masters` is the part of the state that holds the parameters.
 
 // Before a step's first micro-batch: starts listening to the context's ops.
 BT_CHECKED bt_status bt_trace_begin(bt_trace *trace, const bt_train_observer *observer,
-                                    bt_context *context, const bt_params *params, int64_t step);
+                                    bt_context *context, const bt_state *masters, int64_t step);
 BT_CHECKED bt_status bt_trace_micro(bt_trace *trace, bt_context *context, int64_t micro,
                                     const bt_tensor *ids, const bt_tensor *targets);
 // After the last backward of the step.

@@ -217,7 +217,9 @@ static bt_status gradients_and_norm(bt_trainer *t)
 {
     BT_TRY(micro_steps(t));
     bt_range_push(&t->session.context, "optimizer");
-    bt_status status = bt_trace_gradients(&t->trace, &t->session.context, &t->params);
+    const bool in_parts = t->parallel && bt_data_parallel_is_sharded(t->parallel);
+    bt_status status =
+        in_parts ? BT_OK : bt_trace_gradients(&t->trace, &t->session.context, &t->params);
     status = status == BT_OK ? bt_step_measure(t) : status;
     bt_range_pop(&t->session.context);
     return status;
@@ -341,6 +343,16 @@ static bool ends_alone(const bt_trainer *t, int64_t step)
            step + 1 == t->plan->steps;
 }
 
+static bt_status begin_trace(bt_trainer *t, int64_t step)
+{
+    bt_state masters = t->keep.state; // which come first in it
+    masters.count = masters.count < t->params.spec_count ? masters.count : t->params.spec_count;
+    if (t->observer->value && !t->trace.begun) {
+        BT_TRY(bt_keep_collect(t));
+    }
+    return bt_trace_begin(&t->trace, t->observer, &t->session.context, &masters, step);
+}
+
 static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_launch launch)
 {
     const bt_train_plan *plan = t->plan;
@@ -353,7 +365,7 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
     if (event.profiled) {
         bt_profile_start(t->profile);
     }
-    BT_TRY(bt_trace_begin(&t->trace, t->observer, &t->session.context, &t->params, step));
+    BT_TRY(begin_trace(t, step));
     BT_TRY(bt_region_begin(&t->session.device));
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
@@ -371,6 +383,7 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
     }
     BT_TRY(backend->event_record(&t->session.device, t->step_stop, t->session.context.stream));
     BT_TRY(bt_step_read(t));
+    BT_TRY(t->observer->value ? bt_keep_collect(t) : BT_OK);
     BT_TRY(bt_trace_end(&t->trace, &t->session.context, &t->keep.state));
     event.loss = t->loss;
     event.grad_norm = t->grad_norm;
@@ -453,11 +466,10 @@ bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *obser
 {
     *result = (bt_train_result){.val_loss = (double)NAN};
     BT_TRY(bt_train_check(plan));
-    if (observer->value && plan->parallel.group && plan->parallel.group->size > 1) {
+    if (observer->value && plan->parallel.half_batches) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "values of a step are told by one rank alone, and train.mesh has %d; with "
-                        "train.mesh.invariant one rank has the same bits",
-                        plan->parallel.group->size);
+                        "values of a step are those of whole micro-batches: set "
+                        "train.mesh.half_batches to false");
     }
     bt_trainer t = {.plan = plan, .observer = observer};
     bt_status status = bt_trainer_open(&t);

@@ -363,6 +363,9 @@ typedef struct bt_train_value {
     const char *layer, *op;  // "h.3", "linear"; op: "" if no op made it
     int64_t depth;           // calls of ops before it in its micro-batch, including itself
     const bt_tensor *tensor; // contiguous
+    bool so_far; // backward: a parameter's gradient, summed since the shard's first micro-batch
+    const struct bt_param_spec *spec; // gradient of a parameter of which this rank has a part;
+                                      // NULL: the whole
 } bt_train_value;
 
 typedef struct bt_train_result {
@@ -393,7 +396,8 @@ typedef struct bt_train_observer {
     bt_status (*fault)(void *self, const bt_train_fault *event);
     bt_status (*mode)(void *self, const bt_train_mode *event);
     // Every value of every step, in the order made (trace.h); reading one waits for the device.
-    // Slow: NULL unless needed.
+    // Each of several ranks reports its own values, and rank 0 the gathered state; all ranks have
+    // this callback, or none. Slow: NULL unless needed.
     bt_status (*value)(void *self, bt_context *context, const bt_train_value *event);
     bt_ranges *ranges; // borrowed; where open ranges are published for a watching thread, or NULL
 } bt_train_observer;

@@ -252,6 +252,8 @@ bt_tensor *bt_keep_tensor(const bt_trainer *t, int64_t item, int kind);
 // does not resume
 BT_CHECKED bt_status bt_keep_open(bt_trainer *t);
 void bt_keep_close(bt_trainer *t);
+// Gathers the state of all ranks in the tensors of rank 0's list; collective.
+BT_CHECKED bt_status bt_keep_collect(bt_trainer *t);
 // Loads the newest checkpoint that verifies, of a step below `below` (0: any), and restores
 // everything that depends on it: bf16 copies, the optimizer's step, the data position. *step is its
 // step; if there is none, 0, and the state is unchanged. Newer checkpoints excluded by choice are

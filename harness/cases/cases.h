@@ -27,6 +27,7 @@ typedef struct bt_case_work {
     bt_group *group;               // the ranks that train together; NULL: one
     bool alone;        // one rank computes the work of a whole mesh, if that has the same
                        // bits
+    bool group_later;  // the caller sets the plan's group of a mesh
     bool memory_state; // checkpoints are the launcher's: every step, the last two, in memory
 } bt_case_work;
 

@@ -100,7 +100,7 @@ static bt_status open_side(const bt_store_round *round, const char *device, side
     if (!item) {
         return bt_error(BT_STATUS_CORRUPT_DATA, "its plan has no case %s", round->what.name);
     }
-    BT_TRY(bt_diff_source_open(item, device ? device : s->plan.device, say, &s->source));
+    BT_TRY(bt_diff_source_open(item, device ? device : s->plan.device, false, say, &s->source));
     BT_TRY(find_checkpoints(item, round, s));
     *out = (bt_bisect_side){.name = s->name,
                             .round = round,

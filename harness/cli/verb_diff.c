@@ -130,17 +130,25 @@ static bt_status open_side(const bt_cli_arguments *arguments, differ *self, int 
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "no training case of suite %s, profile %s",
                         s->plan.suite, s->plan.profile);
     }
-    BT_TRY(bt_diff_source_open(item, s->device ? s->device : s->plan.device, say, &s->source));
+    BT_TRY(
+        bt_diff_source_open(item, s->device ? s->device : s->plan.device, true, say, &s->source));
     out->lockstep.plan = &s->source.train;
+    out->lockstep.ranks = s->source.ranks;
     out->arithmetic.precision = s->source.train.precision;
-    (void)snprintf(out->label, sizeof out->label, "%.64s: %s on %s, recompute %s",
+    const bt_diff_mesh mesh = bt_diff_mesh_of(&s->source.train);
+    char ranks[64] = "";
+    if (s->source.ranks > 1) {
+        (void)snprintf(ranks, sizeof ranks, ", data %d x tensor %d x context %d ranks",
+                       mesh.degrees.data, mesh.degrees.tensor, mesh.degrees.context);
+    }
+    (void)snprintf(out->label, sizeof out->label, "%.64s: %s on %s, recompute %s%s",
                    bt_json_get(item, "name")->valuestring,
                    bt_precision_name(s->source.train.precision), s->source.device,
-                   bt_recompute_mode_name(s->source.train.recompute));
+                   bt_recompute_mode_name(s->source.train.recompute), ranks);
     return BT_OK;
 }
 
-// Defaults from the other side: a folder's precision; and whether devices differ.
+// Defaults from the other side: a folder's precision; and whether the order of sums differs.
 static void match_sides(differ *self)
 {
     for (int i = 0; i < 2; ++i) {
@@ -148,8 +156,10 @@ static void match_sides(differ *self)
         if (self->sides[i].folder) {
             self->diff[i].arithmetic.precision = self->diff[1 - i].arithmetic.precision;
         }
-        self->diff[i].arithmetic.other_device =
-            !other->folder && strcmp(self->sides[i].source.device, other->source.device) != 0;
+        const side *own = &self->sides[i];
+        self->diff[i].arithmetic.other_order =
+            !other->folder && (strcmp(own->source.device, other->source.device) != 0 ||
+                               !bt_diff_same_order(&own->source.train, &other->source.train));
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/diff/gather.h"
 #include "harness/record/keep.h"
 
 typedef struct differ {
@@ -22,27 +23,16 @@ static bool is_over(const bt_diff_row *row)
                           : row->difference.differing > 0;
 }
 
-// Values that both sides have, in the order of the side that knows it.
-static bt_status compare_value(differ *self, const bt_diff_value *a, const bt_diff_value *b,
-                               bt_diff_step *step)
+static bt_status keep_row(differ *self, const bt_diff_row *made, const char *name,
+                          bt_diff_step *step)
 {
-    const bt_diff_value *told = *a->op || a->depth ? a : b;
     bt_diff_row *row = NULL;
-    char shapes[2][BT_SHAPE_TEXT_BYTES];
-    if (a->count != b->count) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is %s in %s, %s in %s", a->name,
-                        bt_shape_text(&a->shape, shapes[0]), self->sides[0].lockstep.name,
-                        bt_shape_text(&b->shape, shapes[1]), self->sides[1].lockstep.name);
-    }
     BT_TRY(BT_MEM_GROW(self->out->row_count + 1, &self->out->row_capacity, &self->out->rows));
     row = &self->out->rows[self->out->row_count];
-    *row = (bt_diff_row){
-        .kind = told->kind, .depth = told->depth, .shape = a->shape, .dtype = {a->dtype, b->dtype}};
-    BT_TRY(bt_keep(&self->out->arena, told->name, &row->name));
-    BT_TRY(bt_keep(&self->out->arena, told->layer, &row->layer));
-    BT_TRY(bt_keep(&self->out->arena, told->op, &row->op));
-    bt_difference_of(a, b, &row->difference);
-    row->bound = bt_diff_bound_of(&self->bound, told, &row->difference);
+    *row = *made;
+    BT_TRY(bt_keep(&self->out->arena, name, &row->name));
+    BT_TRY(bt_keep(&self->out->arena, made->layer, &row->layer));
+    BT_TRY(bt_keep(&self->out->arena, made->op, &row->op));
     row->over = is_over(row);
     if (row->over && self->out->first_over < 0) {
         self->out->first_over = self->out->row_count;
@@ -53,13 +43,69 @@ static bt_status compare_value(differ *self, const bt_diff_value *a, const bt_di
     return BT_OK;
 }
 
+// The smaller depth: additional calls of a mesh do not count.
+static int64_t depth_of(const bt_diff_value *a, const bt_diff_value *b)
+{
+    return a->depth > 0 && b->depth > 0 ? (a->depth < b->depth ? a->depth : b->depth)
+                                        : a->depth + b->depth;
+}
+
+// Values that both sides have, in the order of the side that knows it.
+static bt_status compare_value(differ *self, const bt_diff_value *a, const bt_diff_value *b,
+                               bt_diff_step *step)
+{
+    bt_diff_value told = *a->op || a->depth ? *a : *b;
+    char shapes[2][BT_SHAPE_TEXT_BYTES];
+    if (a->count != b->count) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is %s in %s, %s in %s", a->name,
+                        bt_shape_text(&a->shape, shapes[0]), self->sides[0].lockstep.name,
+                        bt_shape_text(&b->shape, shapes[1]), self->sides[1].lockstep.name);
+    }
+    told.depth = depth_of(a, b);
+    bt_diff_row row = {.kind = told.kind,
+                       .layer = told.layer,
+                       .op = told.op,
+                       .depth = told.depth,
+                       .shape = a->shape,
+                       .dtype = {a->dtype, b->dtype}};
+    bt_difference_of(a, b, &row.difference);
+    row.bound = bt_diff_bound_of(&self->bound, &told, &row.difference);
+    row.rank[0] = bt_diff_rank_of(a, row.difference.worst);
+    row.rank[1] = bt_diff_rank_of(b, row.difference.worst);
+    return keep_row(self, &row, told.name, step);
+}
+
+// Replicas that differ from the first rank's: they must have the same bits.
+static bt_status compare_copies(differ *self, int side, const bt_diff_values *values,
+                                const bt_diff_value *value, bt_diff_step *step)
+{
+    const bt_diff_value *end = values->items + values->count;
+    for (const bt_diff_value *copy = value + 1; copy < end && copy->copy_of; ++copy) {
+        char name[BT_DIFF_NAME_BYTES + 64];
+        bt_diff_row row = {.kind = value->kind,
+                           .layer = value->layer,
+                           .op = value->op,
+                           .depth = value->depth,
+                           .shape = copy->shape,
+                           .dtype = {copy->dtype, copy->dtype},
+                           .rank = {-1, -1}};
+        row.rank[side] = copy->rank;
+        (void)snprintf(name, sizeof name, "%s (copy of rank %d of %s)", value->name, copy->rank,
+                       self->sides[side].lockstep.name);
+        bt_difference_of(side ? copy->copy_of : copy, side ? copy : copy->copy_of, &row.difference);
+        BT_TRY(keep_row(self, &row, name, step));
+    }
+    return BT_OK;
+}
+
 // The difference of the parameters: the start of the next step.
 static double drift_of(const bt_diff_result *out, const bt_diff_step *step)
 {
     double squares = 0, norms = 0;
     for (int64_t i = step->first; i < step->first + step->count; ++i) {
         const bt_diff_row *row = &out->rows[i];
-        if (row->kind == BT_TRAIN_VALUE_STATE && strncmp(row->name, "state.adamw.", 12) != 0) {
+        if (row->kind == BT_TRAIN_VALUE_STATE && strncmp(row->name, "state.adamw.", 12) != 0 &&
+            !strchr(row->name, ' ')) { // no copy
             squares += row->difference.l2 * row->difference.l2;
             norms += row->difference.norm * row->difference.norm;
         }
@@ -85,13 +131,18 @@ static bt_status compare_values(differ *self, const bt_lockstep_step *given, bt_
     const int leading = self->sides[0].lockstep.plan ? 0 : 1;
     bt_diff_values *lead = given->values[leading], *other = given->values[1 - leading];
     for (int64_t i = 0; i < lead->count; ++i) {
-        const bt_diff_value *found = bt_diff_values_find(other, lead->items[i].name);
+        const bt_diff_value *mine = &lead->items[i];
+        if (mine->copy_of) {
+            continue;
+        }
+        const bt_diff_value *found = bt_diff_values_find(other, mine->name);
         if (!found) {
             ++step->missing;
             continue;
         }
-        const bt_diff_value *mine = &lead->items[i];
         BT_TRY(compare_value(self, leading ? found : mine, leading ? mine : found, step));
+        BT_TRY(compare_copies(self, leading, lead, mine, step));
+        BT_TRY(compare_copies(self, 1 - leading, other, found, step));
     }
     return step->count > 0
                ? BT_OK
@@ -135,6 +186,18 @@ static double longest_sum(const bt_train_plan *plan)
 {
     const double width = (double)plan->model.width, vocab = (double)plan->model.vocab;
     return fmax(fmax(4 * width, vocab), (double)(plan->micro_batch * plan->sequence));
+}
+
+bool bt_diff_same_order(const bt_train_plan *a, const bt_train_plan *b)
+{
+    const bt_train_parallel *p = &a->parallel, *q = &b->parallel;
+    const bt_diff_mesh m = bt_diff_mesh_of(a), n = bt_diff_mesh_of(b);
+    const bool zero2 = p->sharding == BT_SHARDING_ZERO2 || q->sharding == BT_SHARDING_ZERO2;
+    const bool any_ranks = p->invariant > 0 && p->invariant == q->invariant && !zero2;
+    const bool same_ranks = m.degrees.data == n.degrees.data && p->invariant == q->invariant &&
+                            (!zero2 || p->sharding == q->sharding);
+    return m.degrees.tensor == n.degrees.tensor && m.degrees.context == n.degrees.context &&
+           p->sequence_parallel == q->sequence_parallel && (any_ranks || same_ranks);
 }
 
 bt_status bt_diff_run(const bt_diff_side sides[2], int64_t steps, bt_diff_result *out)

@@ -18,7 +18,7 @@ typedef struct bt_diff_side {
     const char *dump; // folder for the values of each step; NULL: none
 } bt_diff_side;
 
-// A value of a step.
+// A value of a step; or a copy of it on another rank of a side, beside the first rank's.
 typedef struct bt_diff_row {
     const char *name, *layer, *op; // of the arena
     bt_train_value_kind kind;
@@ -28,6 +28,7 @@ typedef struct bt_diff_row {
     bt_difference difference;
     double bound; // of difference.l2_relative
     bool over;
+    int rank[2]; // that has made the worst element; -1: one rank, or not known (gather.h)
 } bt_diff_row;
 
 typedef struct bt_diff_step {
@@ -51,6 +52,9 @@ typedef struct bt_diff_result {
     bt_arena arena;
 } bt_diff_result;
 
+// Whether two trainings add over ranks in the same order, so that equal arithmetic gives the same
+// bits.
+bool bt_diff_same_order(const bt_train_plan *a, const bt_train_plan *b);
 // Runs at most `steps` steps of both sides. At least one of them trains.
 // Owns    *out: the caller, until bt_diff_result_release, also when this fails
 // Errors  those of bt_lockstep_run; INVALID_ARGUMENT (shapes that differ, nothing in common)

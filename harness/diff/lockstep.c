@@ -1,33 +1,54 @@
-// harness/diff/lockstep.c - two threads and the caller between them
+// harness/diff/lockstep.c - the threads of two sides, and the caller between them
 //
 // State of a side, guarded by the mutex:
-//   working --its step is done--> waiting --the caller has compared--> working
-//   working --training has ended--> ended
-// The side leaves working, the caller leaves waiting.
+//   working --its step is done on all ranks--> waiting --the caller has compared--> working
+//   working --training has ended on all ranks--> ended
+// The side leaves working, the caller leaves waiting. If a rank ends, the ranks that wait for it
+// after a step fail; before a step its group makes them fail.
 #include "harness/diff/lockstep.h"
 
+#include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/dist/threads.h"
+#include "harness/diff/gather.h"
 
 typedef enum side_state { WORKING, WAITING, ENDED } side_state;
 
+enum { RANKS_MOST = 64 };
+// Ranks wait for each other in a collective while one works; the time between steps is no part.
+#define TIMEOUT_NS (INT64_C(600) * 1000 * 1000 * 1000)
+
 typedef struct meeting meeting;
 
-typedef struct side {
-    const bt_lockstep_side *given; // borrowed
-    meeting *at;                   // borrowed
-    bt_diff_values values;
-    bt_train_step event; // of the waiting step
-    int64_t next_file;
-    side_state state;
+typedef struct side side;
+
+typedef struct rank {
+    side *of; // borrowed
+    int index;
+    bt_group *group; // owned by its thread; NULL: one rank
     bool has_thread;
     pthread_t thread;
-    bt_status status; // of an ended side
+} rank;
+
+struct side {
+    const bt_lockstep_side *given; // borrowed
+    meeting *at;                   // borrowed
+    bt_diff_mesh mesh;
+    rank *ranks; // owned [rank_count]
+    int rank_count;
+    bt_diff_values *told; // owned [rank_count]; of each of several ranks
+    bt_diff_values values;
+    bt_train_step event; // of the step that waits
+    int64_t next_file, turn;
+    int arrived, ended; // ranks
+    side_state state;
+    bt_status status; // of an ended side: that of the rank that failed first
     char message[BT_ERROR_CAPACITY];
-} side;
+};
 
 struct meeting {
     pthread_mutex_t mutex;
@@ -40,62 +61,122 @@ struct meeting {
 
 static bt_status on_value(void *self, bt_context *context, const bt_train_value *value)
 {
-    side *s = self;
-    return bt_diff_values_add(&s->values, context, value);
+    const rank *r = self;
+    side *s = r->of;
+    return s->rank_count > 1
+               ? bt_diff_values_add(&s->told[r->index], context, value, &s->mesh, r->index)
+               : bt_diff_values_add(&s->values, context, value, NULL, 0);
 }
 
 static bt_status on_step(void *self, const bt_train_step *event)
 {
-    side *s = self;
+    const rank *r = self;
+    side *s = r->of;
     (void)pthread_mutex_lock(&s->at->mutex);
-    s->event = *event;
-    s->state = WAITING;
-    (void)pthread_cond_broadcast(&s->at->changed);
-    while (s->state == WAITING) {
+    const int64_t turn = s->turn;
+    s->event = *event; // losses are those of all ranks
+    if (++s->arrived == s->rank_count) {
+        s->state = WAITING;
+        (void)pthread_cond_broadcast(&s->at->changed);
+    }
+    while (s->turn == turn && s->ended == 0) {
         (void)pthread_cond_wait(&s->at->changed, &s->at->mutex);
     }
+    const bool alone = s->turn == turn;
     (void)pthread_mutex_unlock(&s->at->mutex);
-    return BT_OK;
+    return alone ? bt_error(BT_STATUS_INTERRUPTED, "another rank has ended") : BT_OK;
 }
 
 static bool should_stop(void *self)
 {
-    side *s = self;
-    (void)pthread_mutex_lock(&s->at->mutex);
-    const bool stop = s->at->stop;
-    (void)pthread_mutex_unlock(&s->at->mutex);
+    const rank *r = self;
+    (void)pthread_mutex_lock(&r->of->at->mutex);
+    const bool stop = r->of->at->stop;
+    (void)pthread_mutex_unlock(&r->of->at->mutex);
     return stop;
+}
+
+static void end(side *s, bt_status status)
+{
+    (void)pthread_mutex_lock(&s->at->mutex);
+    if (status != BT_OK && s->status == BT_OK) {
+        s->status = status;
+        (void)snprintf(s->message, sizeof s->message, "%s", bt_error_message());
+    }
+    s->state = ++s->ended == s->rank_count ? ENDED : s->state;
+    (void)pthread_cond_broadcast(&s->at->changed);
+    (void)pthread_mutex_unlock(&s->at->mutex);
 }
 
 static void *train(void *self)
 {
-    side *s = self;
+    rank *r = self;
+    side *s = r->of;
+    bt_train_plan plan = *s->given->plan;
     bt_train_result result;
     const bt_train_observer observer = {
-        .self = s, .step = on_step, .should_stop = should_stop, .value = on_value};
-    const bt_status status = bt_train_run(s->given->plan, &observer, &result);
-    (void)pthread_mutex_lock(&s->at->mutex);
-    s->status = status;
-    (void)snprintf(s->message, sizeof s->message, "%s", bt_error_message());
-    s->state = ENDED;
-    (void)pthread_cond_broadcast(&s->at->changed);
-    (void)pthread_mutex_unlock(&s->at->mutex);
+        .self = r, .step = on_step, .should_stop = should_stop, .value = on_value};
+    if (r->group) {
+        plan.parallel.group = r->group;
+        omp_set_num_threads(
+            omp_get_max_threads() > s->rank_count ? omp_get_max_threads() / s->rank_count : 1);
+    }
+    end(s, bt_train_run(&plan, &observer, &result));
+    bt_group_destroy(r->group);
     return NULL;
 }
 
 // ---- on the caller's ----------------------------------------------------------------------------
 
+static bt_status make_ranks(side *s)
+{
+    bt_group *groups[RANKS_MOST] = {NULL};
+    s->rank_count = s->given->ranks > 1 ? s->given->ranks : 1;
+    s->mesh = bt_diff_mesh_of(s->given->plan);
+    if (s->rank_count > RANKS_MOST) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s has %d ranks; allowed: %d", s->given->name,
+                        s->rank_count, RANKS_MOST);
+    }
+    BT_TRY(BT_MEM_ARRAY(s->rank_count, &s->ranks));
+    BT_TRY(BT_MEM_ARRAY(s->rank_count, &s->told));
+    BT_TRY(s->rank_count > 1 ? bt_group_threads_create(s->rank_count, TIMEOUT_NS, groups) : BT_OK);
+    for (int i = 0; i < s->rank_count; ++i) {
+        s->ranks[i] = (rank){.of = s, .index = i, .group = groups[i]};
+    }
+    return BT_OK;
+}
+
+// Ranks without a thread have left: the others fail.
+static void drop(side *s, int first)
+{
+    (void)pthread_mutex_lock(&s->at->mutex);
+    s->ended += s->rank_count - first;
+    s->state = first == 0 ? ENDED : s->state;
+    (void)pthread_cond_broadcast(&s->at->changed);
+    (void)pthread_mutex_unlock(&s->at->mutex);
+    for (int i = first; i < s->rank_count; ++i) {
+        bt_group_destroy(s->ranks[i].group);
+    }
+}
+
 static bt_status start(meeting *at, side *s)
 {
     s->at = at;
     s->next_file = s->given->first_step;
-    if (!s->given->plan) {
-        return BT_OK;
+    if (s->given->plan) {
+        BT_TRY(make_ranks(s));
     }
-    s->has_thread = pthread_create(&s->thread, NULL, train, s) == 0;
-    return s->has_thread
-               ? BT_OK
-               : bt_error(BT_STATUS_OUT_OF_MEMORY, "cannot start a thread for %s", s->given->name);
+    s->state = WORKING;
+    for (int i = 0; i < s->rank_count; ++i) {
+        rank *r = &s->ranks[i];
+        r->has_thread = pthread_create(&r->thread, NULL, train, r) == 0;
+        if (!r->has_thread) {
+            drop(s, i);
+            return bt_error(BT_STATUS_OUT_OF_MEMORY, "cannot start a thread for %s",
+                            s->given->name);
+        }
+    }
+    return BT_OK;
 }
 
 // The next file, or the end of the side where there is none.
@@ -117,7 +198,7 @@ static bt_status wait_for_both(meeting *at)
 {
     for (int i = 0; i < 2; ++i) {
         side *s = &at->sides[i];
-        if (!s->has_thread && s->state == WORKING) {
+        if (!s->given->plan && s->state == WORKING) {
             BT_TRY(read_next(s));
         }
     }
@@ -137,11 +218,21 @@ static void go_on(meeting *at, bool stop)
         side *s = &at->sides[i];
         if (s->state == WAITING) {
             bt_diff_values_clear(&s->values);
+            for (int r = 0; s->rank_count > 1 && r < s->rank_count; ++r) {
+                bt_diff_values_clear(&s->told[r]);
+            }
+            s->arrived = 0;
+            ++s->turn;
             s->state = WORKING;
         }
     }
     (void)pthread_cond_broadcast(&at->changed);
     (void)pthread_mutex_unlock(&at->mutex);
+}
+
+static bt_status gather(side *s)
+{
+    return s->rank_count > 1 ? bt_diff_gather(&s->mesh, s->told, &s->values) : BT_OK;
 }
 
 static bt_status look(meeting *at, const bt_lockstep_listener *listener, bool *stop)
@@ -152,6 +243,8 @@ static bt_status look(meeting *at, const bt_lockstep_listener *listener, bool *s
                         a->given->name, (long long)a->event.step, b->given->name,
                         (long long)b->event.step);
     }
+    BT_TRY(gather(&at->sides[0]));
+    BT_TRY(gather(&at->sides[1]));
     bt_lockstep_step step = {.step = a->event.step,
                              .event = {a->event, b->event},
                              .values = {&at->sides[0].values, &at->sides[1].values}};
@@ -182,7 +275,7 @@ static bt_status finish(meeting *at, bt_status status)
     }
     for (int i = 0; i < 2; ++i) {
         side *s = &at->sides[i];
-        if (!s->has_thread) {
+        if (!s->given->plan) {
             continue;
         }
         for (bool ended = false; !ended;) { // it may do one more step
@@ -194,7 +287,11 @@ static bt_status finish(meeting *at, bt_status status)
             ended = s->state == ENDED;
             (void)pthread_mutex_unlock(&at->mutex);
         }
-        (void)pthread_join(s->thread, NULL);
+        for (int r = 0; s->ranks && r < s->rank_count; ++r) {
+            if (s->ranks[r].has_thread) {
+                (void)pthread_join(s->ranks[r].thread, NULL);
+            }
+        }
         if (s->status != BT_OK && status == BT_OK) {
             status = s->status;
             (void)snprintf(message, sizeof message, "%s: %.*s", s->given->name,
@@ -202,6 +299,16 @@ static bt_status finish(meeting *at, bt_status status)
         }
     }
     return status == BT_OK ? BT_OK : bt_error(status, "%s", message);
+}
+
+static void release(side *s)
+{
+    bt_diff_values_release(&s->values);
+    for (int r = 0; s->told && r < s->rank_count; ++r) {
+        bt_diff_values_release(&s->told[r]);
+    }
+    bt_mem_free(s->told);
+    bt_mem_free(s->ranks);
 }
 
 bt_status bt_lockstep_run(const bt_lockstep_side sides[2], const bt_lockstep_listener *listener,
@@ -212,6 +319,7 @@ bt_status bt_lockstep_run(const bt_lockstep_side sides[2], const bt_lockstep_lis
     *steps = 0;
     for (int i = 0; i < 2; ++i) {
         at.sides[i].given = &sides[i];
+        at.sides[i].state = ENDED; // not started
     }
     for (int i = 0; i < 2 && status == BT_OK; ++i) {
         status = start(&at, &at.sides[i]);
@@ -219,7 +327,7 @@ bt_status bt_lockstep_run(const bt_lockstep_side sides[2], const bt_lockstep_lis
     status = status == BT_OK ? run(&at, listener, steps) : status;
     status = finish(&at, status);
     for (int i = 0; i < 2; ++i) {
-        bt_diff_values_release(&at.sides[i].values);
+        release(&at.sides[i]);
     }
     (void)pthread_cond_destroy(&at.changed);
     (void)pthread_mutex_destroy(&at.mutex);

@@ -1,7 +1,8 @@
-// harness/diff/lockstep.h - two trainings step by step, each on its own thread
+// harness/diff/lockstep.h - two trainings step by step, each on its own threads
 //
-// A side trains by a plan, or reads the values of steps that another program has written to files.
-// After each step both wait until the listener has compared the values of both.
+// A side trains by a plan, on a thread for each rank of its mesh, or reads the values of steps that
+// another program has written to files. After each step both wait until the listener has compared
+// the values of both.
 //
 // Invariants
 //   1. The listener is called on the caller's thread, for steps in order, while both sides wait.
@@ -14,6 +15,7 @@
 typedef struct bt_lockstep_side {
     const char *name;          // for messages: "A", "run 3"
     const bt_train_plan *plan; // borrowed; NULL: values come from files
+    int ranks;                 // of the plan's mesh, all on the CPU; 0 or 1: one, without a group
     const char *folder;        // borrowed; of those (bt_diff_values_path)
     int64_t first_step;        // of the files; a plan's follows from its checkpoint
 } bt_lockstep_side;

@@ -7,7 +7,7 @@
 
 // ---- elements -----------------------------------------------------------------------------------
 
-static double element_of(const bt_diff_value *value, int64_t i)
+double bt_diff_element(const bt_diff_value *value, int64_t i)
 {
     const char *at = (const char *)value->data + (size_t)i * bt_dtype_size(value->dtype);
     double f64 = 0;
@@ -65,7 +65,7 @@ static void measure(const bt_diff_value *a, const bt_diff_value *b, int64_t begi
 {
     *out = (part){.first = -1, .worst = -1};
     for (int64_t i = begin; i < end; ++i) {
-        const double x = element_of(a, i), y = element_of(b, i);
+        const double x = bt_diff_element(a, i), y = bt_diff_element(b, i);
         const bool same = same_value(x, y);
         const double gap = same ? 0 : isfinite(x - y) ? fabs(x - y) : (double)INFINITY;
         if (a->dtype == b->dtype ? !same_bits(a, b, i) : !same) {
@@ -166,8 +166,8 @@ static double rounding_of(bt_precision precision)
 
 bt_diff_bound bt_diff_bound_make(const bt_diff_arithmetic sides[2], double longest)
 {
-    const bool same = sides[0].precision == sides[1].precision && !sides[0].other_device &&
-                      !sides[1].other_device && !sides[0].other_program && !sides[1].other_program;
+    const bool same = sides[0].precision == sides[1].precision && !sides[0].other_order &&
+                      !sides[1].other_order && !sides[0].other_program && !sides[1].other_program;
     const double rounding =
         rounding_of(sides[0].precision) + rounding_of(sides[1].precision) + U_FP32 * sqrt(longest);
     return (bt_diff_bound){.margin = BT_DIFF_MARGIN, .rounding = same ? 0 : rounding};

@@ -16,6 +16,7 @@ typedef struct bt_difference {
     int64_t worst; // element of the largest difference, -1 likewise
 } bt_difference;
 
+double bt_diff_element(const bt_diff_value *value, int64_t i);
 // Shapes  a and b have the same number of elements
 void bt_difference_of(const bt_diff_value *a, const bt_diff_value *b, bt_difference *out);
 // "[3, 17]" of an element of a shape, into text[64]. Returns text.
@@ -24,14 +25,15 @@ const char *bt_element_text(const bt_shape *shape, int64_t element, char text[64
 // The arithmetic of the two sides.
 typedef struct bt_diff_arithmetic {
     bt_precision precision;
-    bool other_device;  // kernels sum in another order than those of the other side
+    bool other_order;   // kernels or ranks sum in another order than those of the other side
     bool other_program; // so does another program, which may also round at other places
 } bt_diff_arithmetic;
 
 // The bound of the relative L2 difference of a value:
 //   margin * sqrt(depth) * (rounding + drift)
 // rounding  u_A + u_B + u_fp32 * sqrt(longest sum): u of fp32 2^-24, of tf32 2^-11, of bf16 2^-8; 0
-//           where both sides must give the same bits: one precision, one program, one device
+//           where both sides must give the same bits: one precision, program, device and order
+//           of sums over ranks
 // depth     ops in front of the value: errors of independent roundings add up as their root
 // drift     relative L2 difference of the parameters in front of the step, which is measured
 // A parameter behind s updates may differ by 2 lr an update and element: AdamW's update is at most

@@ -105,11 +105,17 @@ static bt_status write_steps(const bt_diff_result *result, bt_arena *arena, bt_s
 static void add_row(const bt_diff_step *step, const bt_diff_row *row, bt_table *table)
 {
     const bt_difference *d = &row->difference;
-    bt_table_cells(table, "%lld|%s|%s|%s|%.3g|%.3g|%.3g|%.3g|%.3g|%lld of %lld|%s",
+    bt_text ranks[2];
+    for (int side = 0; side < 2; ++side) {
+        ranks[side] = row->over && row->rank[side] >= 0
+                          ? bt_textf(", rank %d of %c", row->rank[side], "AB"[side])
+                          : bt_textf("%s", "");
+    }
+    bt_table_cells(table, "%lld|%s|%s|%s|%.3g|%.3g|%.3g|%.3g|%.3g|%lld of %lld|%s%s%s",
                    (long long)step->step, row->name, bt_dtype_name(row->dtype[0]),
                    bt_dtype_name(row->dtype[1]), d->l2, d->l2_relative, d->max, d->max_relative,
                    row->bound, (long long)d->differing, (long long)d->elements,
-                   row->over ? "over" : "");
+                   row->over ? "over" : "", ranks[0].text, ranks[1].text);
     if (row->over) {
         bt_str_append(bt_table_part(table, BT_CELL_ROW), " class=bad");
     }

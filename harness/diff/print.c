@@ -116,6 +116,11 @@ static void write_first(const bt_diff_result *result, bt_str *out)
                   "%lld elements differ",
                   row->name, (long long)step_of(result, result->first_over)->step, d->l2_relative,
                   row->bound, (long long)d->differing, (long long)d->elements);
+    for (int side = 0; side < 2; ++side) {
+        if (row->rank[side] >= 0) {
+            bt_str_format(out, "; the worst is of rank %d of %c", row->rank[side], "AB"[side]);
+        }
+    }
     if (d->first >= 0) {
         bt_str_format(out, ", the first is %s: %.9g in A, %.9g in B",
                       bt_element_text(&row->shape, d->first, where), d->first_a, d->first_b);
@@ -148,7 +153,8 @@ static void write_row(bt_json_writer *json, const bt_diff_row *row)
                    BT_KV("dtype_b", bt_dtype_name(row->dtype[1])), BT_OF(d, elements),
                    BT_OF(d, differing), BT_KV("first_differing", d->first), BT_OF(d, worst),
                    BT_OF(d, l2), BT_OF(d, l2_relative), BT_OF(d, max), BT_OF(d, max_relative),
-                   BT_OF(row, bound), BT_OF(row, over));
+                   BT_OF(row, bound), BT_OF(row, over), BT_KV("rank_a", row->rank[0]),
+                   BT_KV("rank_b", row->rank[1]));
 }
 
 static void write_step(bt_json_writer *json, const bt_diff_result *result, const bt_diff_step *step)

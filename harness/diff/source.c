@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/cases/cases.h"
+#include "harness/plan/plan.h"
 #include "harness/suite/json.h"
 
 // "cuda:1" is device 1 of "cuda".
@@ -23,8 +24,8 @@ static bt_status read_device(const char *text, bt_diff_source *out)
     return BT_OK;
 }
 
-bt_status bt_diff_source_open(const cJSON *item, const char *device, bt_run_data_say say,
-                              bt_diff_source *out)
+bt_status bt_diff_source_open(const cJSON *item, const char *device, bool ranks,
+                              bt_run_data_say say, bt_diff_source *out)
 {
     *out = (bt_diff_source){0};
     const cJSON *name = bt_json_get(item, "name");
@@ -34,10 +35,14 @@ bt_status bt_diff_source_open(const cJSON *item, const char *device, bt_run_data
     }
     BT_TRY(read_device(device, out));
     BT_TRY(bt_run_data_find(bt_json_get(item, "dataset"), say, NULL, &out->data));
+    const int64_t all = bt_plan_mesh_of(bt_json_get(item, "train")).ranks;
+    const bool apart = ranks && all > 1 && strcmp(out->device, "cpu") == 0;
+    out->ranks = apart ? (int)all : 1;
     const bt_case_work work = {.item = item,
                                .device = out->device,
                                .ordinal = out->ordinal,
-                               .alone = true,
+                               .alone = !apart,
+                               .group_later = apart,
                                .train_shards = (const char *const *)out->data.train,
                                .train_shard_count = out->data.train_count,
                                .val_shards = (const char *const *)out->data.val,

@@ -19,8 +19,7 @@ static bt_status keep_text(bt_diff_values *values, const char *text, const char 
     return BT_OK;
 }
 
-// A new row at the end, which is valid after the caller has filled it.
-static bt_status next_row(bt_diff_values *values, bt_diff_value **out)
+bt_status bt_diff_values_next(bt_diff_values *values, bt_diff_value **out)
 {
     BT_TRY(BT_MEM_GROW(values->count + 1, &values->capacity, &values->items));
     *out = &values->items[values->count];
@@ -28,15 +27,16 @@ static bt_status next_row(bt_diff_values *values, bt_diff_value **out)
     return BT_OK;
 }
 
-bt_status bt_diff_values_add(bt_diff_values *values, bt_context *context,
-                             const bt_train_value *value)
+static bt_status add_as(bt_diff_values *values, bt_context *context, const bt_train_value *value,
+                        const bt_diff_place *place)
 {
     bt_diff_value *row = NULL;
     void *data = NULL;
-    BT_TRY(next_row(values, &row));
+    BT_TRY(bt_diff_values_next(values, &row));
     BT_TRY(keep_text(values, value->name, &row->name));
     BT_TRY(keep_text(values, value->layer, &row->layer));
     BT_TRY(keep_text(values, value->op, &row->op));
+    row->place = *place;
     row->kind = value->kind;
     row->depth = value->depth;
     row->dtype = value->tensor->dtype;
@@ -48,10 +48,28 @@ bt_status bt_diff_values_add(bt_diff_values *values, bt_context *context,
     return bt_tensor_read(context, value->tensor, data);
 }
 
+bt_status bt_diff_values_add(bt_diff_values *values, bt_context *context,
+                             const bt_train_value *value, const bt_diff_mesh *mesh, int rank)
+{
+    bt_diff_placed placed = {0};
+    bt_train_value whole = *value;
+    if (mesh) {
+        if (!bt_diff_place_of(mesh, rank, value, &placed)) {
+            return BT_OK;
+        }
+        whole.name = placed.name;
+        whole.layer = placed.layer;
+        whole.op = placed.op;
+    }
+    return add_as(values, context, &whole, &placed.place);
+}
+
 void bt_diff_values_clear(bt_diff_values *values)
 {
     for (int64_t i = 0; i < values->count && !values->map; ++i) {
-        bt_mem_free((void *)(uintptr_t)values->items[i].data);
+        if (!values->items[i].copy_of) {
+            bt_mem_free((void *)(uintptr_t)values->items[i].data);
+        }
     }
     if (values->map) {
         bt_file_unmap(values->map, values->map_bytes);
@@ -73,7 +91,7 @@ const bt_diff_value *bt_diff_values_find(bt_diff_values *values, const char *nam
 {
     for (int64_t i = 0; i < values->count; ++i) {
         const int64_t at = (values->cursor + i) % values->count;
-        if (strcmp(values->items[at].name, name) == 0) {
+        if (!values->items[at].copy_of && strcmp(values->items[at].name, name) == 0) {
             values->cursor = at + 1;
             return &values->items[at];
         }
@@ -107,7 +125,7 @@ static bt_status take_entries(bt_diff_values *values, const bt_safetensors *file
     for (int64_t i = 0; i < file->count; ++i) {
         const bt_safetensors_entry *entry = &file->entries[i];
         bt_diff_value *row = NULL;
-        BT_TRY(next_row(values, &row));
+        BT_TRY(bt_diff_values_next(values, &row));
         if (!kind_of(entry->name, &row->kind)) {
             continue;
         }

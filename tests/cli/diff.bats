@@ -196,6 +196,18 @@ record() { # option...
     [ "$(sqlite3 other.sqlite 'SELECT count(*) FROM state')" = 6 ]
 }
 
+@test "the values of tensor parallel ranks are within the bound of one rank" {
+    export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+    mesh=fp32,train.mesh.tensor=2,train.mesh.invariant=0
+    run --separate-stderr "$bench" diff-run fp32 "$mesh" --suite ./s.json
+    [ "$status" = 0 ]
+    [[ $output == *"recompute none, data 1 x tensor 2 x context 1 ranks"* ]]
+    [[ $output == *"all values are within their bounds"* ]]
+    run --separate-stderr "$bench" diff-run fp32 "$mesh,train.optimizer.beta2=0.9" --suite ./s.json
+    [ "$status" = 1 ]
+    [[ $output == *"first over   state.adamw.v."* ]]
+}
+
 # A mesh's values are those of one rank, where the bits do not depend on the ranks.
 @test "runs on several ranks are compared by one rank that has their bits" {
     export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive

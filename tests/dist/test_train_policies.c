@@ -408,8 +408,8 @@ static bt_status on_value(void *self, bt_context *context, const bt_train_value 
     return BT_OK;
 }
 
-// What is for one rank is refused before a device is touched, by the name of its key.
-static void what_is_for_one_rank_is_refused(void **state)
+// Values of half-batches are refused before a device is touched, by the name of the key.
+static void values_of_half_batches_are_refused(void **state)
 {
     (void)state;
     const bt_group_backend host = {.name = "host"};
@@ -420,8 +420,9 @@ static void what_is_for_one_rank_is_refused(void **state)
     plan.parallel.group = &group;
     ASSERT_OK(bt_train_check(&plan));
     observer.value = on_value;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "values of a step are told by one rank alone, and train.mesh has 2",
+    plan.parallel.mesh = (bt_mesh_degrees){.tensor = 2};
+    plan.parallel.half_batches = true;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "set train.mesh.half_batches to false",
                  bt_train_run(&plan, &observer, &result));
 }
 
@@ -434,7 +435,7 @@ int main(void)
         cmocka_unit_test(replays_of_ranks_find_what_does_not_repeat),
         cmocka_unit_test(the_rank_of_an_anomaly_is_named),
         cmocka_unit_test(another_failure_is_no_anomaly),
-        cmocka_unit_test(what_is_for_one_rank_is_refused),
+        cmocka_unit_test(values_of_half_batches_are_refused),
     };
     return cmocka_run_group_tests(tests, small_corpus_write, small_corpus_remove);
 }

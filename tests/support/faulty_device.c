@@ -17,10 +17,11 @@ static struct {
     bt_backend backend;
     bt_device cpu; // whose rows do the work
     faulty_plan plan;
-    int64_t launches; // of plan.op
-    int64_t countdown;
-    int64_t live;
-    int64_t joins;
+    int64_t columns;       // of GEMM launches that count; 0: any
+    atomic_llong launches; // of plan.op; ranks may be threads
+    atomic_llong countdown;
+    atomic_llong live;
+    atomic_llong joins;
     atomic_bool held;
     atomic_bool stalled; // read by the thread that writes checkpoints, too
     pthread_t holder;
@@ -82,7 +83,8 @@ static bt_status launch_row(int index, const bt_launch *launch, const void *args
     if (fake_graph_capturing()) {
         return fake_graph_kernel(launch_row, index, row->op, launch, args);
     }
-    if (row->op == faulty.plan.op && faulty.plan.kind != FAULTY_NONE) {
+    if (row->op == faulty.plan.op && faulty.plan.kind != FAULTY_NONE &&
+        (faulty.columns == 0 || ((const bt_gemm_args *)args)->n == faulty.columns)) {
         const int64_t number = ++faulty.launches;
         hit = number >= faulty.plan.from && number <= faulty.plan.last;
     }
@@ -219,7 +221,9 @@ static bt_status join(bt_device *device, int64_t *waited_ns)
 
 // ---- for tests ---------------------------------------------------------------------------------
 
-void faulty_device_add(void)
+void faulty_device_add(void) { faulty_device_add_as("faulty"); }
+
+void faulty_device_add_as(const char *name)
 {
     if (faulty.cpu.backend) {
         return;
@@ -233,7 +237,7 @@ void faulty_device_add(void)
         rows[i].launch = launches[i];
     }
     faulty.backend = bt_cpu_backend;
-    faulty.backend.name = "faulty";
+    faulty.backend.name = name;
     faulty.backend.memory_alloc = faulty.backend.pinned_alloc = memory_alloc;
     faulty.backend.memory_free = faulty.backend.pinned_free = memory_free;
     faulty.backend.copy = copy;
@@ -256,6 +260,8 @@ void faulty_device_plan(const faulty_plan *plan)
     faulty.stalled = false;
     faulty.launches = 0;
 }
+
+void faulty_device_columns(int64_t columns) { faulty.columns = columns; }
 
 int64_t faulty_device_launches(void) { return faulty.launches; }
 

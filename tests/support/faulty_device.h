@@ -25,8 +25,12 @@ typedef struct faulty_plan {
 
 // Adds the backend to the program; a second call does nothing.
 void faulty_device_add(void);
+// The same under another name, "cpu" in place of the CPU: ranks train there. Not both.
+void faulty_device_add_as(const char *name);
 // Forgets launches and counts, and sets what happens from now on.
 void faulty_device_plan(const faulty_plan *plan);
+// From now on GEMM launches of so many columns alone are counted; 0: all.
+void faulty_device_columns(int64_t columns);
 // Launches of the plan's op so far.
 int64_t faulty_device_launches(void);
 // The n-th call from now on that allocates, or makes a stream or an event, fails; 0: none.
