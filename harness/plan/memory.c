@@ -4,25 +4,26 @@
 #include "harness/plan/decoder.h"
 
 // Values per token and width of a block. Tensor parallel ranks have all that scales with the width,
-// and a part of what scales with heads and the hidden layer.
+// and a part of what scales with heads and the hidden layer. With sequence_parallel `dealt` is
+// sharded by rows: the residual stream and its gradients, but not rows gathered for a product.
 typedef struct block_values {
-    double whole, shared;
+    double whole, dealt, shared;
 } block_values;
 
 // Kept for the backward: two residual sums, and (sharded) attention's output; (sharded) qkv and
 // pre-activation; the outputs of both norms, and (sharded) GELU's.
 static const block_values kept_of_block[BT_RECOMPUTE_COUNT] = {
-    [BT_RECOMPUTE_NONE] = {4, 12},
-    [BT_RECOMPUTE_GELU_LN] = {2, 8},
-    [BT_RECOMPUTE_BLOCK] = {2, 1},
-    [BT_RECOMPUTE_BLOCK_OFFLOAD] = {0, 0}}; // in host memory
+    [BT_RECOMPUTE_NONE] = {2, 2, 12},
+    [BT_RECOMPUTE_GELU_LN] = {0, 2, 8},
+    [BT_RECOMPUTE_BLOCK] = {0, 2, 1},
+    [BT_RECOMPUTE_BLOCK_OFFLOAD] = {0, 0, 0}}; // in host memory
 // In addition during a block's backward: gradients (of the hidden layer 4, of input and output),
 // and tensors that are recomputed, or in transfer from or to host memory.
 static const block_values used_by_block[BT_RECOMPUTE_COUNT] = {
-    [BT_RECOMPUTE_NONE] = {3, 4},
-    [BT_RECOMPUTE_GELU_LN] = {4, 8},
-    [BT_RECOMPUTE_BLOCK] = {5, 11},
-    [BT_RECOMPUTE_BLOCK_OFFLOAD] = {9, 13}};
+    [BT_RECOMPUTE_NONE] = {1, 2, 4},
+    [BT_RECOMPUTE_GELU_LN] = {2, 2, 8},
+    [BT_RECOMPUTE_BLOCK] = {3, 2, 11},
+    [BT_RECOMPUTE_BLOCK_OFFLOAD] = {7, 2, 13}};
 
 // For a Llama block: norms keep what they divide and multiply, in fp32; queries, keys and their
 // rotated halves, values, attention's output; the gate before and after its function, the other
@@ -30,12 +31,13 @@ static const block_values used_by_block[BT_RECOMPUTE_COUNT] = {
 static block_values llama_block(const cJSON *train, double width, bool narrow)
 {
     const double keys = (double)bt_plan_keys_width(train) / width, norm = narrow ? 7 : 4;
-    return (block_values){2 * norm, 4 + 4 * keys + 4 * (double)bt_plan_hidden(train) / width};
+    return (block_values){2 * norm, 0, 4 + 4 * keys + 4 * (double)bt_plan_hidden(train) / width};
 }
 
-static double on_rank(block_values values, double tensor)
+// rows: number of ranks over which rows of the residual stream are sharded.
+static double on_rank(block_values values, double tensor, double rows)
 {
-    return values.whole + values.shared / tensor;
+    return values.whole + values.dealt / rows + values.shared / tensor;
 }
 
 // Blocks of keys and values in a ring of context parallel ranks: three per rank.
@@ -76,6 +78,8 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double vocab = bt_plan_number(train, "model.vocab");
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
     const double tensor = (double)mesh.tensor;
+    const bool deals = cJSON_IsTrue(bt_json_get(bt_json_get(train, "mesh"), "sequence_parallel"));
+    const double rows = deals ? tensor : 1;
     double batch_tokens = (double)micro_batch * bt_plan_number(train, "sequence");
     double tokens = batch_tokens / (double)mesh.context; // of this rank
     double parameters = (double)bt_plan_parameters(train);
@@ -86,11 +90,11 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     bool accumulates = ranks.parallel || bt_plan_number(train, "tokens_per_step") > batch_tokens;
     bt_recompute_mode cheaper = how.mode ? (bt_recompute_mode)(how.mode - 1) : BT_RECOMPUTE_NONE;
     double blocks = (double)how.blocks;
-    double kept = blocks * on_rank(kept_of_block[how.mode], tensor) +
-                  (layers - blocks) * on_rank(kept_of_block[cheaper], tensor);
+    double kept = blocks * on_rank(kept_of_block[how.mode], tensor, rows) +
+                  (layers - blocks) * on_rank(kept_of_block[cheaper], tensor, rows);
     double unit = tokens * width * element_bytes;
     if (bt_plan_is_llama(train)) {
-        kept = layers * on_rank(llama_block(train, width, narrow), tensor);
+        kept = layers * on_rank(llama_block(train, width, narrow), tensor, rows);
     }
     // The head: logits of some rows, whose memory their gradient reuses (the fused head's buffers),
     // the gradients of its input and of the tied embedding, which is fp32; in a bucket of bf16
@@ -98,8 +102,8 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double logits = smaller_of(tokens * vocab / tensor * element_bytes, HEAD_LOGITS_BYTES);
     double head =
         logits + 3 * unit + 4 * vocab / tensor * width * (ranks.parallel && narrow ? 2 : 1);
-    // In addition, for tensor parallel ranks, a sum in flight.
-    double used = (on_rank(used_by_block[how.mode], tensor) + (tensor > 1)) * unit;
+    // In addition on tensor parallel ranks: a sum in progress.
+    double used = (on_rank(used_by_block[how.mode], tensor, rows) + (tensor > 1)) * unit;
     double forward =
         kept * unit + larger_of(head, used) + ring_elements(train, tokens, &mesh) * element_bytes;
     double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);

@@ -35,15 +35,16 @@ static uint64_t planned_bytes(const bt_train_plan *p)
     bt_json_doc doc = {0};
     const int length = snprintf(
         text, sizeof text,
-        "{\"precision\":\"%s\",\"recompute\":\"none\",\"sequence\":%lld,\"micro_batch\":%lld,"
+        "{\"precision\":\"%s\",\"recompute\":\"%s\",\"sequence\":%lld,\"micro_batch\":%lld,"
         "\"tokens_per_step\":%lld,\"model\":{\"layers\":%lld,\"heads\":%lld,\"width\":%lld,"
         "\"vocab\":%lld,\"context\":%lld},\"mesh\":{\"data\":%d,\"tensor\":%d,\"context\":%d,"
-        "\"sharding\":\"%s\",\"invariant\":0,\"bucket_mb\":%g}}",
-        bt_precision_name(p->precision), (long long)p->sequence, (long long)p->micro_batch,
-        (long long)p->tokens_per_step, (long long)p->model.layers, (long long)p->model.heads,
-        (long long)p->model.width, (long long)p->model.vocab, (long long)p->model.context,
-        mesh->data, mesh->tensor, mesh->context, bt_sharding_name(p->parallel.sharding),
-        p->parallel.bucket_mb);
+        "\"sharding\":\"%s\",\"sequence_parallel\":%s,\"invariant\":0,\"bucket_mb\":%g}}",
+        bt_precision_name(p->precision), bt_recompute_mode_name(p->recompute),
+        (long long)p->sequence, (long long)p->micro_batch, (long long)p->tokens_per_step,
+        (long long)p->model.layers, (long long)p->model.heads, (long long)p->model.width,
+        (long long)p->model.vocab, (long long)p->model.context, mesh->data, mesh->tensor,
+        mesh->context, bt_sharding_name(p->parallel.sharding),
+        p->parallel.sequence_parallel ? "true" : "false", p->parallel.bucket_mb);
     ASSERT_OK(bt_json_parse("train", text, (size_t)length, &doc));
     const uint64_t bytes =
         bt_plan_memory_bytes(doc.root, p->micro_batch, bt_plan_recompute_of(doc.root));
@@ -60,11 +61,22 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
         bt_mesh_degrees mesh;
         bt_precision precision;
         int64_t layers, vocab;
-    } rows[] = {{{2, 1, 1}, BT_PRECISION_FP32, 2, 4096}, {{1, 2, 1}, BT_PRECISION_FP32, 2, 4096},
-                {{1, 4, 1}, BT_PRECISION_FP32, 4, 512},  {{1, 1, 4}, BT_PRECISION_FP32, 2, 4096},
-                {{1, 1, 2}, BT_PRECISION_FP32, 4, 512},  {{1, 2, 2}, BT_PRECISION_FP32, 4, 512},
-                {{2, 2, 1}, BT_PRECISION_FP32, 2, 4096}, {{1, 2, 1}, BT_PRECISION_BF16, 4, 512},
-                {{1, 1, 2}, BT_PRECISION_BF16, 4, 512}};
+        bool sequence_parallel;
+        bt_recompute_mode recompute;
+    } rows[] = {{{2, 1, 1}, BT_PRECISION_FP32, 2, 4096, false, BT_RECOMPUTE_NONE},
+                {{1, 2, 1}, BT_PRECISION_FP32, 2, 4096, false, BT_RECOMPUTE_NONE},
+                {{1, 4, 1}, BT_PRECISION_FP32, 4, 512, false, BT_RECOMPUTE_NONE},
+                {{1, 1, 4}, BT_PRECISION_FP32, 2, 4096, false, BT_RECOMPUTE_NONE},
+                {{1, 1, 2}, BT_PRECISION_FP32, 4, 512, false, BT_RECOMPUTE_NONE},
+                {{1, 2, 2}, BT_PRECISION_FP32, 4, 512, false, BT_RECOMPUTE_NONE},
+                {{2, 2, 1}, BT_PRECISION_FP32, 2, 4096, false, BT_RECOMPUTE_NONE},
+                {{1, 2, 1}, BT_PRECISION_BF16, 4, 512, false, BT_RECOMPUTE_NONE},
+                {{1, 1, 2}, BT_PRECISION_BF16, 4, 512, false, BT_RECOMPUTE_NONE},
+                {{1, 2, 1}, BT_PRECISION_FP32, 4, 512, true, BT_RECOMPUTE_NONE},
+                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, true, BT_RECOMPUTE_NONE},
+                {{1, 4, 1}, BT_PRECISION_BF16, 8, 512, true, BT_RECOMPUTE_NONE},
+                {{2, 2, 1}, BT_PRECISION_FP32, 4, 512, true, BT_RECOMPUTE_GELU_LN},
+                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, true, BT_RECOMPUTE_BLOCK}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         rank_result results[RANKS_MAX] = {{0}};
         run r = {.plan = small_train_plan()};
@@ -82,6 +94,8 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
         r.plan.steps = 1;
         r.plan.eval_every = r.plan.profile_steps = r.plan.warmup_timing_steps = 0;
         r.plan.parallel.mesh = mesh;
+        r.plan.parallel.sequence_parallel = rows[i].sequence_parallel;
+        r.plan.recompute = rows[i].recompute;
         r.plan.parallel.bucket_mb = 1;
         run_ranks(RANKS_THREADS, ranks, timeout_ns, train, &r, results);
         uint64_t peak_bytes = 0;
@@ -92,8 +106,9 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
             peak_bytes = r.peak_bytes[rank] > peak_bytes ? r.peak_bytes[rank] : peak_bytes;
         }
         const double share = (double)planned_bytes(&r.plan) / (double)peak_bytes;
-        print_message("%d x %d x %d: planned %.3f of the peak\n", mesh.data, mesh.tensor,
-                      mesh.context, share);
+        print_message("%d x %d x %d%s, %s: planned %.3f of the peak\n", mesh.data, mesh.tensor,
+                      mesh.context, rows[i].sequence_parallel ? " by rows" : "",
+                      bt_recompute_mode_name(rows[i].recompute), share);
         assert_true(share >= 0.98 && share <= 1.1);
     }
 }
