@@ -4,16 +4,14 @@
 // memory, one bulk copy per operand and row. Converted values stay in registers between the two
 // passes over a row, next to the column sums, so nothing is read or converted twice. At the end a
 // block, one per SM, adds the column sums of its groups in order and writes them to the workspace.
-//   Shapes  129 <= cols <= 4096 (1536 of f32), a multiple of a pack; operands aligned to 16 bytes
+//   Shapes  cols <= 4096, a multiple of a pack; operands aligned to 16 bytes
 //   Types   f32, bf16; gamma the same or f32; the rest f32
 //   Cost    reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
 //   Source  PTX ISA, cp.async.bulk; compute capability 9.0 and newer
 #include "kernels/cuda/layernorm_backward.cuh"
 #include "kernels/cuda/ptx_sm90.cuh"
 
-constexpr int64_t COLS_FEWEST = 129; // less would leave half of a warp idle
-constexpr int64_t COLS_MOST_BF16 = 4096;
-constexpr int64_t COLS_MOST_F32 = 1536; // beyond this, rows in registers are as fast
+constexpr int64_t COLS_MOST = 4096;
 
 // ELEMENTS a lane and row, WARPS of a block at most, STAGES rows a warp in flight; ADDS:
 // accumulates into dx.
@@ -324,8 +322,7 @@ static int choose(const bt_launch *launch, const layernorm_backward_operands<T, 
 template <typename T, typename P>
 int layernorm_backward_bulk(const bt_launch *launch, const layernorm_backward_operands<T, P> &with)
 {
-    const int64_t most = sizeof(T) == 2 ? COLS_MOST_BF16 : COLS_MOST_F32;
-    if (with.cols < COLS_FEWEST || with.cols > most) {
+    if (with.cols > COLS_MOST) {
         return 0;
     }
     return with.accumulate ? choose<T, P, true>(launch, with) : choose<T, P, false>(launch, with);

@@ -8,8 +8,7 @@
 //           bf16; operands aligned to 16 bytes
 //   Types   f32, bf16; gamma the same or f32; the rest f32
 //   Cost    reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
-// Used for wide rows and for large calls in bf16: fewer instructions a row than with rows in
-// registers, but more start-up and reduction work.
+// Used for rows of more than 4096 columns, and for all rows on GPUs without bulk copies.
 #include "kernels/cuda/async.cuh"
 #include "kernels/cuda/layernorm_backward.cuh"
 
