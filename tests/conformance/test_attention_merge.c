@@ -89,9 +89,64 @@ static void agrees_with_the_cpu(void **state)
     }
 }
 
+// One part alone, of zeros of both signs, is taken over bit for bit.
+static void keeps_signs_of_zeros(bt_dtype dtype, bool sum, int64_t offset)
+{
+    enum { TOKENS = 5, DIM = 64 };
+    const call c = {1, 1, TOKENS, DIM, 1, 0, offset};
+    double zeros[TOKENS * DIM];
+    bt_attention_part items[TEST_SIDES];
+    bt_attention_merge_args args[TEST_SIDES];
+    test_case_name("zeros, %s, %s, offset %lld", sum ? "sum" : "merge", bt_dtype_name(dtype),
+                   (long long)offset);
+    test_twin_offset(offset);
+    for (int i = 0; i < TOKENS * DIM; ++i) {
+        zeros[i] = i % 3 ? 0.0 : -0.0;
+    }
+    test_twin *part = test_twin_values(dtype, zeros, TOKENS * DIM);
+    test_twin *part_lse = test_twin_values(BT_F32, zeros, TOKENS);
+    test_twin *o = test_twin_output(dtype, TOKENS * DIM), *lse = test_twin_output(BT_F32, TOKENS);
+    for (test_side side = 0; side < TEST_SIDES; ++side) {
+        items[side] = (bt_attention_part){.o = view_of(&c, part, TOKENS, side),
+                                          .lse = sum ? NULL : test_at(part_lse, side),
+                                          .tokens = TOKENS};
+        args[side] = (bt_attention_merge_args){.items = &items[side],
+                                               .item_count = 1,
+                                               .o = view_of(&c, o, TOKENS, side),
+                                               .lse = sum ? NULL : test_at(lse, side),
+                                               .batch = 1,
+                                               .heads = 1,
+                                               .tokens = TOKENS,
+                                               .head_dim = DIM,
+                                               .dtype = test_type(dtype, side)};
+    }
+    test_run(BT_KERNEL_ATTENTION_MERGE, dtype, &args[0], &args[1]);
+    for (test_side side = 0; side < TEST_SIDES; ++side) {
+        for (int i = 0; i < TOKENS * DIM; ++i) {
+            assert_int_equal(signbit(test_twin_get(o, side, i)) != 0, i % 3 == 0);
+        }
+        for (int i = 0; i < TOKENS && !sum; ++i) {
+            assert_int_equal(signbit(test_twin_get(lse, side, i)) != 0, i % 3 == 0);
+        }
+    }
+    test_twins_release();
+}
+
+static void one_part_keeps_signs_of_zeros(void **state)
+{
+    (void)state;
+    for (int64_t offset = 0; offset < 2; ++offset) {
+        keeps_signs_of_zeros(BT_F32, false, offset);
+        keeps_signs_of_zeros(BT_F32, true, offset);
+        keeps_signs_of_zeros(BT_BF16, false, offset);
+        keeps_signs_of_zeros(BT_BF16, true, offset);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_the_cpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_the_cpu),
+                                       cmocka_unit_test(one_part_keeps_signs_of_zeros)};
     if (!test_device_open()) {
         return 77;
     }

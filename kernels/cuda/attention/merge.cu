@@ -6,7 +6,6 @@
 // Order  parts in the order of the list, whatever the launch: bitwise repeatable
 // Cost   reads each part once, writes o; bound by HBM
 // NaN    spreads to its row
-// Zero   sums begin with +0: the -0 of a part alone becomes +0, unlike on the CPU
 // Errors accepts() is false above PARTS parts
 // Oracle attention_merge_cpu_f32, max|err| of a few epsilon of the sum of magnitudes
 #include "kernels/attention.h"
@@ -72,10 +71,11 @@ static __global__ void __launch_bounds__(THREADS) merge_kernel(const __grid_cons
         }
         inverse = total > 0.0f || isnan(total) ? 1.0f / total : 1.0f;
         if (col == 0) {
-            c.lse[pair * c.tokens + query] = shift + logf(total);
+            c.lse[pair * c.tokens + query] = total == 1.0f ? shift : shift + logf(total);
         }
     }
     float sum[V] = {};
+    bool first = true; // its products are taken, not added to +0: a -0 keeps its sign
     for (int n = 0; n < c.part_count; ++n) {
         const bt_attention_part &part = c.parts[n];
         if (holds(part, query)) {
@@ -86,8 +86,9 @@ static __global__ void __launch_bounds__(THREADS) merge_kernel(const __grid_cons
                     value);
 #pragma unroll
             for (int j = 0; j < V; ++j) {
-                sum[j] += weight * value[j];
+                sum[j] = first ? weight * value[j] : sum[j] + weight * value[j];
             }
+            first = false;
         }
     }
 #pragma unroll
