@@ -65,7 +65,7 @@ bt_train_launch bt_step_graph_choose(const bt_trainer *t, bool profiled)
         bool holds;
         bt_train_launch launch;
     } rules[] = {
-        {plan->graph != BT_TRAIN_GRAPH_ON, BT_TRAIN_LAUNCH_OFF},
+        {plan->graph == BT_TRAIN_GRAPH_OFF, BT_TRAIN_LAUNCH_OFF},
         {!t->session.device.backend->graph_begin, BT_TRAIN_LAUNCH_DEVICE},
         {t->parallel != NULL, BT_TRAIN_LAUNCH_RANKS},
         {plan->compile, BT_TRAIN_LAUNCH_COMPILED},

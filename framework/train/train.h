@@ -123,7 +123,7 @@ enum { BT_TRAIN_REFUSALS_MAX = 10 };
 
 // X(enumerator, name, when gradients and norm of a step are launched as one device graph)
 #define BT_TRAIN_GRAPH_LIST(X)                                                                     \
-    X(AUTO, "auto", "where that was measured to be faster (README.md of this folder)")             \
+    X(AUTO, "auto", "on, since that is faster (lab/README.md)")                                    \
     X(ON, "on", "wherever it can be")                                                              \
     X(OFF, "off", "never: every kernel is launched by the host")
 

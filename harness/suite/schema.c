@@ -172,11 +172,11 @@ const bt_suite_key bt_suite_keys[] = {
     CHOICE_ROW(TRAIN, "compile", "on|off", NULL, false, true,
                "on: the step is captured, and groups of its calls run as generated kernels where "
                "that moves fewer bytes; what cannot runs as before. Left out: off."),
-    CHOICE_ROW(TRAIN, "graph", "auto|on|off", NULL, false, true,
-               "Whether gradients and norm of a step are captured once as a CUDA graph and then "
-               "launched as one, with the same bits: wherever that can be, never, or (auto, also "
-               "when left out) where it was measured to be faster. The record says which steps "
-               "were, and why others were not."),
+    CHOICE_ROW(
+        TRAIN, "graph", "auto|on|off", NULL, false, true,
+        "Whether gradients and norm of a step are captured once as a CUDA graph and then "
+        "launched as one, with the same bits: wherever that can be (on; auto, also when left "
+        "out) or never (off). The record says which steps were, and why others were not."),
     WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Of initial values and data order."),
     CHOICE_ROW(
         TRAIN, "on_nonfinite", "continue|stop|skip|rollback", "\"continue\"", false, true,

@@ -3,9 +3,10 @@
 //   dx (+)= rstd (g - mean_c(g) - h mean_c(g h)); dgamma (+)= sum_r dy h; dbeta (+)= sum_r dy
 // One pass over rows: a group of warps walks them with a fixed stride, prefetches the next rows to
 // shared memory, and keeps its column sums in registers. A block, one per SM, adds the sums of its
-// groups in order and writes them to the workspace; a second kernel adds the blocks in order. Rows of
-// up to 4096 columns on Hopper: layernorm_backward_bulk.cu; otherwise layernorm_backward_wide.cu.
-// Rows that fit neither, and other alignments: separate kernels for dx and for the column sums, here.
+// groups in order and writes them to the workspace; a second kernel adds the blocks in order. Rows
+// of up to 4096 columns on Hopper: layernorm_backward_bulk.cu; otherwise
+// layernorm_backward_wide.cu. Rows that fit neither, and other alignments: separate kernels for dx
+// and for the column sums, here.
 //   Types      f32, bf16; gamma the same or f32; mean, rstd, dgamma, dbeta f32
 //   Workspace  [blocks, 2, cols] f32; the number of blocks depends only on rows and SMs
 //   Cost       reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM

@@ -144,6 +144,17 @@ static void a_failed_capture_costs_nothing_but_the_graph(void **state)
     assert_int_equal(fake_graph_live(), 0);
 }
 
+static void left_to_itself_a_run_is_captured(void **state)
+{
+    (void)state;
+    bt_train_plan plan = graph_plan();
+    plan.profile_steps = 0;
+    plan.graph = BT_TRAIN_GRAPH_AUTO;
+    graph_run_train(&plan, &run);
+    assert_true(run.count[BT_TRAIN_LAUNCH_GRAPH] > SMALL_STEPS / 2);
+    assert_int_equal(run.count[BT_TRAIN_LAUNCH_OFF], 0);
+}
+
 static bt_status ignore_value(void *self, bt_context *context, const bt_train_value *event)
 {
     (void)self;
@@ -238,6 +249,7 @@ int main(void)
         cmocka_unit_test(a_llama_is_captured),
         cmocka_unit_test(a_resumed_run_has_the_same_bits),
         cmocka_unit_test(a_failed_capture_costs_nothing_but_the_graph),
+        cmocka_unit_test(left_to_itself_a_run_is_captured),
         cmocka_unit_test(what_cannot_be_captured_says_why),
         cmocka_unit_test(kernels_that_draw_are_noticed),
     };
