@@ -1,5 +1,5 @@
 // framework/base/mem.c - counted heap with injectable failure, and the arena
-#include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -73,6 +73,13 @@ void bt_mem_free(void *block)
         atomic_fetch_sub(&live_count, 1);
         free(block);
     }
+}
+
+void bt_mem_free_local(void *pointer)
+{
+    void *block = NULL;
+    memcpy(&block, pointer, sizeof block);
+    bt_mem_free(block);
 }
 
 int64_t bt_mem_live_count(void) { return atomic_load(&live_count); }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/text/json_writer.h"
 
 #define TOLERANCE_MAX 10.0
@@ -30,7 +31,7 @@ static bt_status policy_of(double tolerance, int64_t rounds_max, bt_str *text)
 
 bt_status bt_ab_policy(const char *given, double tolerance, int64_t rounds_max, bt_policy *out)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     if (given) {
         return isnan(tolerance) && rounds_max == 0
                    ? bt_policy_load(given, out)
@@ -43,11 +44,8 @@ bt_status bt_ab_policy(const char *given, double tolerance, int64_t rounds_max, 
                         "tolerance %g: expected a fraction above 0, such as 0.01 for 1 %%",
                         tolerance);
     }
-    bt_status status = policy_of(tolerance, rounds_max, &text);
-    BT_IF_OK(status,
-             bt_policy_parse("the policy of ab", bt_str_text(&text), text.length_bytes, out));
-    bt_str_release(&text);
-    return status;
+    BT_TRY(policy_of(tolerance, rounds_max, &text));
+    return bt_policy_parse("the policy of ab", bt_str_text(&text), text.length_bytes, out);
 }
 
 bt_status bt_ab_rule_json(const bt_policy *policy, bt_str *out)
@@ -60,22 +58,16 @@ bt_status bt_ab_rule_json(const bt_policy *policy, bt_str *out)
 
 bt_status bt_ab_policy_recorded(const char *rule_json, bt_policy *out)
 {
-    bt_json_doc json;
-    bt_str text = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
+    BT_SCOPED(bt_str) text = {0};
     BT_TRY(bt_json_parse("the rule of a run", rule_json, strlen(rule_json), &json));
     const cJSON *policy = bt_json_get(json.root, "policy");
-    bt_status status = policy ? BT_OK
-                              : bt_error(BT_STATUS_CORRUPT_DATA,
-                                         "the rule of a run has no policy: %.80s", rule_json);
-    if (status == BT_OK) {
-        bt_json_write(policy, &text);
-        status = bt_str_status(&text);
-    }
-    BT_IF_OK(status,
-             bt_policy_parse("the policy of a run", bt_str_text(&text), text.length_bytes, out));
-    bt_str_release(&text);
-    bt_json_release(&json);
-    return status;
+    BT_TRY(policy ? BT_OK
+                  : bt_error(BT_STATUS_CORRUPT_DATA, "the rule of a run has no policy: %.80s",
+                             rule_json));
+    bt_json_write(policy, &text);
+    BT_TRY(bt_str_status(&text));
+    return bt_policy_parse("the policy of a run", bt_str_text(&text), text.length_bytes, out);
 }
 
 bt_status bt_ab_judge(bt_store *store, int64_t run_number, const bt_policy *policy,

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/record/keep.h"
 
 #include "harness/ab/build.h"
@@ -30,7 +31,7 @@ static bt_status read_lines(const char *text, bt_bisect *out)
 
 static bt_status list_commits(const char *root, const char *good, const char *bad, bt_bisect *out)
 {
-    bt_str range = {0}, text = {0};
+    BT_SCOPED(bt_str) range = {0}, text = {0};
     int code = 0, ancestor = 0;
     bt_str_format(&range, "%s..%s", good, bad);
     const char *const is_ancestor[] = {"git",           "-C", root, "merge-base",
@@ -45,27 +46,22 @@ static bt_status list_commits(const char *root, const char *good, const char *ba
                                "--format=%H %s",
                                bt_str_text(&range),
                                NULL};
-    bt_status status = bt_str_status(&range);
-    if (status == BT_OK) {
-        status = bt_command_run(is_ancestor, NULL, &text, &ancestor);
-        bt_str_clear(&text);
+    BT_TRY(bt_str_status(&range));
+    BT_TRY(bt_command_run(is_ancestor, NULL, &text, &ancestor));
+    bt_str_clear(&text);
+    BT_TRY(bt_command_run(log, NULL, &text, &code));
+    if (ancestor != 0 || code != 0 || text.length_bytes == 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "bisect needs a GOOD commit that comes before BAD: %.10s is no ancestor "
+                        "of %.10s, or the same",
+                        good, bad);
     }
-    BT_IF_OK(status, bt_command_run(log, NULL, &text, &code));
-    if (status == BT_OK && (ancestor != 0 || code != 0 || text.length_bytes == 0)) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "bisect needs a GOOD commit that comes before BAD: %.10s is no ancestor "
-                          "of %.10s, or the same",
-                          good, bad);
-    }
-    BT_IF_OK(status, read_lines(bt_str_text(&text), out));
-    bt_str_release(&range);
-    bt_str_release(&text);
-    return status;
+    return read_lines(bt_str_text(&text), out);
 }
 
 bt_status bt_bisect_open(const char *good, const char *bad, bt_bisect *out)
 {
-    bt_str root = {0}, first = {0}, last = {0};
+    BT_SCOPED(bt_str) root = {0}, first = {0}, last = {0};
     memset(out, 0, sizeof *out);
     bt_status status = bt_build_root(&root);
     BT_IF_OK(status, bt_build_commit(good, &first));
@@ -77,9 +73,6 @@ bt_status bt_bisect_open(const char *good, const char *bad, bt_bisect *out)
     if (status != BT_OK) {
         bt_bisect_release(out);
     }
-    bt_str_release(&root);
-    bt_str_release(&first);
-    bt_str_release(&last);
     return status;
 }
 

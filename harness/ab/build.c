@@ -11,6 +11,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/ab/command.h"
 #include "harness/suite/suite.h"
 
@@ -40,20 +41,19 @@ typedef struct building {
 // The sources: the installation if it is a repository, else the working directory.
 bt_status bt_build_root(bt_str *root)
 {
-    bt_str git = {0};
+    BT_SCOPED(bt_str) git = {0};
     bt_home_path(root);
     bt_str_format(&git, "%s/.git", bt_str_text(root));
     if (!bt_file_exists(bt_str_text(&git))) {
         bt_str_clear(root);
         bt_str_append(root, ".");
     }
-    bt_str_release(&git);
     return bt_str_status(root);
 }
 
 bt_status bt_build_commit(const char *revision, bt_str *commit)
 {
-    bt_str root = {0}, wanted = {0};
+    BT_SCOPED(bt_str) root = {0}, wanted = {0};
     int code = 0;
     bt_status status = bt_build_root(&root);
     bt_str_format(&wanted, "%s^{commit}", revision);
@@ -72,8 +72,6 @@ bt_status bt_build_commit(const char *revision, bt_str *commit)
         commit->text[40] = '\0';
         commit->length_bytes = 40;
     }
-    bt_str_release(&root);
-    bt_str_release(&wanted);
     return status;
 }
 
@@ -83,7 +81,7 @@ bt_status bt_build_commit(const char *revision, bt_str *commit)
 static bt_status read_cache(void **text)
 {
     char program[PATH_MAX];
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     size_t size_bytes = 0;
     *text = NULL;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -96,12 +94,11 @@ static bt_status read_cache(void **text)
         *slash = '\0';
     }
     bt_str_format(&path, "%s/CMakeCache.txt", program);
-    bt_status status = bt_str_status(&path);
-    if (status == BT_OK && bt_file_exists(bt_str_text(&path))) {
-        status = bt_file_read(bt_str_text(&path), text, &size_bytes);
+    BT_TRY(bt_str_status(&path));
+    if (bt_file_exists(bt_str_text(&path))) {
+        BT_TRY(bt_file_read(bt_str_text(&path), text, &size_bytes));
     }
-    bt_str_release(&path);
-    return status;
+    return BT_OK;
 }
 
 static void append_option(const char *cache, const char *key, bt_str *out)
@@ -122,12 +119,11 @@ static void append_option(const char *cache, const char *key, bt_str *out)
 
 static bt_status choose(building *self)
 {
-    void *cache = NULL;
+    BT_SCOPED_MEM(void *) cache = NULL;
     BT_TRY(read_cache(&cache));
     for (int i = 0; cache && i < OPTIONS; ++i) {
         append_option(cache, options[i], &self->chosen);
     }
-    bt_mem_free(cache);
     bt_str_append(&self->chosen, "-DBT_TESTS=OFF\n-DBT_WERROR=OFF\n");
     return bt_str_status(&self->chosen);
 }
@@ -137,7 +133,7 @@ static bt_status choose(building *self)
 // The end of the log, for a message.
 static bt_status failed(const building *self, const char *doing)
 {
-    void *bytes = NULL;
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     const char *end = "";
     if (bt_file_read(bt_str_text(&self->log), &bytes, &size_bytes) == BT_OK) {
@@ -147,10 +143,8 @@ static bt_status failed(const building *self, const char *doing)
             --end;
         }
     }
-    bt_status status = bt_error(BT_STATUS_INTERNAL, "%s %.*s failed; the end of %s:\n%.1500s",
-                                doing, SHORT_COMMIT, self->commit, bt_str_text(&self->log), end);
-    bt_mem_free(bytes);
-    return status;
+    return bt_error(BT_STATUS_INTERNAL, "%s %.*s failed; the end of %s:\n%.1500s", doing,
+                    SHORT_COMMIT, self->commit, bt_str_text(&self->log), end);
 }
 
 static bt_status step(const building *self, const char *doing, const char *const *arguments)
@@ -179,7 +173,7 @@ static bt_status compile(building *self)
     const char *arguments[ARGUMENTS_MAX] = {
         "cmake", "-G", "Ninja", "-S", bt_str_text(&self->source), "-B", bt_str_text(&self->build)};
     int count = 7;
-    char *text = NULL;
+    BT_SCOPED_MEM(char *) text = NULL;
     BT_TRY(bt_mem_strdup(bt_str_text(&self->chosen), &text));
     for (char *line = text, *end; (end = strchr(line, '\n')) && count < ARGUMENTS_MAX - 1;
          line = end + 1) {
@@ -187,7 +181,6 @@ static bt_status compile(building *self)
         arguments[count++] = line;
     }
     bt_status status = step(self, "configuring", arguments);
-    bt_mem_free(text);
     BT_TRY(status);
     const char *const build[] = {"cmake",    "--build", bt_str_text(&self->build),
                                  "--target", "product", NULL};
@@ -198,27 +191,22 @@ static bt_status compile(building *self)
 
 static bool is_ready(const building *self, const char *program)
 {
-    bt_str path = {0};
-    void *bytes = NULL;
+    BT_SCOPED(bt_str) path = {0};
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     bt_str_format(&path, "%s/ready", bt_str_text(&self->folder));
     bool ready = access(program, X_OK) == 0 && bt_file_exists(bt_str_text(&path)) &&
                  bt_file_read(bt_str_text(&path), &bytes, &size_bytes) == BT_OK &&
                  strcmp(bytes, bt_str_text(&self->chosen)) == 0;
-    bt_mem_free(bytes);
-    bt_str_release(&path);
     return ready;
 }
 
 static bt_status mark_ready(const building *self)
 {
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/ready", bt_str_text(&self->folder));
-    bt_status status = bt_str_status(&path);
-    BT_IF_OK(status, bt_file_write(bt_str_text(&path), bt_str_text(&self->chosen),
-                                   self->chosen.length_bytes));
-    bt_str_release(&path);
-    return status;
+    BT_TRY(bt_str_status(&path));
+    return bt_file_write(bt_str_text(&path), bt_str_text(&self->chosen), self->chosen.length_bytes);
 }
 
 static bt_status make(building *self, const char *program)
@@ -245,12 +233,11 @@ static bt_status make(building *self, const char *program)
 // One process at a time builds a commit; the others wait for it.
 static bt_status make_locked(building *self, const char *program)
 {
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     BT_TRY(bt_dir_make(bt_str_text(&self->folder)));
     bt_str_format(&path, "%s/lock", bt_str_text(&self->folder));
     BT_TRY(bt_str_status(&path));
     int lock = open(bt_str_text(&path), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    bt_str_release(&path);
     if (lock < 0 || flock(lock, LOCK_EX) != 0) {
         bt_status status = bt_error(BT_STATUS_IO, "cannot lock %s: %s", bt_str_text(&self->folder),
                                     strerror(errno));

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/gate/card.h"
 #include "harness/gate/gate.h"
 #include "harness/plan/plan.h"
@@ -299,15 +300,12 @@ static bt_status add_row(const bt_calibration_result *result, const bt_calibrate
 
 bt_status bt_calibration_store(bt_store *store, const bt_calibration_result *result)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     void *block = NULL;
-    bt_status status =
-        bt_arena_alloc(&arena, (size_t)result->count * sizeof(bt_store_calibration), &block);
+    BT_TRY(bt_arena_alloc(&arena, (size_t)result->count * sizeof(bt_store_calibration), &block));
     bt_store_calibration *rows = block;
-    for (int64_t i = 0; status == BT_OK && i < result->count; ++i) {
-        status = add_row(result, &result->items[i], &arena, &rows[i]);
+    for (int64_t i = 0; i < result->count; ++i) {
+        BT_TRY(add_row(result, &result->items[i], &arena, &rows[i]));
     }
-    BT_IF_OK(status, bt_store_calibrations_set(store, result->run->id, rows, result->count));
-    bt_arena_release(&arena);
-    return status;
+    return bt_store_calibrations_set(store, result->run->id, rows, result->count);
 }

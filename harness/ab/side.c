@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "framework/base/scoped.h"
 #include "harness/ab/build.h"
 #include "harness/ab/command.h"
 #include "harness/env/build.h"
@@ -74,7 +75,7 @@ bt_status bt_ab_build_parse(const char *text, bt_arena *arena, bt_store_build *o
 static bt_status ask(const char *program, bt_ab_side *out)
 {
     const char *const arguments[] = {program, "version", NULL};
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     int code = 0;
     bt_status status = bt_command_run(arguments, NULL, &text, &code);
     if (status == BT_OK && code != 0) {
@@ -84,18 +85,15 @@ static bt_status ask(const char *program, bt_ab_side *out)
         status = bt_ab_build_parse(bt_str_text(&text), &out->arena, &out->build);
         status = status == BT_OK ? BT_OK : bt_error_context(status, "%s", program);
     }
-    bt_str_release(&text);
     return status;
 }
 
 static bt_status describe_self(bt_ab_side *out)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_build_describe(&text);
-    bt_status status = bt_str_status(&text);
-    BT_IF_OK(status, bt_ab_build_parse(bt_str_text(&text), &out->arena, &out->build));
-    bt_str_release(&text);
-    return status;
+    BT_TRY(bt_str_status(&text));
+    return bt_ab_build_parse(bt_str_text(&text), &out->arena, &out->build);
 }
 
 // ---- resolving a word --------------------------------------------------------------------------
@@ -124,13 +122,10 @@ static bool find_program(const char *word, char found[PATH_MAX])
 
 static bt_status build_revision(const char *word, bt_progress_view *view, bt_ab_side *out)
 {
-    bt_str commit = {0}, program = {0};
-    bt_status status = bt_build_commit(word, &commit);
-    BT_IF_OK(status, bt_build_revision(bt_str_text(&commit), view, &program));
-    BT_IF_OK(status, bt_str_take(&program, &out->program));
-    bt_str_release(&commit);
-    bt_str_release(&program);
-    return status;
+    BT_SCOPED(bt_str) commit = {0}, program = {0};
+    BT_TRY(bt_build_commit(word, &commit));
+    BT_TRY(bt_build_revision(bt_str_text(&commit), view, &program));
+    return bt_str_take(&program, &out->program);
 }
 
 bt_status bt_ab_side_find(const char *word, bt_progress_view *view, bt_ab_side *out)

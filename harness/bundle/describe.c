@@ -60,7 +60,7 @@ bt_status bt_content_read_maker(const bt_files *files, bt_content_maker *out)
             set_text(rows[i].text, rows[i].size_bytes, node->valuestring);
         }
     }
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     return status;
 }
 

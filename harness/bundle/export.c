@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
 #include "harness/bundle/sign.h"
@@ -27,16 +28,13 @@ static void note_missing(const bt_store_run *run, bt_str *notes)
 // The statement, plain or in a signed envelope.
 static bt_status add_statement(const bt_store_run *run, const bt_bundle_key *key, bt_files *files)
 {
-    bt_str statement = {0}, envelope = {0};
-    bt_status status = bt_content_statement(run, files, &statement);
-    if (status == BT_OK && key) {
-        status = bt_sign_envelope(&statement, key, &envelope);
+    BT_SCOPED(bt_str) statement = {0}, envelope = {0};
+    BT_TRY(bt_content_statement(run, files, &statement));
+    if (key) {
+        BT_TRY(bt_sign_envelope(&statement, key, &envelope));
     }
-    BT_IF_OK(status, key ? bt_files_add(files, BT_BUNDLE_ENVELOPE, &envelope)
-                         : bt_files_add(files, BT_BUNDLE_STATEMENT, &statement));
-    bt_str_release(&statement);
-    bt_str_release(&envelope);
-    return status;
+    return key ? bt_files_add(files, BT_BUNDLE_ENVELOPE, &envelope)
+               : bt_files_add(files, BT_BUNDLE_STATEMENT, &statement);
 }
 
 // Derived files are made from the run as read back from its files, so that a verifier makes the
@@ -53,36 +51,32 @@ static bt_status add_generated(const bt_store_run *run, const bt_bundle_key *key
 
 bt_status bt_content_build(const bt_store_run *run, const bt_bundle_key *key, bt_files *files)
 {
-    bt_store_run again = {0};
+    BT_SCOPED(bt_store_run) again = {0};
     BT_TRY(bt_content_write(run, files));
-    bt_status status = bt_content_read(files, &again);
-    BT_IF_OK(status, add_generated(&again, key, files));
-    bt_store_run_release(&again);
-    return status;
+    BT_TRY(bt_content_read(files, &again));
+    return add_generated(&again, key, files);
 }
 
 static bt_status build(bt_store_run *run, const bt_bundle_options *options, bt_str *notes,
                        bt_files *files)
 {
-    bt_str kinds = {0};
-    bt_status status = bt_redact_run(run, options->is_public, &kinds);
-    if (status == BT_OK && kinds.length_bytes) {
+    BT_SCOPED(bt_str) kinds = {0};
+    BT_TRY(bt_redact_run(run, options->is_public, &kinds));
+    if (kinds.length_bytes) {
         bt_str_format(notes, "paths%s of this machine were %s in: %s\n",
                       options->is_public ? " and names" : "",
                       options->is_public ? "shortened and left out" : "shortened",
                       bt_str_text(&kinds));
     }
-    BT_IF_OK(status, bt_content_build(run, options->key, files));
-    bt_str_release(&kinds);
-    return status;
+    return bt_content_build(run, options->key, files);
 }
 
 bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_options *options,
                            const char *path, bt_str *notes)
 {
-    bt_store_run record;
-    bt_files files = {0};
-    bt_str packed = {0};
+    BT_SCOPED(bt_store_run) record = {0};
+    BT_SCOPED(bt_files) files = {0};
+    BT_SCOPED(bt_str) packed = {0};
     if (sodium_init() < 0) {
         return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
     }
@@ -98,36 +92,30 @@ bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_options
     }
     BT_IF_OK(status, bt_files_pack(&files, &packed));
     BT_IF_OK(status, bt_file_write(path, bt_str_text(&packed), packed.length_bytes));
-    bt_str_release(&packed);
-    bt_files_release(&files);
-    bt_store_run_release(&record);
     return status == BT_OK ? bt_str_status(notes) : status;
 }
 
 bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t size_bytes,
                                  const bt_store_run *of)
 {
-    bt_files files = {0};
-    bt_store_run run = {0};
+    BT_SCOPED(bt_files) files = {0};
+    BT_SCOPED(bt_store_run) run = {0};
     BT_TRY(bt_error_context(bt_files_unpack(bytes, size_bytes, &files), "%s", name));
-    bt_status status = bt_error_context(bt_content_read(&files, &run), "%s", name);
-    for (int64_t i = 0; status == BT_OK && i < run.info.env.fact_count; i++) {
+    BT_TRY(bt_error_context(bt_content_read(&files, &run), "%s", name));
+    for (int64_t i = 0; i < run.info.env.fact_count; i++) {
         const bt_store_fact *fact = &run.info.env.facts[i];
         if (bt_fact_is_private(fact->key) && strcmp(fact->value, BT_REDACT_LEFT_OUT) != 0) {
-            status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                              "%s: gives %s, which identifies the machine; 'bt-bench export "
-                              "--public' leaves such things out",
-                              name, fact->key);
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "%s: gives %s, which identifies the machine; 'bt-bench export "
+                            "--public' leaves such things out",
+                            name, fact->key);
         }
     }
-    if (status == BT_OK && of &&
-        (run.started_ns != of->started_ns || run.round_count != of->round_count ||
-         strcmp(run.info.suite.plan_hash, of->info.suite.plan_hash) != 0)) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "%s: holds another run than run %lld, or its state before it ended", name,
-                          (long long)of->id);
+    if (of && (run.started_ns != of->started_ns || run.round_count != of->round_count ||
+               strcmp(run.info.suite.plan_hash, of->info.suite.plan_hash) != 0)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s: holds another run than run %lld, or its state before it ended", name,
+                        (long long)of->id);
     }
-    bt_store_run_release(&run);
-    bt_files_release(&files);
-    return status;
+    return BT_OK;
 }

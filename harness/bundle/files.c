@@ -8,6 +8,7 @@
 #include <zstd.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/bundle/libarchive.h"
 
 enum { LEVEL = 9, FOOTER_BYTES = 40, NAME_BYTES_MAX = 99 };
@@ -148,7 +149,7 @@ static bt_status write_tar(const bt_files *files, bt_str *out)
 
 static bt_status compress_with(ZSTD_CCtx *context, const bt_str *tar, bt_str *out)
 {
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     size_t capacity = ZSTD_compressBound(tar->length_bytes);
     BT_TRY(bt_mem_alloc(capacity, 1, &block));
     size_t done = ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, LEVEL);
@@ -161,7 +162,6 @@ static bt_status compress_with(ZSTD_CCtx *context, const bt_str *tar, bt_str *ou
     if (!ZSTD_isError(done)) {
         bt_str_append_bytes(out, block, done);
     }
-    bt_mem_free(block);
     return ZSTD_isError(done)
                ? bt_error(BT_STATUS_OUT_OF_MEMORY, "packing a bundle: %s", ZSTD_getErrorName(done))
                : bt_str_status(out);
@@ -178,7 +178,7 @@ static void append_footer(bt_str *out)
 
 bt_status bt_files_pack(bt_files *files, bt_str *out)
 {
-    bt_str tar = {0};
+    BT_SCOPED(bt_str) tar = {0};
     ZSTD_CCtx *context = ZSTD_createCCtx();
     bt_status status =
         context ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "packing a bundle: no memory");
@@ -186,7 +186,6 @@ bt_status bt_files_pack(bt_files *files, bt_str *out)
     BT_IF_OK(status, write_tar(files, &tar));
     BT_IF_OK(status, compress_with(context, &tar, out));
     ZSTD_freeCCtx(context);
-    bt_str_release(&tar);
     BT_TRY(status);
     append_footer(out);
     return bt_str_status(out);
@@ -325,9 +324,9 @@ static bt_status read_tar(const void *bytes, size_t size_bytes, bt_files *files)
 
 bt_status bt_files_unpack(const void *bytes, size_t size_bytes, bt_files *out)
 {
-    void *tar = NULL;
+    BT_SCOPED_MEM(void *) tar = NULL;
     size_t tar_bytes = 0;
-    bt_str again = {0};
+    BT_SCOPED(bt_str) again = {0};
     memset(out, 0, sizeof *out);
     BT_TRY(check_footer(bytes, size_bytes));
     bt_status status = decompress(bytes, size_bytes - FOOTER_BYTES, &tar, &tar_bytes);
@@ -337,8 +336,6 @@ bt_status bt_files_unpack(const void *bytes, size_t size_bytes, bt_files *out)
         (again.length_bytes != tar_bytes || memcmp(bt_str_text(&again), tar, tar_bytes) != 0)) {
         status = damaged("its tar headers are not as bt-bench writes them");
     }
-    bt_str_release(&again);
-    bt_mem_free(tar);
     if (status != BT_OK) {
         bt_files_release(out);
     }

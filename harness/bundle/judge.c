@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/ab/ab.h"
 #include "harness/bundle/content.h"
 #include "harness/bundle/recompute.h"
@@ -103,7 +104,7 @@ static void compare_lists(const verdict_list *recorded, const verdict_list *foll
 // A verdict is for the case and metric that its rule names.
 static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *check)
 {
-    bt_json_doc rule;
+    BT_SCOPED(bt_json_doc) rule = {0};
     char with_system[512];
     BT_TRY(bt_json_parse("rule_json", item->rule_json, strlen(item->rule_json), &rule));
     const cJSON *name = bt_json_get(rule.root, "case");
@@ -117,7 +118,6 @@ static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *ch
         }
         compare_text(item, "the metric", item->metric, metric->valuestring, check);
     }
-    bt_json_release(&rule);
     return BT_OK;
 }
 
@@ -138,7 +138,7 @@ static bt_status read_baseline(const bt_store_run *run, bt_baseline *out)
 static bt_status check_baseline(const bt_store_verdict *item, const bt_baseline *baseline,
                                 bt_bundle_check *check)
 {
-    bt_json_doc rule;
+    BT_SCOPED(bt_json_doc) rule = {0};
     BT_TRY(bt_json_parse("rule_json", item->rule_json, strlen(item->rule_json), &rule));
     const cJSON *digest = bt_json_get(rule.root, "baseline_digest");
     const bool named = bt_json_get(rule.root, "baseline_system") && cJSON_IsString(digest);
@@ -148,7 +148,6 @@ static bt_status check_baseline(const bt_store_verdict *item, const bt_baseline 
     } else if (named && baseline->document) {
         compare_text(item, "the baseline's digest", digest->valuestring, baseline->digest, check);
     }
-    bt_json_release(&rule);
     return BT_OK;
 }
 
@@ -171,9 +170,9 @@ static bt_status judge_gate_item(const bt_gate_sides *sides, const bt_baseline *
 static bt_status judge_gate(const bt_store_run *run, const verdict_list *recorded,
                             bt_bundle_check *check)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     bt_gate_sides sides;
-    bt_baseline baseline = {0};
+    BT_SCOPED(bt_baseline) baseline = {0};
     bt_status status = bt_gate_sides_of_run(run, &arena, &sides);
     BT_IF_OK(status, read_baseline(run, &baseline));
     for (int64_t i = 0; status == BT_OK && i < recorded->count; i++) {
@@ -181,8 +180,6 @@ static bt_status judge_gate(const bt_store_run *run, const verdict_list *recorde
         status = judge_gate_item(&sides, &baseline, item, check);
         status = take_mistake(item, status, check);
     }
-    bt_baseline_release(&baseline);
-    bt_arena_release(&arena);
     return status;
 }
 
@@ -240,7 +237,7 @@ static bt_status recorded_calibration(void *self, const bt_gate_calibration_quer
             says(rule.root, "metric", bt_gate_metric_info(query->metric)->tag)) {
             take_calibration(bt_json_get(rule.root, "calibration"), out);
         }
-        bt_json_release(&rule);
+        bt_json_doc_release(&rule);
     }
     return BT_OK;
 }
@@ -252,17 +249,13 @@ static bt_status judge_by_policy(const bt_store_run *run, const bt_policy *polic
                                      .policy = policy,
                                      .calibration = recorded_calibration,
                                      .calibration_self = (void *)(uintptr_t)recorded};
-    bt_gate_result result;
-    bt_arena arena = {0};
+    BT_SCOPED(bt_gate_result) result = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     verdict_list follows;
     BT_TRY(bt_gate_run(&request, &result));
-    bt_status status = list_of_gate(&result, &arena, &follows);
-    if (status == BT_OK) {
-        compare_lists(recorded, &follows, check);
-    }
-    bt_arena_release(&arena);
-    bt_gate_result_release(&result);
-    return status;
+    BT_TRY(list_of_gate(&result, &arena, &follows));
+    compare_lists(recorded, &follows, check);
+    return BT_OK;
 }
 
 // The policy is in the schedule of the session.
@@ -271,8 +264,8 @@ static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
 {
     const char *rule = run->schedule.rule_json;
     bt_json_doc json;
-    bt_policy policy;
-    bt_str text = {0};
+    BT_SCOPED(bt_policy) policy = {0};
+    BT_SCOPED(bt_str) text = {0};
     for (int64_t i = 0; i < recorded->count; i++) {
         int64_t version = bt_gate_rule_version(recorded->items[i].rule_json);
         if (version > 0 && version < BT_GATE_RULE_VERSION) {
@@ -289,14 +282,12 @@ static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
     if (node) {
         bt_json_write(node, &text);
     }
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     bt_status status = bt_str_status(&text);
     BT_IF_OK(status, bt_policy_parse("run.json, schedule: its policy", bt_str_text(&text),
                                      text.length_bytes, &policy));
-    bt_str_release(&text);
     BT_TRY(status);
     status = judge_by_policy(run, &policy, recorded, check);
-    bt_policy_release(&policy);
     return status;
 }
 
@@ -305,28 +296,23 @@ static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
 static bt_status judge_by_claims(const bt_store_run *run, const bt_store_file *file,
                                  const verdict_list *recorded, bt_bundle_check *check)
 {
-    bt_json_doc json;
-    bt_claims claims = {0};
-    bt_replications got = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
+    BT_SCOPED(bt_claims) claims = {0};
+    BT_SCOPED(bt_replications) got = {0};
     const bt_store_verdict *items = NULL;
     BT_TRY(bt_json_parse("from/claims.json", file->bytes, (size_t)file->size_bytes, &json));
-    bt_status status = bt_claims_read(&json, &claims);
-    BT_IF_OK(status, bt_replicate(&claims, run, &got));
-    BT_IF_OK(status, bt_replications_verdicts(&got, &items));
-    if (status == BT_OK) {
-        const verdict_list follows = {items, got.count};
-        compare_lists(recorded, &follows, check);
-    }
-    bt_replications_release(&got);
-    bt_claims_release(&claims);
-    bt_json_release(&json);
-    return status;
+    BT_TRY(bt_claims_read(&json, &claims));
+    BT_TRY(bt_replicate(&claims, run, &got));
+    BT_TRY(bt_replications_verdicts(&got, &items));
+    const verdict_list follows = {items, got.count};
+    compare_lists(recorded, &follows, check);
+    return BT_OK;
 }
 
 static bt_status judge_replication(const bt_store_run *run, const bt_store_verdict *item,
                                    bt_bundle_check *check)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     bt_replication again;
     bt_status status = bt_replication_again(run, item, &arena, &again);
     if (status == BT_OK) {
@@ -337,7 +323,6 @@ static bt_status judge_replication(const bt_store_run *run, const bt_store_verdi
                                     .rounds = again.pairs};
         compare(item, &follows, check);
     }
-    bt_arena_release(&arena);
     return take_mistake(item, status, check);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
 #include "harness/record/keep.h"
@@ -64,11 +65,9 @@ static bt_status read_list(const content_reader *in, const cJSON *list, const ch
 static bt_status read_line(const content_reader *in, const char *place, const char *line,
                            size_t size_bytes, bt_fields_of kind, void *item)
 {
-    bt_json_doc json;
+    BT_SCOPED(bt_json_doc) json = {0};
     BT_TRY(bt_json_parse(place, line, size_bytes, &json));
-    bt_status status = bt_fields_read(json.root, place, kind, in->arena, item);
-    bt_json_release(&json);
-    return status;
+    return bt_fields_read(json.root, place, kind, in->arena, item);
 }
 
 // One object per line. A missing file is an empty list.
@@ -177,14 +176,12 @@ static bt_status read_round_object(const content_reader *in, const char *folder,
 static bt_status read_round(const content_reader *in, int64_t index, bt_store_round *round)
 {
     char folder[32], path[48];
-    bt_json_doc json;
+    BT_SCOPED(bt_json_doc) json = {0};
     (void)snprintf(folder, sizeof folder, "rounds/%04lld", (long long)index);
     (void)snprintf(path, sizeof path, "%s/round.json", folder);
     round->id = index + 1;
     BT_TRY(parse_file(in, path, &json));
-    bt_status status = read_round_object(in, folder, path, json.root, round);
-    bt_json_release(&json);
-    return status;
+    return read_round_object(in, folder, path, json.root, round);
 }
 
 // ---- the run -----------------------------------------------------------------------------------
@@ -291,11 +288,9 @@ static bt_status read_verdicts(const content_reader *in, const cJSON *json)
 static bt_status read_json(const content_reader *in, const char *name,
                            bt_status (*read)(const content_reader *in, const cJSON *json))
 {
-    bt_json_doc json;
+    BT_SCOPED(bt_json_doc) json = {0};
     BT_TRY(parse_file(in, name, &json));
-    bt_status status = read(in, json.root);
-    bt_json_release(&json);
-    return status;
+    return read(in, json.root);
 }
 
 static bt_status read_all(const content_reader *in)

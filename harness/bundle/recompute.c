@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/bundle/content.h"
 #include "harness/env/facts.h"
 #include "harness/plan/plan.h"
@@ -402,7 +403,7 @@ bt_status bt_recompute_measurements(const bt_store_run *run, bt_bundle_check *ch
         self.kernel = bt_json_get(json.root, "kernel");
         check_steps(&self, json.root);
         bt_status status = check_round(&self);
-        bt_json_release(&json);
+        bt_json_doc_release(&json);
         BT_TRY(status);
         check->round_count++;
     }
@@ -440,7 +441,7 @@ static bt_status check_environment(const bt_store_env *env, bt_bundle_check *che
 // Every round must have run a case of the plan, with identical text.
 static bt_status check_cases(const bt_store_run *run, const cJSON *plan, bt_bundle_check *check)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_status status = BT_OK;
     for (int64_t i = 0; i < run->round_count && status == BT_OK; i++) {
         const bt_store_case *what = &run->rounds[i].what;
@@ -460,18 +461,15 @@ static bt_status check_cases(const bt_store_run *run, const cJSON *plan, bt_bund
                            what->system, (long long)run->rounds[i].ordinal);
         }
     }
-    bt_str_release(&text);
     return status;
 }
 
 static bt_status check_plan(const bt_store_run *run, bt_bundle_check *check)
 {
     const char *plan = run->info.suite.plan_json;
-    bt_json_doc json;
+    BT_SCOPED(bt_json_doc) json = {0};
     BT_TRY(bt_json_parse("plan.json", plan, strlen(plan), &json));
-    bt_status status = check_cases(run, json.root, check);
-    bt_json_release(&json);
-    return status;
+    return check_cases(run, json.root, check);
 }
 
 bt_status bt_recompute_hashes(const bt_store_run *run, bt_bundle_check *check)

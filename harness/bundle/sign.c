@@ -13,6 +13,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/bundle/files.h"
 #include "harness/suite/json.h"
 #include "harness/text/json_writer.h"
@@ -135,7 +136,7 @@ static bool take_key(const char *text, bool need_secret, bt_bundle_key *out)
 
 bt_status bt_bundle_key_read(const char *path, bool need_secret, bt_bundle_key *out)
 {
-    void *bytes = NULL;
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     memset(out, 0, sizeof *out);
     BT_TRY(start());
@@ -146,7 +147,6 @@ bt_status bt_bundle_key_read(const char *path, bool need_secret, bt_bundle_key *
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bool found = take_key(bytes, need_secret, out);
     sodium_memzero(bytes, size_bytes);
-    bt_mem_free(bytes);
     if (!found) {
         bt_bundle_key_forget(out);
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no %s Ed25519 key in PEM form", path,
@@ -167,12 +167,11 @@ static void append_signed_form(const char *payload, size_t size_bytes, bt_str *o
 
 static bt_status append_code(const void *bytes, size_t size_bytes, bt_str *out)
 {
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     size_t capacity = sodium_base64_encoded_len(size_bytes, sodium_base64_VARIANT_ORIGINAL);
     BT_TRY(bt_mem_alloc(capacity, 1, &block));
     (void)sodium_bin2base64(block, capacity, bytes, size_bytes, sodium_base64_VARIANT_ORIGINAL);
     bt_str_append(out, block);
-    bt_mem_free(block);
     return bt_str_status(out);
 }
 
@@ -191,29 +190,20 @@ static void write_envelope(const char *payload, const char *key_id, const char *
 bt_status bt_sign_envelope(const bt_str *statement, const bt_bundle_key *key, bt_str *out)
 {
     unsigned char signature[crypto_sign_ed25519_BYTES];
-    bt_str form = {0}, payload = {0}, code = {0};
+    BT_SCOPED(bt_str) form = {0}, payload = {0}, code = {0};
     append_signed_form(bt_str_text(statement), statement->length_bytes, &form);
-    bt_status status = bt_str_status(&form);
-    if (status == BT_OK) {
-        (void)crypto_sign_ed25519_detached(signature, NULL,
-                                           (const unsigned char *)bt_str_text(&form),
-                                           form.length_bytes, key->secret);
-        status = append_code(bt_str_text(statement), statement->length_bytes, &payload);
-    }
-    BT_IF_OK(status, append_code(signature, sizeof signature, &code));
-    if (status == BT_OK) {
-        write_envelope(bt_str_text(&payload), key->id, bt_str_text(&code), out);
-        status = bt_str_status(out);
-    }
-    bt_str_release(&form);
-    bt_str_release(&payload);
-    bt_str_release(&code);
-    return status;
+    BT_TRY(bt_str_status(&form));
+    (void)crypto_sign_ed25519_detached(signature, NULL, (const unsigned char *)bt_str_text(&form),
+                                       form.length_bytes, key->secret);
+    BT_TRY(append_code(bt_str_text(statement), statement->length_bytes, &payload));
+    BT_TRY(append_code(signature, sizeof signature, &code));
+    write_envelope(bt_str_text(&payload), key->id, bt_str_text(&code), out);
+    return bt_str_status(out);
 }
 
 static bt_status decode(const char *code, bt_str *out)
 {
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     size_t size_bytes = 0, length = strlen(code);
     BT_TRY(bt_mem_alloc(length + 1, 1, &block));
     bool good = sodium_base642bin(block, length + 1, code, length, NULL, &size_bytes, NULL,
@@ -221,7 +211,6 @@ static bt_status decode(const char *code, bt_str *out)
     if (good) {
         bt_str_append_bytes(out, block, size_bytes);
     }
-    bt_mem_free(block);
     return good ? bt_str_status(out) : bt_error(BT_STATUS_INVALID_ARGUMENT, "no base64");
 }
 
@@ -237,7 +226,7 @@ static bt_status take_apart(const char *name, const bt_json_doc *json, size_t si
 {
     const cJSON *list = bt_json_get(json->root, "signatures");
     const cJSON *first = cJSON_IsArray(list) ? list->child : NULL;
-    bt_str again = {0};
+    BT_SCOPED(bt_str) again = {0};
     size_t length = 0;
     *out = (envelope){.payload = bt_json_text_of(json->root, "payload"),
                       .key_id = bt_json_text_of(first, "keyid"),
@@ -246,7 +235,6 @@ static bt_status take_apart(const char *name, const bt_json_doc *json, size_t si
     BT_TRY(bt_str_status(&again));
     bool same = again.length_bytes == size_bytes &&
                 memcmp(bt_str_text(&again), json->text, size_bytes) == 0;
-    bt_str_release(&again);
     if (!same || strlen(out->key_id) != 64 ||
         sodium_base642bin(out->signature, sizeof out->signature, out->code, strlen(out->code), NULL,
                           &length, NULL, sodium_base64_VARIANT_ORIGINAL) != 0 ||
@@ -260,32 +248,28 @@ static bt_status take_apart(const char *name, const bt_json_doc *json, size_t si
 static bt_status check_signature(const envelope *parts, const bt_bundle_key *key,
                                  const bt_str *statement, bool *holds)
 {
-    bt_str form = {0};
+    BT_SCOPED(bt_str) form = {0};
     append_signed_form(bt_str_text(statement), statement->length_bytes, &form);
     bt_status status = bt_str_status(&form);
     *holds = status == BT_OK && crypto_sign_ed25519_verify_detached(
                                     parts->signature, (const unsigned char *)bt_str_text(&form),
                                     form.length_bytes, key->open) == 0;
-    bt_str_release(&form);
     return status;
 }
 
 bt_status bt_sign_open(const char *name, const char *text, size_t size_bytes,
                        const bt_bundle_key *key, bt_str *statement, char key_id[65], bool *holds)
 {
-    bt_json_doc json;
+    BT_SCOPED(bt_json_doc) json = {0};
     envelope parts;
     *holds = false;
     BT_TRY(start());
     BT_TRY(bt_json_parse(name, text, size_bytes, &json));
-    bt_status status = take_apart(name, &json, size_bytes, &parts);
-    if (status == BT_OK) {
-        memcpy(key_id, parts.key_id, 65);
-        status = bt_error_context(decode(parts.payload, statement), "%s: the payload", name);
+    BT_TRY(take_apart(name, &json, size_bytes, &parts));
+    memcpy(key_id, parts.key_id, 65);
+    BT_TRY(bt_error_context(decode(parts.payload, statement), "%s: the payload", name));
+    if (key) {
+        BT_TRY(check_signature(&parts, key, statement, holds));
     }
-    if (status == BT_OK && key) {
-        status = check_signature(&parts, key, statement, holds);
-    }
-    bt_json_release(&json);
-    return status;
+    return BT_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/bundle/content.h"
 #include "harness/bundle/recompute.h"
 #include "harness/bundle/sign.h"
@@ -72,10 +73,9 @@ static void check_rows(const bt_files *files, const cJSON *rows, bt_bundle_check
 static bt_status check_manifest(const bt_files *files, bt_bundle_check *check)
 {
     const bt_file *file = bt_files_find(files, "manifest.json");
-    bt_json_doc json;
+    BT_SCOPED(bt_json_doc) json = {0};
     BT_TRY(bt_json_parse("manifest.json", file->bytes, file->size_bytes, &json));
     check_rows(files, bt_json_get(json.root, "files"), check);
-    bt_json_release(&json);
     bt_files_digest(file->bytes, file->size_bytes, check->digest);
     return BT_OK;
 }
@@ -149,13 +149,10 @@ static void compare_files(const bt_files *expected, const bt_files *files, bt_bu
 static bt_status check_contents(const bt_files *files, const bt_store_run *run,
                                 bt_bundle_check *check)
 {
-    bt_files expected = {0};
-    bt_status status = write_expected(files, run, check, &expected);
-    if (status == BT_OK) {
-        compare_files(&expected, files, check);
-    }
-    bt_files_release(&expected);
-    return status;
+    BT_SCOPED(bt_files) expected = {0};
+    BT_TRY(write_expected(files, run, check, &expected));
+    compare_files(&expected, files, check);
+    return BT_OK;
 }
 
 // ---- statement and signature -------------------------------------------------------------------
@@ -181,7 +178,7 @@ static bt_status open_statement(const bt_files *files, const bt_bundle_key *key,
 static bt_status check_statement(const bt_files *files, const bt_store_run *run,
                                  const bt_bundle_key *key, bt_bundle_check *check)
 {
-    bt_str found = {0}, expected = {0};
+    BT_SCOPED(bt_str) found = {0}, expected = {0};
     bt_status status = open_statement(files, key, check, &found);
     BT_IF_OK(status, bt_content_statement(run, files, &expected));
     if (status == BT_OK &&
@@ -189,8 +186,6 @@ static bt_status check_statement(const bt_files *files, const bt_store_run *run,
          memcmp(bt_str_text(&found), bt_str_text(&expected), expected.length_bytes) != 0)) {
         bt_bundle_find(check, "the statement is not about this manifest and this run");
     }
-    bt_str_release(&found);
-    bt_str_release(&expected);
     BT_TRY(status);
     if (key && !check->is_signed) {
         bt_bundle_find(check, "not signed, though a key was given");
@@ -241,7 +236,7 @@ static bt_status check_files(const bt_files *files, const bt_bundle_key *key,
 bt_status bt_bundle_verify_bytes(const char *name, const void *bytes, size_t size_bytes,
                                  const bt_bundle_key *key, bt_bundle_check *out)
 {
-    bt_files files = {0};
+    BT_SCOPED(bt_files) files = {0};
     memset(out, 0, sizeof *out);
     out->size_bytes = (int64_t)size_bytes;
     if (sodium_init() < 0) {
@@ -249,7 +244,6 @@ bt_status bt_bundle_verify_bytes(const char *name, const void *bytes, size_t siz
     }
     BT_TRY(bt_error_context(bt_files_unpack(bytes, size_bytes, &files), "%s", name));
     bt_status status = check_files(&files, key, out);
-    bt_files_release(&files);
     BT_IF_OK(status, bt_str_status(&out->findings));
     BT_IF_OK(status, bt_str_status(&out->notes));
     if (status != BT_OK) {
@@ -261,7 +255,7 @@ bt_status bt_bundle_verify_bytes(const char *name, const void *bytes, size_t siz
 
 bt_status bt_bundle_verify(const char *path, const bt_bundle_key *key, bt_bundle_check *out)
 {
-    void *bytes = NULL;
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     memset(out, 0, sizeof *out);
     if (!bt_file_exists(path)) {
@@ -269,9 +263,7 @@ bt_status bt_bundle_verify(const char *path, const bt_bundle_key *key, bt_bundle
                         "%s: no such file; expected a bundle that 'bt-bench export' wrote", path);
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
-    bt_status status = bt_bundle_verify_bytes(path, bytes, size_bytes, key, out);
-    bt_mem_free(bytes);
-    return status;
+    return bt_bundle_verify_bytes(path, bytes, size_bytes, key, out);
 }
 
 void bt_bundle_check_release(bt_bundle_check *check)

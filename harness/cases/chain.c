@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/compiler/capture.h"
 #include "framework/compiler/form.h"
 #include "framework/compiler/half_turn.h"
@@ -56,7 +57,7 @@ static bt_status make_constant(bt_chain *chain, const bt_chain_args *args)
     const bt_dtype dtype = args->wide ? BT_F64 : args->body->dtype;
     int64_t dim = 0;
     double *values = NULL;
-    void *narrow = NULL;
+    BT_SCOPED_MEM(void *) narrow = NULL;
     BT_TRY(bt_chain_constant(args, &dim, &values));
     if (dim == 0) {
         return BT_OK;
@@ -69,7 +70,6 @@ static bt_status make_constant(bt_chain *chain, const bt_chain_args *args)
         status = bt_tensor_write(&chain->context, chain->constant, narrow);
     }
     BT_IF_OK(status, bt_context_synchronize(&chain->context)); // narrow ends here
-    bt_mem_free(narrow);
     bt_mem_free(values);
     return status;
 }
@@ -140,7 +140,7 @@ static bt_status capture_chain(bt_chain *chain, const bt_chain_args *args, int64
 static bt_status open_chain(bt_chain *chain, const bt_chain_args *args, bt_target_kind kind)
 {
     const bt_fuse_options options = bt_compiled_step_options(kind);
-    int64_t *half_turns = NULL;
+    BT_SCOPED_MEM(int64_t *) half_turns = NULL;
     bt_formed formed = {0};
     void *memory = NULL;
     BT_TRY(make_constant(chain, args));
@@ -150,7 +150,6 @@ static bt_status open_chain(bt_chain *chain, const bt_chain_args *args, bt_targe
         status = bt_dag_form(&chain->graph, half_turns, &options, &chain->fusion, &formed);
     }
     chain->simple_calls = chain->forms ? formed.simplified.nodes_after : chain->calls;
-    bt_mem_free(half_turns);
     BT_TRY(status);
     BT_TRY(bt_mem_alloc((size_t)chain->graph.value_count + 1, sizeof(void *), &memory));
     chain->memory = memory;

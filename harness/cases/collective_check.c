@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cases/collective.h"
 
 // ---- calls -------------------------------------------------------------------------------------
@@ -164,10 +165,9 @@ static bt_status check_values(collective_rank *rank, int salt, void *host)
 
 bt_status bt_collective_check(collective_rank *rank, int salt)
 {
-    void *host = NULL;
+    BT_SCOPED_MEM(void *) host = NULL;
     BT_TRY(bt_mem_alloc((size_t)rank->count, bt_dtype_size(rank->dtype), &host));
-    bt_status status = check_values(rank, salt, host);
-    bt_mem_free(host);
+    BT_TRY(check_values(rank, salt, host));
     // A rank must not leave a group while another rank still checks it.
-    return status == BT_OK ? bt_barrier(rank->meeting, NULL) : status;
+    return bt_barrier(rank->meeting, NULL);
 }

@@ -6,6 +6,7 @@
 #include "framework/autograd/session.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/compiler/capture.h"
 #include "framework/compiler/form.h"
 #include "framework/compiler/half_turn.h"
@@ -55,39 +56,34 @@ typedef struct step {
 
 static bt_status write_text(const step *s, bt_compile_dump which, bt_str *text)
 {
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/%s.%s.txt", s->folder, s->name, words[which]);
     bt_status status = bt_str_status(text);
     status = status ? status : bt_str_status(&path);
     status =
         status ? status : bt_file_write(bt_str_text(&path), bt_str_text(text), text->length_bytes);
-    bt_str_release(&path);
     return status;
 }
 
 static bt_status dump_graph(const step *s, bt_compile_dump which)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     if (!(s->dumps >> which & 1U)) {
         return BT_OK;
     }
     bt_dag_print(&s->graph, &text);
-    bt_status status = write_text(s, which, &text);
-    bt_str_release(&text);
-    return status;
+    return write_text(s, which, &text);
 }
 
 static bt_status dump_groups(const step *s)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     if (!(s->dumps >> BT_COMPILE_DUMP_GROUPS & 1U)) {
         return BT_OK;
     }
     bt_fusion_plan_print(&s->graph, &s->fusion, &text);
     bt_str_append(&text, bt_str_text(&s->fusion.decisions));
-    bt_status status = write_text(s, BT_COMPILE_DUMP_GROUPS, &text);
-    bt_str_release(&text);
-    return status;
+    return write_text(s, BT_COMPILE_DUMP_GROUPS, &text);
 }
 
 static bt_status open_step(step *s)

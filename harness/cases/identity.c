@@ -7,6 +7,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/file_ops.h"
 #include "harness/cases/cases.h"
@@ -89,8 +90,8 @@ static void list_differences(const cJSON *was, const cJSON *is, const char *path
 
 static bt_status compare(const char *folder, const char *path, const char *was, const char *is)
 {
-    bt_json_doc a = {0}, b = {0};
-    bt_str differs = {0};
+    BT_SCOPED(bt_json_doc) a = {0}, b = {0};
+    BT_SCOPED(bt_str) differs = {0};
     bt_status status = bt_json_parse(path, was, strlen(was), &a);
     status = status == BT_STATUS_INVALID_ARGUMENT ? bt_error_context(BT_STATUS_CORRUPT_DATA, "plan")
                                                   : status;
@@ -104,16 +105,13 @@ static bt_status compare(const char *folder, const char *path, const char *was, 
                           "the checkpoints in %s are of another plan:%.1200s", folder,
                           bt_str_text(&differs));
     }
-    bt_str_release(&differs);
-    bt_json_release(&a);
-    bt_json_release(&b);
     return status;
 }
 
 bt_status bt_case_settle(const char *folder, const char *identity)
 {
-    bt_str path = {0};
-    void *text = NULL;
+    BT_SCOPED(bt_str) path = {0};
+    BT_SCOPED_MEM(void *) text = NULL;
     size_t size_bytes = 0;
     bt_str_format(&path, "%s/plan.json", folder);
     bt_status status = bt_str_status(&path);
@@ -124,8 +122,6 @@ bt_status bt_case_settle(const char *folder, const char *identity)
         status = bt_io_make_folders(&bt_file_ops_system, folder);
         BT_IF_OK(status, bt_file_write(bt_str_text(&path), identity, strlen(identity)));
     }
-    bt_mem_free(text);
-    bt_str_release(&path);
     return status;
 }
 
@@ -134,28 +130,26 @@ bt_status bt_case_settle(const char *folder, const char *identity)
 static int64_t remove_store(const char *folder)
 {
     const bt_checkpoint_store store = {.folder = folder};
-    bt_str plan = {0};
-    int64_t *steps = NULL;
+    BT_SCOPED(bt_str) plan = {0};
+    BT_SCOPED_MEM(int64_t *) steps = NULL;
     int64_t count = 0, removed = 0;
     bt_status status = bt_checkpoint_list(&store, &steps, &count);
     for (int64_t i = 0; i < count && status == BT_OK; ++i) {
         status = bt_checkpoint_remove(&store, steps[i]);
         removed += status == BT_OK;
     }
-    bt_mem_free(steps);
     bt_str_format(&plan, "%s/plan.json", folder);
     if (status == BT_OK && bt_str_status(&plan) == BT_OK) {
         (void)unlink(bt_str_text(&plan));
         (void)rmdir(folder); // other files stay
     }
-    bt_str_release(&plan);
     return removed;
 }
 
 int64_t bt_case_checkpoints_remove(const char *folder)
 {
     DIR *dir = opendir(folder);
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     struct stat info;
     int64_t removed = 0;
     for (const struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
@@ -171,6 +165,5 @@ int64_t bt_case_checkpoints_remove(const char *folder)
         (void)rmdir(folder);
     }
     bt_error_clear();
-    bt_str_release(&path);
     return removed;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cases/kernel.h"
 
 #define PIECE 4096 // elements per parallel block
@@ -177,7 +178,7 @@ static bt_status run_reference(checking *self)
 {
     const bt_kernel_body *body = &self->part.body;
     const bool adds = self->parts.all_rows && !self->part.first;
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     bt_kernel_args args;
     memset(&args, 0, sizeof args);
     if (body->saved) {
@@ -189,7 +190,6 @@ static bt_status run_reference(checking *self)
     body->args(body, body->rows, self->at, true, adds, block, &args);
     bt_status status = body->is_chain ? bt_kernel_chain_reference(&self->cpu, &args)
                                       : run_on_cpu(self, body->op, &args);
-    bt_mem_free(block);
     weigh_means(self);
     return status;
 }
@@ -337,7 +337,7 @@ static bt_status read_call(void *context, int index, const kernel_window *window
     const size_t size = bt_dtype_size(self->run->body.operands[index].dtype);
     const size_t run_bytes = (size_t)window->length * size;
     const size_t span_bytes = (size_t)((window->runs - 1) * window->stride) * size + run_bytes;
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     if (window->runs > 1) {
         BT_TRY(bt_mem_alloc(span_bytes, 1, &block));
     }
@@ -349,7 +349,6 @@ static bt_status read_call(void *context, int index, const kernel_window *window
         memcpy((char *)out + (size_t)i * run_bytes,
                (const char *)block + (size_t)(i * window->stride) * size, run_bytes);
     }
-    bt_mem_free(block);
     return status;
 }
 

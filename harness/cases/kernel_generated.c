@@ -4,6 +4,7 @@
 // replaces the kernel of the table: it is checked and timed in the same way.
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "framework/compiler/run.h"
 #include "harness/cases/kernel.h"
 
@@ -81,7 +82,7 @@ bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args, bt_target
                                     bt_fused *group, int *field_of)
 {
     int values[BT_KERNEL_OPERANDS_MOST];
-    bt_dag graph = {0};
+    BT_SCOPED(bt_dag) graph = {0};
     for (int f = 0; f < BT_KERNEL_OPERANDS_MOST; ++f) {
         values[f] = -1;
     }
@@ -93,7 +94,6 @@ bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args, bt_target
             field_of[i] = values[f] == group->operands[i].value ? f : field_of[i];
         }
     }
-    bt_dag_release(&graph);
     return status;
 }
 

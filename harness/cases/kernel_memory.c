@@ -4,6 +4,7 @@
 
 #include "framework/base/mem.h"
 #include "framework/base/rng.h"
+#include "framework/base/scoped.h"
 #include "harness/cases/kernel.h"
 
 // Rounds f64 values to a type, in place.
@@ -23,7 +24,7 @@ bt_status bt_kernel_tile(const bt_kernel_body *body, uint64_t seed, int index, d
 {
     const bt_operand *operand = &body->operands[index];
     bt_rng rng = {seed, (uint64_t)index};
-    float *drawn = NULL;
+    BT_SCOPED_MEM(float *) drawn = NULL;
     BT_TRY(BT_MEM_ARRAY(count, &drawn));
     if (operand->fill == BT_FILL_NORMAL) {
         bt_rng_normal_fill(rng, drawn, count, operand->a, operand->b);
@@ -37,7 +38,6 @@ bt_status bt_kernel_tile(const bt_kernel_body *body, uint64_t seed, int index, d
                         : (double)drawn[i];
     }
     round_to(operand->dtype, values, count);
-    bt_mem_free(drawn);
     return BT_OK;
 }
 
@@ -49,7 +49,8 @@ static bt_status fill(kernel_run *run, int index, void *target)
     int64_t count = bt_operand_count(operand, run->body.rows);
     int64_t tile = count < BT_OPERAND_TILE ? count : BT_OPERAND_TILE;
     size_t size = bt_dtype_size(operand->dtype);
-    void *values = NULL, *narrow = NULL;
+    BT_SCOPED_MEM(void *) values = NULL;
+    BT_SCOPED_MEM(void *) narrow = NULL;
     bt_status status = bt_mem_alloc((size_t)tile, sizeof(double), &values);
     BT_IF_OK(status, bt_mem_alloc((size_t)tile, size, &narrow));
     BT_IF_OK(status, bt_kernel_tile(&run->body, run->seed, index, values, tile));
@@ -64,8 +65,6 @@ static bt_status fill(kernel_run *run, int index, void *target)
                                (size_t)part * size, BT_COPY_DEVICE_TO_DEVICE, run->stream);
     }
     bt_status done = backend->stream_synchronize(run->device, run->stream);
-    bt_mem_free(values);
-    bt_mem_free(narrow);
     return status == BT_OK ? done : status;
 }
 

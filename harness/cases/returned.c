@@ -13,6 +13,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cases/kernel.h"
 
 enum { SEEDS = 2, LOWER_ROUNDINGS = 8 };
@@ -62,22 +63,16 @@ static bt_status write_input(const bt_kernel_body *body, int index, uint64_t see
     const bt_operand *operand = &body->operands[index];
     const int64_t all = bt_operand_count(operand, body->rows);
     const int64_t tile = all < BT_OPERAND_TILE ? all : BT_OPERAND_TILE;
-    void *values = NULL, *narrow = NULL;
-    bt_str path = {0};
+    BT_SCOPED_MEM(void *) values = NULL;
+    BT_SCOPED_MEM(void *) narrow = NULL;
+    BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/%s.%d", folder, operand->name, which);
-    bt_status status = bt_str_status(&path);
-    BT_IF_OK(status, bt_mem_alloc((size_t)tile, sizeof(double), &values));
-    BT_IF_OK(status, bt_mem_alloc((size_t)tile, sizeof(double), &narrow));
-    BT_IF_OK(status, bt_kernel_tile(body, seed, index, values, tile));
-    if (status == BT_OK) {
-        bt_kernel_narrow(operand->dtype, values, tile, narrow);
-        status =
-            write_file(bt_str_text(&path), narrow, (size_t)tile * bt_dtype_size(operand->dtype));
-    }
-    bt_mem_free(values);
-    bt_mem_free(narrow);
-    bt_str_release(&path);
-    return status;
+    BT_TRY(bt_str_status(&path));
+    BT_TRY(bt_mem_alloc((size_t)tile, sizeof(double), &values));
+    BT_TRY(bt_mem_alloc((size_t)tile, sizeof(double), &narrow));
+    BT_TRY(bt_kernel_tile(body, seed, index, values, tile));
+    bt_kernel_narrow(operand->dtype, values, tile, narrow);
+    return write_file(bt_str_text(&path), narrow, (size_t)tile * bt_dtype_size(operand->dtype));
 }
 
 static void describe(const bt_kernel_body *body, const bt_operand *operand, bt_str *out)

@@ -1,6 +1,7 @@
 // harness/cases/train.c - a training case: converts plan values to the trainer's plan
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
 #include "harness/env/build.h"
 #include "harness/plan/plan.h"
@@ -243,8 +244,8 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
                            bt_train_result *result)
 {
     bt_train_plan plan;
-    bt_str identity = {0};
-    bt_hellaswag questions = {0};
+    BT_SCOPED(bt_str) identity = {0};
+    BT_SCOPED(bt_hellaswag) questions = {0};
     char hash[33], build[33];
     BT_TRY(bt_case_train_plan(work, &plan));
     bt_status status = bt_case_identity(work->item, &identity);
@@ -257,14 +258,12 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
                      ? bt_case_settle(plan.checkpoints.folder, bt_str_text(&identity))
                      : BT_OK;
     }
-    bt_str_release(&identity);
     plan.hellaswag = &questions;
     plan.hellaswag_every = whole(bt_json_get(work->item, "train"), "hellaswag_every");
     if (status == BT_OK && plan.hellaswag_every > 0) {
         status = read_questions(work, &questions);
     }
     status = status == BT_OK ? bt_train_run(&plan, &listener->train, result) : status;
-    bt_hellaswag_release(&questions);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/scoped.h"
 #include "harness/ab/ab.h"
 
 #define SEED_MASK ((1ULL << 53) - 1) // JSON's whole numbers
@@ -63,17 +64,16 @@ static bt_status check_program(const bt_cli_arguments *arguments, const bt_store
                                int64_t run)
 {
     bt_progress_view view;
-    bt_ab_side side;
+    BT_SCOPED(bt_ab_side) side = {0};
     bt_progress_open(&view, bt_cli_value(arguments, "quiet") != NULL);
-    bt_status status = bt_ab_side_find(system->program, &view, &side);
-    if (status == BT_OK && strcmp(side.build.digest, system->build.digest) != 0) {
-        status =
-            bt_error(BT_STATUS_UNAVAILABLE,
-                     "run %lld cannot go on: its %s is another build now (was %.8s, is %.8s)",
-                     (long long)run, system->name, system->build.git_commit, side.build.git_commit);
+    BT_TRY(bt_ab_side_find(system->program, &view, &side));
+    if (strcmp(side.build.digest, system->build.digest) != 0) {
+        return bt_error(BT_STATUS_UNAVAILABLE,
+                        "run %lld cannot go on: its %s is another build now (was %.8s, is %.8s)",
+                        (long long)run, system->name, system->build.git_commit,
+                        side.build.git_commit);
     }
-    bt_ab_side_release(&side);
-    return status;
+    return BT_OK;
 }
 
 // Whether the recorded systems are those of the plan. In earlier versions sessions of builds
@@ -154,7 +154,7 @@ static bt_status plan(const bt_cli_ab_verb *verb, bt_cli_ab_session *session)
 
 static bt_status run(const char *kind, bt_cli_ab_session *session, bt_run_outcome *outcome)
 {
-    bt_str rule = {0};
+    BT_SCOPED(bt_str) rule = {0};
     bt_run_wish wish = bt_ab_rounds_wish(&session->rounds);
     bt_status status = bt_ab_rule_json(&session->policy, &rule);
     if (status == BT_OK) {
@@ -164,7 +164,6 @@ static bt_status run(const char *kind, bt_cli_ab_session *session, bt_run_outcom
         status = bt_cli_suite_run(&session->suite, outcome);
         session->suite.wish = NULL;
     }
-    bt_str_release(&rule);
     return status;
 }
 

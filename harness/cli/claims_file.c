@@ -3,6 +3,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/suite/suite.h"
 
 #define CLAIMS "/suites/claims/blutrain-2606.24780.json"
@@ -10,8 +11,8 @@
 bt_status bt_cli_claims_read(const bt_cli_arguments *arguments, bt_json_doc *json)
 {
     const char *given = bt_cli_value(arguments, "claims");
-    bt_str path = {0};
-    void *bytes = NULL;
+    BT_SCOPED(bt_str) path = {0};
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     if (given) {
         bt_str_append(&path, given);
@@ -19,10 +20,7 @@ bt_status bt_cli_claims_read(const bt_cli_arguments *arguments, bt_json_doc *jso
         bt_home_path(&path);
         bt_str_append(&path, CLAIMS);
     }
-    bt_status status = bt_str_status(&path);
-    BT_IF_OK(status, bt_file_read(bt_str_text(&path), &bytes, &size_bytes));
-    BT_IF_OK(status, bt_json_parse(bt_str_text(&path), bytes, size_bytes, json));
-    bt_mem_free(bytes);
-    bt_str_release(&path);
-    return status;
+    BT_TRY(bt_str_status(&path));
+    BT_TRY(bt_file_read(bt_str_text(&path), &bytes, &size_bytes));
+    return bt_json_parse(bt_str_text(&path), bytes, size_bytes, json);
 }

@@ -6,7 +6,7 @@
 #include "harness/suite/json.h"
 
 // The file of --claims, or the one that is shipped.
-// Owns    *json: the caller, bt_json_release
+// Owns    *json: the caller, bt_json_doc_release
 // Errors  IO, INVALID_ARGUMENT (no JSON)
 BT_CHECKED bt_status bt_cli_claims_read(const bt_cli_arguments *arguments, bt_json_doc *json);
 

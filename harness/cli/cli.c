@@ -10,6 +10,7 @@
 
 #include "framework/base/environment.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/run/child.h"
 #include "harness/store/store.h"
 #include "harness/suite/schema.h"
@@ -106,7 +107,7 @@ static int print(bt_str *text)
 
 static int unknown_verb(const char *given)
 {
-    bt_str words = {0}, nearest = {0};
+    BT_SCOPED(bt_str) words = {0}, nearest = {0};
     for (int i = 0; i < bt_cli_verb_count; ++i) {
         if (bt_cli_verbs[i].summary) {
             bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", bt_cli_verbs[i].name);
@@ -123,8 +124,6 @@ static int unknown_verb(const char *given)
         }
     }
     fputs("\n", stderr);
-    bt_str_release(&words);
-    bt_str_release(&nearest);
     return 2;
 }
 
@@ -134,7 +133,7 @@ static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_val
         fprintf(stderr, "bt-bench %s: %s needs a value\n", verb->name, given);
         return 2;
     }
-    bt_str words = {0}, nearest = {0};
+    BT_SCOPED(bt_str) words = {0}, nearest = {0};
     for (const bt_cli_option *option = verb->options; option && option->name; ++option) {
         if (option->meaning) {
             bt_str_format(&words, "%s--%s", words.length_bytes ? "|" : "", option->name);
@@ -147,8 +146,6 @@ static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_val
             nearest.length_bytes ? "; did you mean " : "", bt_str_text(&nearest),
             nearest.length_bytes ? "?" : "");
     fprintf(stderr, "usage: bt-bench %s %s\n", verb->name, verb->usage);
-    bt_str_release(&words);
-    bt_str_release(&nearest);
     return 2;
 }
 
@@ -334,7 +331,7 @@ void bt_cli_append_database(const char *database, bt_str *out)
 static int start_verb(const bt_cli_verb *verb, int argc, char **argv)
 {
     bt_cli_arguments arguments = {.verb = verb};
-    bt_str command = {0};
+    BT_SCOPED(bt_str) command = {0};
     for (int i = 0; i < argc; ++i) {
         bt_str_append(&command, i ? " " : "bt-bench ");
         append_word(argv[i], &command);
@@ -346,7 +343,6 @@ static int start_verb(const bt_cli_verb *verb, int argc, char **argv)
     const int code = status == BT_OK ? run_verb(verb, argc, argv, &arguments) : fail(status);
     bt_mem_free((void *)arguments.words);
     bt_mem_free((void *)arguments.repeated);
-    bt_str_release(&command);
     return code;
 }
 

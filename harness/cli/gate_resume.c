@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/ab/ab.h"
 #include "harness/gate/gate.h"
 #include "harness/text/json_writer.h"
@@ -40,7 +41,7 @@ bt_status bt_cli_gate_resume(const bt_cli_arguments *arguments, bt_cli_suite *su
                              bt_policy *policy, bt_cli_gate_record *record)
 {
     bt_store *store = NULL;
-    bt_store_run run = {0};
+    BT_SCOPED(bt_store_run) run = {0};
     BT_TRY(bt_cli_suite_resume(arguments, bt_cli_value(arguments, "resume"), suite));
     BT_TRY(bt_store_open(suite->database, BT_STORE_READ, &store));
     bt_status status = bt_store_run_read(store, suite->resume, &run);
@@ -50,7 +51,6 @@ bt_status bt_cli_gate_resume(const bt_cli_arguments *arguments, bt_cli_suite *su
                      (long long)suite->resume, *run.schedule.kind ? run.schedule.kind : "run");
     }
     BT_IF_OK(status, read_rule(run.id, run.schedule.rule_json, policy, record));
-    bt_store_run_release(&run);
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;
 }
@@ -70,6 +70,6 @@ bt_status bt_cli_gate_check_baseline(const bt_cli_gate_record *record, int64_t r
 
 void bt_cli_gate_record_release(bt_cli_gate_record *record)
 {
-    bt_json_release(&record->json);
+    bt_json_doc_release(&record->json);
     memset(record, 0, sizeof *record);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/base/scoped.h"
 #include "harness/suite/schema.h"
 
 enum { NAME_BYTES_MAX = 64 };
@@ -51,18 +52,15 @@ static bt_status newest_of_baseline(bt_store *store, const char *name, int64_t *
 
 static bt_status no_such_name(bt_store *store, const char *word)
 {
-    bt_str names = {0}, nearest = {0};
+    BT_SCOPED(bt_str) names = {0}, nearest = {0};
     BT_TRY(bt_store_run_names(store, &names));
     bt_suite_nearest(word, bt_str_text(&names), &nearest);
-    bt_status status = bt_error(
+    return bt_error(
         BT_STATUS_INVALID_ARGUMENT,
         "no run \"%s\"%s%s%s: expected its number or --name, as in 'bt-bench list runs', last, "
         "last-1 or @BASELINE",
         word, nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
         nearest.length_bytes ? "\"?" : "");
-    bt_str_release(&names);
-    bt_str_release(&nearest);
-    return status;
 }
 
 bt_status bt_cli_run_in(bt_store *store, const char *word, int64_t *run)

@@ -1,4 +1,5 @@
 // harness/cli/verb_ab.c - compares two builds, or two systems, in interleaved rounds
+#include "framework/base/scoped.h"
 #include "harness/ab/ab.h"
 #include "harness/cli/ab_session.h"
 #include "harness/report/report.h"
@@ -70,7 +71,7 @@ static bt_status write_result(const bt_cli_ab_session *self, const bt_gate_resul
 {
     bt_str *out = &self->call->out;
     const bt_store_run *run = result->request.run;
-    bt_str report = {0};
+    BT_SCOPED(bt_str) report = {0};
     bt_str_format(&report, "%s/report.html", run->info.out_dir);
     bt_status status = bt_str_status(&report);
     if (status == BT_OK) { // the run's report, now with the verdicts
@@ -78,14 +79,13 @@ static bt_status write_result(const bt_cli_ab_session *self, const bt_gate_resul
     }
     BT_IF_OK(status, self->call->json ? bt_ab_json(result, out)
                                       : bt_ab_text(result, bt_str_text(&report), out));
-    bt_str_release(&report);
     return status;
 }
 
 static bt_status judge(const bt_cli_ab_session *self, int64_t number)
 {
-    bt_store_run run = {0};
-    bt_gate_result result = {0};
+    BT_SCOPED(bt_store_run) run = {0};
+    BT_SCOPED(bt_gate_result) result = {0};
     bt_str database = {0}; // for printed commands
     bt_status status = bt_ab_judge(self->call->store, number, &self->policy, &run, &result);
     if (status == BT_OK) {
@@ -96,8 +96,6 @@ static bt_status judge(const bt_cli_ab_session *self, int64_t number)
     }
     BT_IF_OK(status, write_result(self, &result));
     bt_str_release(&database);
-    bt_gate_result_release(&result);
-    bt_store_run_release(&run);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 #include "harness/gate/baseline_find.h"
@@ -91,7 +92,7 @@ static void describe_set(const bt_baseline *made, const run_list *list, bt_str *
 static bt_status keep_document(bt_store *store, const run_list *list, const bt_baseline_wish *wish,
                                const bt_str *document, bt_str *out)
 {
-    bt_baseline made;
+    BT_SCOPED(bt_baseline) made = {0};
     BT_TRY(bt_baseline_parse(wish->name, bt_str_text(document), document->length_bytes, &made));
     const bt_store_baseline row = {.name = wish->name,
                                    .machine = made.machine,
@@ -99,31 +100,26 @@ static bt_status keep_document(bt_store *store, const run_list *list, const bt_b
                                    .run = list->runs[0].id,
                                    .created_ns = wish->created_ns,
                                    .document = bt_str_text(document)};
-    bt_status status = bt_store_baseline_add(store, &row);
-    if (status == BT_OK) {
-        describe_set(&made, list, out);
-    }
-    bt_baseline_release(&made);
-    return status;
+    BT_TRY(bt_store_baseline_add(store, &row));
+    describe_set(&made, list, out);
+    return BT_OK;
 }
 
 // The baseline to which the runs are added.
 static bt_status read_before(bt_store *store, const char *name, const bt_store_env *env,
                              bt_baseline *out)
 {
-    bt_str machine = {0};
+    BT_SCOPED(bt_str) machine = {0};
     bt_baseline_machine(env, &machine);
-    bt_status status = bt_str_status(&machine);
-    BT_IF_OK(status, bt_baseline_find(store, name, bt_str_text(&machine), out));
-    bt_str_release(&machine);
-    return status;
+    BT_TRY(bt_str_status(&machine));
+    return bt_baseline_find(store, name, bt_str_text(&machine), out);
 }
 
 static bt_status set_from_runs(const bt_cli_arguments *arguments, bt_store *store,
                                const run_list *list, bool add, bt_str *out)
 {
-    bt_str document = {0};
-    bt_baseline before = {0};
+    BT_SCOPED(bt_str) document = {0};
+    BT_SCOPED(bt_baseline) before = {0};
     bt_baseline_wish wish = {.name = arguments->words[1],
                              .reason = bt_cli_value(arguments, "reason"),
                              .accept_noise = bt_cli_value(arguments, "accept-noise"),
@@ -136,8 +132,6 @@ static bt_status set_from_runs(const bt_cli_arguments *arguments, bt_store *stor
     }
     BT_IF_OK(status, bt_baseline_write(list->in_turn, list->count, &wish, &document));
     BT_IF_OK(status, keep_document(store, list, &wish, &document, out));
-    bt_baseline_release(&before);
-    bt_str_release(&document);
     return status;
 }
 
@@ -167,17 +161,14 @@ static bt_status baseline_add(bt_cli_call *call) { return set_or_add(call, true)
 
 static bt_status list_rows(bt_cli_call *call, const char *name, bool all)
 {
-    bt_store_baseline_list list = {0};
+    BT_SCOPED(bt_store_baseline_list) list = {0};
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
-    bt_status status = bt_store_baseline_list_read(call->store, name, &list);
-    if (status == BT_OK && name && list.count == 0) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"",
-                          bt_store_path(call->store), name);
+    BT_TRY(bt_store_baseline_list_read(call->store, name, &list));
+    if (name && list.count == 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"",
+                        bt_store_path(call->store), name);
     }
-    BT_IF_OK(status,
-             (call->json ? bt_baseline_list_json : bt_baseline_list_text)(&list, all, &call->out));
-    bt_store_baseline_list_release(&list);
-    return status;
+    return (call->json ? bt_baseline_list_json : bt_baseline_list_text)(&list, all, &call->out);
 }
 
 static bt_status baseline_list(bt_cli_call *call) { return list_rows(call, NULL, false); }
@@ -203,14 +194,12 @@ static bt_status read_row(bt_cli_call *call, bt_arena *arena, bt_store_baseline 
 
 static bt_status show_row(bt_cli_call *call, const bt_store_baseline *row)
 {
-    bt_baseline baseline;
+    BT_SCOPED(bt_baseline) baseline = {0};
     if (call->json) {
         return bt_baseline_write_public(row->document, &call->out);
     }
     BT_TRY(bt_baseline_parse(row->name, row->document, strlen(row->document), &baseline));
-    bt_status status = bt_baseline_text(&baseline, row->run, &call->out);
-    bt_baseline_release(&baseline);
-    return status;
+    return bt_baseline_text(&baseline, row->run, &call->out);
 }
 
 // ---- export, import ----------------------------------------------------------------------------
@@ -219,34 +208,27 @@ static bt_status show_row(bt_cli_call *call, const bt_store_baseline *row)
 static bt_status write_row(bt_cli_call *call, const bt_store_baseline *row)
 {
     const char *given = bt_cli_value(call->arguments, "output");
-    bt_str path = {0}, folder = {0}, document = {0};
+    BT_SCOPED(bt_str) path = {0}, folder = {0}, document = {0};
     bt_str_format(&folder, "results/baselines/%s", row->machine);
     bt_str_format(&path, "%s/%s.json", bt_str_text(&folder), row->name);
-    bt_status status = bt_str_status(&path);
-    if (status == BT_OK && !given) {
-        status = bt_dir_make(bt_str_text(&folder));
+    BT_TRY(bt_str_status(&path));
+    if (!given) {
+        BT_TRY(bt_dir_make(bt_str_text(&folder)));
     }
     const char *target = given ? given : bt_str_text(&path);
-    BT_IF_OK(status, bt_baseline_write_public(row->document, &document));
-    BT_IF_OK(status, bt_file_write(target, bt_str_text(&document), document.length_bytes));
-    if (status == BT_OK) {
-        bt_str_format(&call->out, "wrote %s\n", target);
-    }
-    bt_str_release(&document);
-    bt_str_release(&path);
-    bt_str_release(&folder);
-    return status;
+    BT_TRY(bt_baseline_write_public(row->document, &document));
+    BT_TRY(bt_file_write(target, bt_str_text(&document), document.length_bytes));
+    bt_str_format(&call->out, "wrote %s\n", target);
+    return BT_OK;
 }
 
 static bt_status with_row(bt_cli_call *call,
                           bt_status (*use)(bt_cli_call *call, const bt_store_baseline *row))
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     bt_store_baseline row;
-    bt_status status = read_row(call, &arena, &row);
-    BT_IF_OK(status, use(call, &row));
-    bt_arena_release(&arena);
-    return status;
+    BT_TRY(read_row(call, &arena, &row));
+    return use(call, &row);
 }
 
 static bt_status baseline_show(bt_cli_call *call) { return with_row(call, show_row); }
@@ -271,7 +253,7 @@ static bt_status import_document(bt_cli_call *call, const char *document,
 static bt_status baseline_import(bt_cli_call *call)
 {
     const char *path = call->arguments->words[1];
-    void *bytes = NULL;
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     bt_baseline baseline = {0};
     if (!bt_file_exists(path)) {
@@ -282,7 +264,6 @@ static bt_status baseline_import(bt_cli_call *call)
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bt_status status = bt_baseline_parse(path, bytes, size_bytes, &baseline);
     BT_IF_OK(status, import_document(call, bytes, &baseline));
-    bt_mem_free(bytes);
     bt_baseline_release(&baseline);
     return status;
 }

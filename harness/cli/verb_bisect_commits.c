@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/ab/bisect.h"
 #include "harness/ab/command.h"
 #include "harness/cli/cli.h"
@@ -55,7 +56,7 @@ static bt_status write_words(const bisect_verb *self, const char *commit, bt_str
 
 static bt_status call_ab(const bt_str *words, int *code)
 {
-    bt_str output = {0};
+    BT_SCOPED(bt_str) output = {0};
     int64_t count = 0;
     const char *text = words->text, *end = text + words->length_bytes;
     const char **arguments = NULL;
@@ -66,20 +67,18 @@ static bt_status call_ab(const bt_str *words, int *code)
     arguments[count] = NULL;
     bt_status status = bt_command_run(arguments, "/dev/stderr", &output, code);
     bt_mem_free(arguments);
-    bt_str_release(&output);
     return status;
 }
 
 static bt_status ask(bisect_verb *self, int64_t index)
 {
     const bt_bisect_commit *commit = &self->search.commits[index];
-    bt_str words = {0};
+    BT_SCOPED(bt_str) words = {0};
     int code = 0;
     (void)fprintf(stderr, "bisect    %.10s %s: %lld commits are left\n", commit->hash,
                   commit->subject, (long long)(self->search.high - self->search.low));
     bt_status status = write_words(self, commit->hash, &words);
     BT_IF_OK(status, call_ab(&words, &code));
-    bt_str_release(&words);
     BT_TRY(status);
     self->code = code == AB_USAGE || code == AB_INTERRUPTED || bt_interrupt_count() > 0 ? code : 0;
     if (!self->code) {

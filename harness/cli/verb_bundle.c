@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "harness/bundle/bundle.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
@@ -69,7 +70,7 @@ bt_status bt_verb_export(bt_cli_call *call)
     const char *path = NULL;
     bt_bundle_key secret = {0};
     bt_bundle_options options = {.is_public = bt_cli_value(arguments, "public") != NULL};
-    bt_str notes = {0};
+    BT_SCOPED(bt_str) notes = {0};
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
     BT_TRY(bt_cli_run_in(call->store, arguments->words[0], &run));
     BT_TRY(output_of(arguments, "where to, as in -o run-3.tar.zst", &path));
@@ -81,7 +82,6 @@ bt_status bt_verb_export(bt_cli_call *call)
         describe_export(path, options.key, call->json, &call->out);
     }
     bt_bundle_key_forget(&secret);
-    bt_str_release(&notes);
     return status;
 }
 
@@ -99,14 +99,13 @@ static bt_status verify(const bt_cli_arguments *arguments, bt_bundle_check *chec
 
 bt_status bt_verb_verify(bt_cli_call *call)
 {
-    bt_bundle_check check = {0};
+    BT_SCOPED(bt_bundle_check) check = {0};
     bt_status status = verify(call->arguments, &check);
     if (status == BT_OK) {
         (call->json ? bt_bundle_check_json : bt_bundle_check_text)(call->arguments->words[0],
                                                                    &check, &call->out);
     }
     call->code = check.finding_count > 0;
-    bt_bundle_check_release(&check);
     return status;
 }
 
@@ -134,8 +133,8 @@ static bt_status import_run(bt_cli_call *call, const bt_store_run *run)
 // Only a bundle that verifies is imported.
 bt_status bt_verb_import(bt_cli_call *call)
 {
-    bt_bundle_check check = {0};
-    bt_str findings = {0};
+    BT_SCOPED(bt_bundle_check) check = {0};
+    BT_SCOPED(bt_str) findings = {0};
     bt_status status = verify(call->arguments, &check);
     call->code = check.finding_count > 0;
     if (status == BT_OK && call->code) {
@@ -144,8 +143,6 @@ bt_status bt_verb_import(bt_cli_call *call)
     } else {
         BT_IF_OK(status, import_run(call, &check.run));
     }
-    bt_bundle_check_release(&check);
-    bt_str_release(&findings);
     return status;
 }
 
@@ -154,22 +151,18 @@ bt_status bt_verb_import(bt_cli_call *call)
 bt_status bt_verb_keygen(bt_cli_call *call)
 {
     const char *name = NULL;
-    bt_str secret = {0}, open = {0};
+    BT_SCOPED(bt_str) secret = {0}, open = {0};
     bt_bundle_key key = {0};
     BT_TRY(output_of(call->arguments, "the name of the pair, as in -o mine", &name));
     bt_str_format(&secret, "%s.key", name);
     bt_str_format(&open, "%s.pub", name);
-    bt_status status = bt_str_status(&secret);
-    BT_IF_OK(status, bt_str_status(&open));
-    BT_IF_OK(status, bt_bundle_key_make(bt_str_text(&secret), bt_str_text(&open)));
-    BT_IF_OK(status, bt_bundle_key_read(bt_str_text(&open), false, &key));
-    if (status == BT_OK) {
-        bt_str_format(&call->out,
-                      "key       %.16s\nsecret    %s: keep it to yourself\npublic    %s\n"
-                      "next      bt-bench export RUN -o FILE --sign %s\n",
-                      key.id, bt_str_text(&secret), bt_str_text(&open), bt_str_text(&secret));
-    }
-    bt_str_release(&secret);
-    bt_str_release(&open);
-    return status;
+    BT_TRY(bt_str_status(&secret));
+    BT_TRY(bt_str_status(&open));
+    BT_TRY(bt_bundle_key_make(bt_str_text(&secret), bt_str_text(&open)));
+    BT_TRY(bt_bundle_key_read(bt_str_text(&open), false, &key));
+    bt_str_format(&call->out,
+                  "key       %.16s\nsecret    %s: keep it to yourself\npublic    %s\n"
+                  "next      bt-bench export RUN -o FILE --sign %s\n",
+                  key.id, bt_str_text(&secret), bt_str_text(&open), bt_str_text(&secret));
+    return BT_OK;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/ab/calibrate.h"
 #include "harness/cli/ab_session.h"
 #include "harness/text/format.h"
@@ -82,7 +83,7 @@ static bt_status judge_sessions(const bt_cli_ab_session *self, const session_lis
 
 static bt_status judge(const bt_cli_ab_session *self, int64_t number)
 {
-    session_list *list = NULL;
+    BT_SCOPED_MEM(session_list *) list = NULL;
     BT_TRY(BT_MEM_ARRAY(1, &list));
     bt_status status =
         read_sessions(self->call->store, number, self->policy.calibration_days, list);
@@ -90,7 +91,6 @@ static bt_status judge(const bt_cli_ab_session *self, int64_t number)
     for (int64_t i = 0; i < list->count; ++i) {
         bt_store_run_release(&list->runs[i]);
     }
-    bt_mem_free(list);
     return status;
 }
 
@@ -99,7 +99,7 @@ static bt_status judge(const bt_cli_ab_session *self, int64_t number)
 static bt_status list_rows(bt_cli_call *call)
 {
     bt_str *out = &call->out;
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     const bt_store_calibration *rows = NULL;
     int64_t count = 0;
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
@@ -120,7 +120,6 @@ static bt_status list_rows(bt_cli_call *call)
     if (status == BT_OK && count == 0) {
         bt_str_append(out, "no calibrations; bt-bench calibrate SUITE\n");
     }
-    bt_arena_release(&arena);
     return status;
 }
 

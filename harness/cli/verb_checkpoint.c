@@ -6,6 +6,7 @@
 #include "framework/autograd/session.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/eval/pretrained.h"
 #include "harness/cli/cli.h"
@@ -27,11 +28,10 @@ typedef struct row {
 
 static int64_t written_ns(const char *store, int64_t step)
 {
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     struct stat info;
     bt_str_format(&path, "%s/step-%08lld/manifest.json", store, (long long)step);
     const bool there = stat(bt_str_text(&path), &info) == 0;
-    bt_str_release(&path);
     return there ? (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec : 0;
 }
 
@@ -82,8 +82,8 @@ static void list_json(const row *r, bt_json_writer *json)
 static bt_status list_steps(const bt_checkpoint_store *store, const int64_t *steps, int64_t count,
                             bool quick, bool as_json, bt_str *out, int64_t *damaged)
 {
-    bt_table table = {0};
-    bt_str reasons = {0};
+    BT_SCOPED(bt_table) table = {0};
+    BT_SCOPED(bt_str) reasons = {0};
     bt_json_writer json = {.out = out};
     bt_table_heads(&table, ">step|>size|written|>tensors|plan|build|valid");
     if (as_json) {
@@ -103,8 +103,6 @@ static bt_status list_steps(const bt_checkpoint_store *store, const int64_t *ste
     }
     bt_status status = as_json ? bt_json_writer_end(&json, ']') : bt_table_print(&table, 0, out);
     bt_str_append(out, bt_str_text(&reasons));
-    bt_table_release(&table);
-    bt_str_release(&reasons);
     return status == BT_OK ? bt_str_status(out) : status;
 }
 
@@ -112,20 +110,19 @@ static bt_status list(const bt_cli_arguments *arguments, const char *path, bool 
                       bt_str *out)
 {
     const bt_checkpoint_store store = {.folder = path};
-    int64_t *steps = NULL;
+    BT_SCOPED_MEM(int64_t *) steps = NULL;
     int64_t count = 0, damaged = 0;
     if (!bt_file_exists(path)) {
         return bt_error(BT_STATUS_IO, "there is no folder %s", path);
     }
     BT_TRY(bt_checkpoint_list(&store, &steps, &count));
-    bt_status status = list_steps(&store, steps, count, bt_cli_value(arguments, "quick") != NULL,
-                                  as_json, out, &damaged);
-    bt_mem_free(steps);
-    if (status == BT_OK && count == 0 && !as_json) {
+    BT_TRY(list_steps(&store, steps, count, bt_cli_value(arguments, "quick") != NULL, as_json, out,
+                      &damaged));
+    if (count == 0 && !as_json) {
         bt_str_clear(out);
         bt_str_format(out, "%s has no checkpoint\n", path);
     }
-    return status;
+    return BT_OK;
 }
 
 // ---- verify -------------------------------------------------------------------------------------
@@ -163,12 +160,11 @@ static bt_status verify_step(const char *path, bool as_json, bt_str *out)
 static bt_status verify(const char *path, bool as_json, bt_str *out)
 {
     const bt_checkpoint_store store = {.folder = path};
-    int64_t *steps = NULL;
+    BT_SCOPED_MEM(int64_t *) steps = NULL;
     int64_t count = 0, damaged = 0;
-    bt_str manifest = {0};
+    BT_SCOPED(bt_str) manifest = {0};
     bt_str_format(&manifest, "%s/manifest.json", path);
     const bool is_step = bt_file_exists(bt_str_text(&manifest));
-    bt_str_release(&manifest);
     if (is_step) {
         return verify_step(path, as_json, out);
     }
@@ -177,7 +173,6 @@ static bt_status verify(const char *path, bool as_json, bt_str *out)
     }
     BT_TRY(bt_checkpoint_list(&store, &steps, &count));
     bt_status status = list_steps(&store, steps, count, false, as_json, out, &damaged);
-    bt_mem_free(steps);
     BT_TRY(status);
     if (count == 0) {
         return bt_error(BT_STATUS_IO, "%s has no checkpoint: expected folders step-NNNNNNNN", path);
@@ -224,22 +219,19 @@ static bt_status write_config(const bt_gpt2_config *model, const char *folder)
 {
     const bt_hugging_face_gpt2_config config = {model->layers, model->heads, model->width,
                                                 model->vocab, model->context};
-    bt_str path = {0}, json = {0};
+    BT_SCOPED(bt_str) path = {0}, json = {0};
     bt_str_format(&path, "%s/config.json", folder);
     bt_hugging_face_gpt2_config_print(&config, &json);
-    bt_status status = bt_str_status(&path);
-    status = status == BT_OK ? bt_str_status(&json) : status;
-    BT_IF_OK(status, bt_file_write(bt_str_text(&path), bt_str_text(&json), json.length_bytes));
-    bt_str_release(&path);
-    bt_str_release(&json);
-    return status;
+    BT_TRY(bt_str_status(&path));
+    BT_TRY(bt_str_status(&json));
+    return bt_file_write(bt_str_text(&path), bt_str_text(&json), json.length_bytes);
 }
 
 static bt_status export_model(const bt_cli_arguments *arguments, const char *path,
                               const char *folder, bt_str *out)
 {
     opened o = {0};
-    bt_str file = {0};
+    BT_SCOPED(bt_str) file = {0};
     bt_str_format(&file, "%s/model.safetensors", folder);
     bt_status status = bt_str_status(&file);
     if (status == BT_OK && bt_file_exists(bt_str_text(&file)) &&
@@ -257,7 +249,6 @@ static bt_status export_model(const bt_cli_arguments *arguments, const char *pat
                       bt_format_count(bt_params_element_count(&o.params)).text, o.from.path);
     }
     close_model(&o);
-    bt_str_release(&file);
     return status;
 }
 

@@ -1,6 +1,7 @@
 // harness/cli/verb_compile.c - shows the compiler's result for a suite's training cases
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/cases/compile.h"
 #include "harness/cli/run_suite.h"
 #include "harness/text/format.h"
@@ -44,23 +45,17 @@ bt_status bt_verb_compile(bt_cli_call *call)
     const bt_cli_arguments *arguments = call->arguments;
     const char *dump = bt_cli_value(arguments, "dump"), *folder = bt_cli_value(arguments, "output");
     unsigned dumps = 0;
-    bt_cli_suite suite = {0};
-    bt_table table = {0};
+    BT_SCOPED(bt_cli_suite) suite = {0};
+    BT_SCOPED(bt_table) table = {0};
     if (dump) {
         BT_TRY(bt_compile_dumps_parse(dump, &dumps));
     }
     if (dumps && !folder) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "--dump %s: -o DIR says where to", dump);
     }
-    bt_status status = bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite);
-    if (status == BT_OK) {
-        bt_table_heads(&table, "case|>calls|>saved|>simplified|>groups|>code|>fused|>before|"
-                               ">after");
-        status =
-            compile_cases(&suite.plan, bt_cli_value(arguments, "target"), folder, dumps, &table);
-    }
-    BT_IF_OK(status, bt_table_print(&table, 0, &call->out));
-    bt_table_release(&table);
-    bt_cli_suite_release(&suite);
-    return status;
+    BT_TRY(bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite));
+    bt_table_heads(&table, "case|>calls|>saved|>simplified|>groups|>code|>fused|>before|"
+                           ">after");
+    BT_TRY(compile_cases(&suite.plan, bt_cli_value(arguments, "target"), folder, dumps, &table));
+    return bt_table_print(&table, 0, &call->out);
 }

@@ -6,6 +6,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/data/dataset.h"
 #include "harness/cli/cli.h"
 #include "harness/data/corpus.h"
@@ -73,7 +74,7 @@ static bt_status prepare(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
     const char *out = bt_cli_value(arguments, "output");
-    bt_str folder = {0};
+    BT_SCOPED(bt_str) folder = {0};
     bool found = false;
     bt_dataset dataset = {0};
     if (out) {
@@ -87,7 +88,6 @@ static bt_status prepare(bt_cli_call *call)
         status = bt_run_data_prepare(bt_str_text(&folder), say, quiet);
     }
     BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
-    bt_str_release(&folder);
     return finish(call, status, &dataset);
 }
 
@@ -106,25 +106,23 @@ static bt_status read_fraction(const bt_cli_arguments *arguments, double *fracti
 // Shards of another corpus must not be replaced accidentally.
 static bt_status check_free(const bt_cli_arguments *arguments, const char *folder)
 {
-    bt_str manifest = {0};
+    BT_SCOPED(bt_str) manifest = {0};
     bt_str_format(&manifest, "%s/" BT_DATASET_MANIFEST, folder);
-    bt_status status = bt_str_status(&manifest);
-    if (status == BT_OK && !bt_cli_value(arguments, "force") &&
-        bt_file_exists(bt_str_text(&manifest))) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "%s: already holds a dataset; not overwritten: give another -o, or "
-                          "--force to replace it",
-                          folder);
+    BT_TRY(bt_str_status(&manifest));
+    if (!bt_cli_value(arguments, "force") && bt_file_exists(bt_str_text(&manifest))) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s: already holds a dataset; not overwritten: give another -o, or "
+                        "--force to replace it",
+                        folder);
     }
-    bt_str_release(&manifest);
-    return status;
+    return BT_OK;
 }
 
 static bt_status tokenize(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
     bt_dataset dataset = {0};
-    char *ranks = NULL;
+    BT_SCOPED_MEM(char *) ranks = NULL;
     const char *given = bt_cli_value(arguments, "ranks");
     bt_tokenize_options options = {.files = arguments->words + 1,
                                    .file_count = arguments->word_count - 1,
@@ -146,7 +144,6 @@ static bt_status tokenize(bt_cli_call *call)
         options.ranks = ranks;
     }
     BT_IF_OK(status, bt_data_tokenize(&options, &dataset));
-    bt_mem_free(ranks);
     return finish(call, status, &dataset);
 }
 
@@ -182,19 +179,17 @@ static bt_status fetch_into(bt_cli_call *call, const char *list, const char *fol
 static bt_status fetch(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
-    bt_str list = {0}, folder = {0};
+    BT_SCOPED(bt_str) list = {0}, folder = {0};
     const char *out = bt_cli_value(arguments, "output");
-    bt_status status = list_path(arguments, &list);
+    BT_TRY(list_path(arguments, &list));
     if (arguments->word_count == 2) {
         bt_str_format(&folder, "%s%s", out ? "" : "data/", out ? out : arguments->words[1]);
-        BT_IF_OK(status, bt_str_status(&folder));
-        BT_IF_OK(status, fetch_into(call, bt_str_text(&list), bt_str_text(&folder)));
+        BT_TRY(bt_str_status(&folder));
+        BT_TRY(fetch_into(call, bt_str_text(&list), bt_str_text(&folder)));
     } else {
-        BT_IF_OK(status, bt_data_fetch_names(bt_str_text(&list), &call->out));
+        BT_TRY(bt_data_fetch_names(bt_str_text(&list), &call->out));
     }
-    bt_str_release(&list);
-    bt_str_release(&folder);
-    return status;
+    return BT_OK;
 }
 
 // Compares every byte of a dataset with its digests, and every token with the vocabulary.
@@ -202,7 +197,7 @@ static bt_status verify(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
     bt_dataset dataset = {0};
-    bt_str folder = {0};
+    BT_SCOPED(bt_str) folder = {0};
     bool found = false;
     const char *name = arguments->words[1];
     if (strchr(name, '/')) {
@@ -213,7 +208,6 @@ static bt_status verify(bt_cli_call *call)
     bt_status status = bt_str_status(&folder);
     BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
     BT_IF_OK(status, bt_dataset_verify(&dataset));
-    bt_str_release(&folder);
     return finish(call, status, &dataset);
 }
 

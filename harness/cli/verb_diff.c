@@ -4,6 +4,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/diff/diff.h"
 #include "harness/diff/source.h"
@@ -166,16 +167,13 @@ static void match_sides(differ *self)
 // DIR/case.json: the configuration of the values, for programs that reproduce them.
 static bt_status write_case(const char *folder, const cJSON *item)
 {
-    bt_str path = {0}, text = {0};
+    BT_SCOPED(bt_str) path = {0}, text = {0};
     bt_str_format(&path, "%s/case.json", folder);
     if (item) {
         bt_json_write_pretty(item, &text);
     }
-    bt_status status = bt_str_status(&path) == BT_OK ? bt_str_status(&text) : bt_str_status(&path);
-    BT_IF_OK(status, bt_file_write(bt_str_text(&path), bt_str_text(&text), text.length_bytes));
-    bt_str_release(&path);
-    bt_str_release(&text);
-    return status;
+    BT_TRY(bt_str_status(&path) == BT_OK ? bt_str_status(&text) : bt_str_status(&path));
+    return bt_file_write(bt_str_text(&path), bt_str_text(&text), text.length_bytes);
 }
 
 static bt_status open_sides(const bt_cli_arguments *arguments, differ *self)
@@ -200,11 +198,9 @@ static bt_status open_sides(const bt_cli_arguments *arguments, differ *self)
 
 static bt_status write_page(const char *path, const differ *self)
 {
-    bt_str page = {0};
-    bt_status status = bt_diff_page(self->diff, &self->result, &page);
-    BT_IF_OK(status, bt_file_write(path, bt_str_text(&page), page.length_bytes));
-    bt_str_release(&page);
-    return status;
+    BT_SCOPED(bt_str) page = {0};
+    BT_TRY(bt_diff_page(self->diff, &self->result, &page));
+    return bt_file_write(path, bt_str_text(&page), page.length_bytes);
 }
 
 static bt_status run(bt_cli_call *call, differ *self)
@@ -223,7 +219,7 @@ static bt_status run(bt_cli_call *call, differ *self)
 
 bt_status bt_verb_diff_run(bt_cli_call *call)
 {
-    differ *self = NULL;
+    BT_SCOPED_MEM(differ *) self = NULL;
     BT_TRY(BT_MEM_ARRAY(1, &self));
     bt_status status = run(call, self);
     for (int i = 0; i < 2; ++i) {
@@ -232,6 +228,5 @@ bt_status bt_verb_diff_run(bt_cli_call *call)
     }
     bt_diff_result_release(&self->result);
     bt_suite_release(&self->suite);
-    bt_mem_free(self);
     return status;
 }

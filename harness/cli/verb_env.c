@@ -1,6 +1,7 @@
 // harness/cli/verb_env.c - env: facts about this machine, and differences between environments
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 #include "harness/compare/compare.h"
@@ -76,16 +77,13 @@ static bt_status read_sides(bt_cli_call *call, side sides[2])
 
 static bt_status print_difference(const side sides[2], bool json, bt_str *out, bool *hard_differs)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     const bt_compare_item *items = NULL;
     int64_t count = 0;
-    bt_status status =
-        bt_compare_environments(&sides[0].env, &sides[1].env, sides[0].here || sides[1].here,
-                                &arena, &items, &count, hard_differs);
-    BT_IF_OK(status, (json ? bt_compare_environments_json : bt_compare_environments_text)(
-                         items, count, *hard_differs, sides[0].name, sides[1].name, out));
-    bt_arena_release(&arena);
-    return status;
+    BT_TRY(bt_compare_environments(&sides[0].env, &sides[1].env, sides[0].here || sides[1].here,
+                                   &arena, &items, &count, hard_differs));
+    return (json ? bt_compare_environments_json : bt_compare_environments_text)(
+        items, count, *hard_differs, sides[0].name, sides[1].name, out);
 }
 
 static bt_status diff(bt_cli_call *call)
@@ -104,10 +102,9 @@ static bt_status diff(bt_cli_call *call)
 
 static bt_status print_here(bt_cli_call *call)
 {
-    bt_facts facts = {0};
+    BT_SCOPED(bt_facts) facts = {0};
     bt_status status = gather_here(true, &facts);
     BT_IF_OK(status, (call->json ? bt_facts_json : bt_facts_text)(&facts, &call->out));
-    bt_facts_release(&facts);
     bt_str_append(&call->out, call->json ? "" : "\nnext  bt-bench env diff RUN here\n");
     return status;
 }

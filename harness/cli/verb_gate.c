@@ -4,6 +4,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cli/gate_pace.h"
 #include "harness/cli/gate_resume.h"
 #include "harness/cli/run_name.h"
@@ -27,7 +28,7 @@ typedef struct gate_verb {
 // The requested baseline, of this type of machine if there is one.
 static bt_status find_baseline(gate_verb *self, bt_store *store, const bt_store_env *env)
 {
-    bt_str machine = {0};
+    BT_SCOPED(bt_str) machine = {0};
     if (!self->given) {
         return BT_OK;
     }
@@ -35,7 +36,6 @@ static bt_status find_baseline(gate_verb *self, bt_store *store, const bt_store_
     bt_status status = bt_str_status(&machine);
     BT_IF_OK(status, bt_baseline_find(store, self->given, bt_str_text(&machine), &self->baseline));
     self->has_baseline = status == BT_OK;
-    bt_str_release(&machine);
     return status;
 }
 
@@ -49,7 +49,7 @@ static bt_status run_planned(gate_verb *self, bt_cli_suite *suite)
                              .fixed = self->record.fixed ||
                                       bt_cli_value(self->arguments, "rounds") != NULL};
     bt_run_wish wish = bt_cli_gate_wish(&pace);
-    bt_str rule = {0};
+    BT_SCOPED(bt_str) rule = {0};
     bt_status status = bt_cli_gate_rule_write(&pace, self->given, &rule);
     if (status == BT_OK) {
         wish.rule_json = bt_str_text(&rule);
@@ -57,14 +57,13 @@ static bt_status run_planned(gate_verb *self, bt_cli_suite *suite)
         status = bt_cli_suite_run(suite, &self->outcome);
         suite->wish = NULL;
     }
-    bt_str_release(&rule);
     return status;
 }
 
 // The baseline is looked up first: without it there is no reason to run.
 static bt_status find_for_machine(gate_verb *self, const bt_cli_suite *suite)
 {
-    bt_facts facts;
+    BT_SCOPED(bt_facts) facts = {0};
     bt_store *store = NULL;
     BT_TRY(bt_facts_gather(&suite->machine, strcmp(suite->plan.device, "cuda") == 0, &facts));
     bt_store_env env = {facts.digest, facts.rows, facts.count};
@@ -74,7 +73,6 @@ static bt_status find_for_machine(gate_verb *self, const bt_cli_suite *suite)
     }
     BT_IF_OK(status, find_baseline(self, store, &env));
     bt_status closed = bt_store_close(store);
-    bt_facts_release(&facts);
     return status == BT_OK ? closed : status;
 }
 
@@ -97,11 +95,9 @@ static bt_status plan(gate_verb *self, bt_cli_suite *suite)
 
 static bt_status run_suite(gate_verb *self)
 {
-    bt_cli_suite suite = {0};
-    bt_status status = plan(self, &suite);
-    BT_IF_OK(status, run_planned(self, &suite));
-    bt_cli_suite_release(&suite);
-    return status;
+    BT_SCOPED(bt_cli_suite) suite = {0};
+    BT_TRY(plan(self, &suite));
+    return run_planned(self, &suite);
 }
 
 // ---- judging -----------------------------------------------------------------------------------
@@ -144,19 +140,18 @@ static bt_status keep(bt_store *store, const bt_gate_result *result, bt_str *pag
 
 static bt_status say(gate_verb *self, bt_store *store, const bt_gate_result *result)
 {
-    bt_str page = {0};
+    BT_SCOPED(bt_str) page = {0};
     bt_status status = keep(store, result, &page);
     BT_IF_OK(status, write_files(self, result));
     BT_IF_OK(status, self->call->json ? bt_gate_json(result, &self->call->out)
                                       : bt_gate_text(result, bt_str_text(&page), &self->call->out));
     self->call->code = result->exit_code;
-    bt_str_release(&page);
     return status;
 }
 
 static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run *run)
 {
-    bt_gate_result result = {0};
+    BT_SCOPED(bt_gate_result) result = {0};
     if (!self->has_baseline) {
         BT_TRY(find_baseline(self, store, &run->info.env));
     }
@@ -166,25 +161,20 @@ static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run 
                                .filter = bt_cli_value(self->arguments, "filter"),
                                .calibration = bt_gate_calibration_find,
                                .calibration_self = store};
-    bt_str database = {0};
+    BT_SCOPED(bt_str) database = {0};
     bt_cli_append_database(bt_cli_database(self->arguments), &database);
     request.database = bt_str_text(&database);
-    bt_status status = bt_str_status(&database);
-    BT_IF_OK(status, bt_gate_run(&request, &result));
-    BT_IF_OK(status, say(self, store, &result));
-    bt_gate_result_release(&result);
-    bt_str_release(&database);
-    return status;
+    BT_TRY(bt_str_status(&database));
+    BT_TRY(bt_gate_run(&request, &result));
+    return say(self, store, &result);
 }
 
 static bt_status judge(gate_verb *self)
 {
-    bt_store_run run;
+    BT_SCOPED(bt_store_run) run = {0};
     BT_TRY(bt_cli_open(self->call, BT_STORE_AMEND));
     BT_TRY(bt_store_run_read(self->call->store, self->outcome.run, &run));
-    bt_status status = judge_run(self, self->call->store, &run);
-    bt_store_run_release(&run);
-    return status;
+    return judge_run(self, self->call->store, &run);
 }
 
 static bt_status gate(gate_verb *self)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "framework/eval/hellaswag.h"
 #include "harness/cli/weights.h"
 #include "harness/run/data.h"
@@ -18,7 +19,7 @@ typedef struct scoring {
 
 static bt_status write_answer(scoring *self, int64_t question, const bt_hellaswag_answer *answer)
 {
-    bt_str line = {0};
+    BT_SCOPED(bt_str) line = {0};
     bt_json_writer json = {.out = &line};
     bt_json_writer_open(&json, NULL, '{');
     BT_JSON(&json, BT_KV("question", question), BT_OF(answer, label), BT_OF(answer, choice),
@@ -33,12 +34,11 @@ static bt_status write_answer(scoring *self, int64_t question, const bt_hellaswa
         bt_json_writer_integer(&json, NULL, answer->tokens[i]);
     }
     bt_json_writer_close(&json, ']');
-    bt_status status = bt_json_writer_end(&json, '}');
-    if (status == BT_OK && fputs(bt_str_text(&line), self->answers) == EOF) {
-        status = bt_error(BT_STATUS_IO, "--answers: %s", strerror(errno));
+    BT_TRY(bt_json_writer_end(&json, '}'));
+    if (fputs(bt_str_text(&line), self->answers) == EOF) {
+        return bt_error(BT_STATUS_IO, "--answers: %s", strerror(errno));
     }
-    bt_str_release(&line);
-    return status;
+    return BT_OK;
 }
 
 static bt_status on_answer(void *context, int64_t question, const bt_hellaswag_answer *answer)
@@ -103,13 +103,12 @@ static bt_status score_model(bt_cli_call *call, bt_cli_weights *weights, bt_hell
     const bt_cli_arguments *arguments = call->arguments;
     int64_t limit = 0;
     bt_hellaswag_score score;
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     scoring self = {.shows_progress = isatty(STDERR_FILENO) && !bt_cli_value(arguments, "quiet")};
     BT_TRY(bt_cli_number(arguments, "limit", 1, 1000000000, 0, &limit));
     bt_status status = bt_run_data_questions(bt_cli_value(arguments, "questions"), &path);
     BT_IF_OK(status, bt_cli_weights_open(arguments, weights));
     BT_IF_OK(status, bt_hellaswag_read(bt_str_text(&path), weights->tokenizer, limit, questions));
-    bt_str_release(&path);
     BT_TRY(status);
     self.questions = questions->count;
     BT_TRY(open_answers(arguments, &self));
@@ -124,9 +123,8 @@ static bt_status score_model(bt_cli_call *call, bt_cli_weights *weights, bt_hell
 bt_status bt_verb_hellaswag(bt_cli_call *call)
 {
     bt_cli_weights weights = {0};
-    bt_hellaswag questions = {0};
+    BT_SCOPED(bt_hellaswag) questions = {0};
     bt_status status = score_model(call, &weights, &questions);
-    bt_hellaswag_release(&questions);
     bt_cli_weights_close(&weights);
     return status;
 }

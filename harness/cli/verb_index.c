@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/report/report.h"
 
@@ -15,14 +16,12 @@ static void append_folder(const char *path, bt_str *out)
 
 static bt_status write_index(bt_cli_call *call, const char *path)
 {
-    bt_str folder = {0}, page = {0};
+    BT_SCOPED(bt_str) folder = {0}, page = {0};
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
     append_folder(path, &folder);
     bt_status status = bt_str_status(&folder);
     BT_IF_OK(status, bt_report_index(call->store, bt_str_text(&folder), &page));
     BT_IF_OK(status, bt_file_write(path, bt_str_text(&page), page.length_bytes));
-    bt_str_release(&folder);
-    bt_str_release(&page);
     bt_str_format(&call->out, "index          %s\n", path);
     return status;
 }
@@ -30,15 +29,13 @@ static bt_status write_index(bt_cli_call *call, const char *path)
 bt_status bt_verb_index(bt_cli_call *call)
 {
     const char *given = bt_cli_value(call->arguments, "output");
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     if (given) {
         bt_str_append(&path, given);
     } else {
         append_folder(bt_cli_database(call->arguments), &path);
         bt_str_append(&path, "index.html");
     }
-    bt_status status = bt_str_status(&path);
-    BT_IF_OK(status, write_index(call, bt_str_text(&path)));
-    bt_str_release(&path);
-    return status;
+    BT_TRY(bt_str_status(&path));
+    return write_index(call, bt_str_text(&path));
 }

@@ -1,6 +1,7 @@
 // harness/cli/verb_list.c - list: suites, cases, runs, kernels, schemas
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
 #include "harness/cli/cli.h"
 #include "harness/env/build.h"
@@ -11,7 +12,7 @@
 // The folder of suite `name`, as a user would type it.
 static void append_suite(const char *name, size_t length, bt_json_writer *json, bt_str *out)
 {
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "suites/%.*s", (int)length, name);
     bt_suite suite;
     bt_status status = bt_suite_load(bt_str_text(&path), &suite);
@@ -27,12 +28,11 @@ static void append_suite(const char *name, size_t length, bt_json_writer *json, 
     if (status == BT_OK) {
         bt_suite_release(&suite);
     }
-    bt_str_release(&path);
 }
 
 static bt_status list_suites(bt_cli_call *call)
 {
-    bt_str names = {0};
+    BT_SCOPED(bt_str) names = {0};
     bt_json_writer json = {.out = &call->out};
     bt_suite_names(&names);
     if (call->json) {
@@ -43,14 +43,13 @@ static bt_status list_suites(bt_cli_call *call)
         append_suite(word, length, call->json ? &json : NULL, &call->out);
         word += length + (word[length] == '|');
     }
-    bt_str_release(&names);
     return call->json ? bt_json_writer_end(&json, ']') : BT_OK;
 }
 
 static bt_status list_cases(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
-    bt_suite suite;
+    BT_SCOPED(bt_suite) suite = {0};
     bt_str *out = &call->out;
     BT_TRY(bt_suite_load(arguments->word_count > 1 ? arguments->words[1] : "suites/gpt2_124m",
                          &suite));
@@ -72,7 +71,6 @@ static bt_status list_cases(bt_cli_call *call)
         }
     }
     bt_str_append(out, call->json ? "]\n" : "");
-    bt_suite_release(&suite);
     return BT_OK;
 }
 

@@ -1,4 +1,5 @@
 // harness/cli/verb_look.c - show, compare and the list of runs
+#include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 #include "harness/compare/compare.h"
@@ -24,7 +25,7 @@ bt_status bt_verb_compare(bt_cli_call *call)
 
 static bt_status append_rows(bt_store *store, bt_str *out)
 {
-    bt_store_run_list list;
+    BT_SCOPED(bt_store_run_list) list = {0};
     bt_json_writer json = {.out = out};
     BT_TRY(bt_store_run_list_read(store, &list));
     bt_json_writer_open(&json, NULL, '[');
@@ -36,7 +37,6 @@ static bt_status append_rows(bt_store *store, bt_str *out)
                        BT_OF(row, ended_ns), BT_KV("rounds", row->round_count),
                        BT_KV("steps", row->step_count));
     }
-    bt_store_run_list_release(&list);
     return bt_json_writer_end(&json, ']');
 }
 

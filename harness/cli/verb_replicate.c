@@ -4,6 +4,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cli/claims_file.h"
 #include "harness/cli/run_name.h"
 #include "harness/cli/run_suite.h"
@@ -19,37 +20,30 @@ static bt_status run_cases(const bt_cli_arguments *arguments, const bt_claims *c
                            const char *suite_name, bt_run_outcome *outcome)
 {
     const char *profile = bt_cli_value(arguments, "profile");
-    bt_str systems = {0};
-    bt_cli_suite suite = {0};
+    BT_SCOPED(bt_str) systems = {0};
+    BT_SCOPED(bt_cli_suite) suite = {0};
     if (!profile) {
         profile = bt_claims_profile(claims, suite_name);
     }
     bt_claims_suite wanted = {claims, suite_name, profile ? profile : ""};
     bt_claims_systems(&wanted, &systems);
-    bt_status status = bt_str_status(&systems);
-    if (status == BT_OK) {
-        bt_cli_suite_wishes wishes = {.profile = profile,
-                                      .systems = bt_str_text(&systems),
-                                      .rounds = ROUNDS_DEFAULT,
-                                      .wants = bt_claims_want,
-                                      .wants_by = &wanted};
-        status = bt_cli_suite_plan(arguments, arguments->words[0], &wishes, &suite);
-    }
-    BT_IF_OK(status, bt_cli_suite_run(&suite, outcome));
-    bt_cli_suite_release(&suite);
-    bt_str_release(&systems);
-    return status;
+    BT_TRY(bt_str_status(&systems));
+    bt_cli_suite_wishes wishes = {.profile = profile,
+                                  .systems = bt_str_text(&systems),
+                                  .rounds = ROUNDS_DEFAULT,
+                                  .wants = bt_claims_want,
+                                  .wants_by = &wanted};
+    BT_TRY(bt_cli_suite_plan(arguments, arguments->words[0], &wishes, &suite));
+    return bt_cli_suite_run(&suite, outcome);
 }
 
 static bt_status run_suite(const bt_cli_arguments *arguments, const bt_claims *claims,
                            bt_run_outcome *outcome)
 {
-    bt_suite suite;
+    BT_SCOPED(bt_suite) suite = {0};
     BT_TRY(bt_suite_load(arguments->words[0], &suite));
     const cJSON *name = bt_json_get(suite.json.root, "name");
-    bt_status status = run_cases(arguments, claims, name->valuestring, outcome);
-    bt_suite_release(&suite);
-    return status;
+    return run_cases(arguments, claims, name->valuestring, outcome);
 }
 
 // The run that the arguments name: a recorded one, or a new one of the suite.
@@ -70,7 +64,7 @@ static bt_status keep_verdicts(const bt_claims *claims, bt_store *store, const b
     const bt_json_doc *json = claims->json;
     const bt_store_file file = {"claims", json->name, json->text, (int64_t)strlen(json->text)};
     const bt_store_verdict *verdicts = NULL;
-    bt_str page = {0};
+    BT_SCOPED(bt_str) page = {0};
     BT_TRY(bt_replications_verdicts(got, &verdicts));
     BT_TRY(bt_store_verdicts_set(store, run->id, "replicate", verdicts, got->count));
     BT_TRY(bt_store_file_set(store, run->id, &file));
@@ -79,36 +73,32 @@ static bt_status keep_verdicts(const bt_claims *claims, bt_store *store, const b
     if (status == BT_OK && access(bt_str_text(&page), W_OK) == 0) {
         status = bt_report_write(store, &run->id, 1, bt_str_text(&page)); // now with verdicts
     }
-    bt_str_release(&page);
     return status;
 }
 
 static bt_status judge(const bt_claims *claims, int64_t number, bt_cli_call *call)
 {
-    bt_store_run run;
-    bt_replications got = {0};
+    BT_SCOPED(bt_store_run) run = {0};
+    BT_SCOPED(bt_replications) got = {0};
     BT_TRY(bt_store_run_read(call->store, number, &run));
     bt_status status = bt_replicate(claims, &run, &got);
     BT_IF_OK(status, keep_verdicts(claims, call->store, &run, &got));
     BT_IF_OK(status, (call->json ? bt_replications_json : bt_replications_text)(claims, &run, &got,
                                                                                 &call->out));
     call->code = bt_replications_exit_code(&got);
-    bt_replications_release(&got);
-    bt_store_run_release(&run);
     return status;
 }
 
 static bt_status replicate(bt_cli_call *call, const bt_json_doc *json)
 {
     bt_run_outcome outcome;
-    bt_claims claims;
+    BT_SCOPED(bt_claims) claims = {0};
     BT_TRY(bt_claims_read(json, &claims));
     bt_status status = find_run(call->arguments, &claims, &outcome);
     if (status == BT_OK && outcome.status != BT_RUN_INTERRUPTED) {
         status = bt_cli_open(call, BT_STORE_AMEND);
         BT_IF_OK(status, judge(&claims, outcome.run, call));
     }
-    bt_claims_release(&claims);
     const int run_code = bt_run_exit_code(&outcome);
     call->code = run_code ? run_code : call->code;
     return status;
@@ -116,9 +106,7 @@ static bt_status replicate(bt_cli_call *call, const bt_json_doc *json)
 
 bt_status bt_verb_replicate(bt_cli_call *call)
 {
-    bt_json_doc json = {0};
-    bt_status status = bt_cli_claims_read(call->arguments, &json);
-    BT_IF_OK(status, replicate(call, &json));
-    bt_json_release(&json);
-    return status;
+    BT_SCOPED(bt_json_doc) json = {0};
+    BT_TRY(bt_cli_claims_read(call->arguments, &json));
+    return replicate(call, &json);
 }

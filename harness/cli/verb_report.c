@@ -4,6 +4,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/bundle/bundle.h"
 #include "harness/cli/claims_file.h"
 #include "harness/cli/cli.h"
@@ -16,26 +17,20 @@
 static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, const int64_t *runs)
 {
     const char *name = bt_cli_value(arguments, "publish");
-    bt_str folder = {0};
-    bt_json_doc claims = {0};
+    BT_SCOPED(bt_str) folder = {0};
+    BT_SCOPED(bt_json_doc) claims = {0};
     bt_str_format(&folder, "%s%s", strchr(name, '/') || name[0] == '.' ? "" : "reports/", name);
-    bt_status status = bt_str_status(&folder);
-    BT_IF_OK(status, bt_cli_claims_read(arguments, &claims));
-    if (status == BT_OK) {
-        bt_publication publication = {.folder = bt_str_text(&folder),
-                                      .bundle = bt_cli_value(arguments, "bundle"),
-                                      .check_bundle = bt_bundle_check_public,
-                                      .claims = &claims,
-                                      .force = bt_cli_value(arguments, "force") != NULL,
-                                      .draft = bt_cli_value(arguments, "draft") != NULL};
-        status = bt_report_publish(store, runs, arguments->word_count, &publication);
-    }
-    if (status == BT_OK) {
-        (void)fprintf(stderr, "published      %s/README.md\n", bt_str_text(&folder));
-    }
-    bt_json_release(&claims);
-    bt_str_release(&folder);
-    return status;
+    BT_TRY(bt_str_status(&folder));
+    BT_TRY(bt_cli_claims_read(arguments, &claims));
+    bt_publication publication = {.folder = bt_str_text(&folder),
+                                  .bundle = bt_cli_value(arguments, "bundle"),
+                                  .check_bundle = bt_bundle_check_public,
+                                  .claims = &claims,
+                                  .force = bt_cli_value(arguments, "force") != NULL,
+                                  .draft = bt_cli_value(arguments, "draft") != NULL};
+    BT_TRY(bt_report_publish(store, runs, arguments->word_count, &publication));
+    (void)fprintf(stderr, "published      %s/README.md\n", bt_str_text(&folder));
+    return BT_OK;
 }
 
 static bt_status write_reports(bt_cli_call *call, int64_t *runs)
@@ -73,11 +68,9 @@ static bt_status check(const bt_cli_arguments *arguments)
 
 bt_status bt_verb_report(bt_cli_call *call)
 {
-    int64_t *runs = NULL;
+    BT_SCOPED_MEM(int64_t *) runs = NULL;
     BT_TRY(check(call->arguments));
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
     BT_TRY(BT_MEM_ARRAY(call->arguments->word_count, &runs));
-    bt_status status = write_reports(call, runs);
-    bt_mem_free(runs);
-    return status;
+    return write_reports(call, runs);
 }

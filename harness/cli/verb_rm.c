@@ -6,6 +6,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
@@ -29,21 +30,19 @@ static bool is_empty(const char *folder)
 
 static int64_t remove_checkpoints(const char *folder)
 {
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/checkpoints", folder);
     const int64_t removed =
         bt_str_status(&path) == BT_OK ? bt_case_checkpoints_remove(bt_str_text(&path)) : 0;
-    bt_str_release(&path);
     return removed;
 }
 
 // Files of the rank launcher for 'bt-bench watch', which no run records.
 static int64_t remove_ranks(const char *folder)
 {
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/ranks.json", folder);
     const bool removed = bt_str_status(&path) == BT_OK && unlink(bt_str_text(&path)) == 0;
-    bt_str_release(&path);
     return removed;
 }
 
@@ -79,22 +78,21 @@ static void remove_files(const bt_store_run *run, bt_str *out)
 
 static bt_status check_references(bt_store *store, int64_t run, bool force)
 {
-    bt_str text = {0};
-    bt_status status = bt_store_run_references(store, run, &text);
-    if (status == BT_OK && text.length_bytes > 0 && !force) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "run %lld is in use: other results were compared with it (%s)\n--force "
-                          "removes it; they keep their own copies of its values",
-                          (long long)run, bt_str_text(&text));
+    BT_SCOPED(bt_str) text = {0};
+    BT_TRY(bt_store_run_references(store, run, &text));
+    if (text.length_bytes > 0 && !force) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "run %lld is in use: other results were compared with it (%s)\n--force "
+                        "removes it; they keep their own copies of its values",
+                        (long long)run, bt_str_text(&text));
     }
-    bt_str_release(&text);
-    return status;
+    return BT_OK;
 }
 
 static bt_status remove_run(const bt_cli_arguments *arguments, bt_store *store, int64_t number,
                             bt_str *out)
 {
-    bt_store_run run;
+    BT_SCOPED(bt_store_run) run = {0};
     BT_TRY(bt_store_run_read(store, number, &run));
     const char *folder = run.info.out_dir ? run.info.out_dir : "";
     const bool files = bt_cli_value(arguments, "files") != NULL;
@@ -111,7 +109,6 @@ static bt_status remove_run(const bt_cli_arguments *arguments, bt_store *store, 
         bt_str_format(out, "run %lld: its files stay in %s (--files removes them)\n",
                       (long long)number, folder);
     }
-    bt_store_run_release(&run);
     return status;
 }
 
@@ -153,10 +150,8 @@ static bt_status remove_runs(const bt_cli_arguments *arguments, bt_store *store,
 
 bt_status bt_verb_rm(bt_cli_call *call)
 {
-    int64_t *runs = NULL;
+    BT_SCOPED_MEM(int64_t *) runs = NULL;
     BT_TRY(bt_cli_open(call, BT_STORE_AMEND));
     BT_TRY(BT_MEM_ARRAY(call->arguments->word_count, &runs));
-    bt_status status = remove_runs(call->arguments, call->store, runs, &call->out);
-    bt_mem_free(runs);
-    return status;
+    return remove_runs(call->arguments, call->store, runs, &call->out);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_suite.h"
 #include "harness/report/report.h"
@@ -43,7 +44,7 @@ bt_status bt_verb_run(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
     const char *resumed = bt_cli_value(arguments, "resume");
-    bt_cli_suite suite = {0};
+    BT_SCOPED(bt_cli_suite) suite = {0};
     bt_status status = resumed ? bt_cli_suite_resume(arguments, resumed, &suite)
                        : arguments->word_count
                            ? bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite)
@@ -57,7 +58,6 @@ bt_status bt_verb_run(bt_cli_call *call)
         BT_IF_OK(status, bt_cli_suite_join(&suite));
         BT_IF_OK(status, run_and_show(&suite, call));
     }
-    bt_cli_suite_release(&suite);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "framework/eval/generate.h"
 #include "harness/cli/weights.h"
 
@@ -48,17 +49,15 @@ typedef struct printer {
 static bt_status print_token(void *self, uint16_t id)
 {
     printer *to = self;
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_str_append(&text, to->prompt ? to->prompt : "");
     to->prompt = NULL;
-    bt_status status = bt_tokenizer_decode(to->tokenizer, &id, 1, &text);
-    if (status == BT_OK &&
-        (fwrite(bt_str_text(&text), 1, text.length_bytes, stdout) != text.length_bytes ||
+    BT_TRY(bt_tokenizer_decode(to->tokenizer, &id, 1, &text));
+    if ((fwrite(bt_str_text(&text), 1, text.length_bytes, stdout) != text.length_bytes ||
          fflush(stdout) != 0)) {
-        status = bt_error(BT_STATUS_IO, "cannot write to standard output");
+        return bt_error(BT_STATUS_IO, "cannot write to standard output");
     }
-    bt_str_release(&text);
-    return status;
+    return BT_OK;
 }
 
 static bt_status encode_prompt(const bt_tokenizer *tokenizer, const char *prompt, bt_tokens *tokens)
@@ -76,7 +75,7 @@ static bt_status sample(const bt_cli_arguments *arguments, bt_cli_weights *weigh
     const char *given = bt_cli_value(arguments, "prompt");
     const char *prompt = given ? given : "";
     bt_generate_options options;
-    bt_tokens tokens = {0};
+    BT_SCOPED(bt_tokens) tokens = {0};
     BT_TRY(read_options(arguments, &options));
     BT_TRY(bt_cli_weights_open(arguments, weights));
     options.vocab = bt_tokenizer_vocab(weights->tokenizer);
@@ -91,7 +90,6 @@ static bt_status sample(const bt_cli_arguments *arguments, bt_cli_weights *weigh
             printf("%s\n", to.prompt ? to.prompt : "");
         }
     }
-    bt_tokens_release(&tokens);
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/environment.h"
+#include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 #include "harness/watch/watch.h"
@@ -44,7 +45,7 @@ static bt_status draw_block(watching *self, const bt_watch_view *view, bt_str *o
     (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
     int columns = size.ws_col > 1 ? size.ws_col - 1 : 79;
     int rows = size.ws_row > 2 && size.ws_row - 1 < ROWS_MAX ? size.ws_row - 1 : ROWS_MAX;
-    bt_str block = {0};
+    BT_SCOPED(bt_str) block = {0};
     bt_status status = bt_watch_block(view, columns, rows, &block);
     if (self->lines > 0 && self->columns == columns) {
         bt_str_format(out, "\033[%dA", self->lines);
@@ -58,7 +59,6 @@ static bt_status draw_block(watching *self, const bt_watch_view *view, bt_str *o
         at += length + 1;
     }
     bt_str_append(out, "\033[J");
-    bt_str_release(&block);
     return status == BT_OK ? bt_str_status(out) : status;
 }
 
@@ -100,9 +100,9 @@ static bt_status show(watching *self, const bt_watch_view *view, bt_str *out)
 // Reads and prints once. *gone: the reader of the output is gone.
 static bt_status look(watching *self, bool *gone)
 {
-    bt_store_live live;
+    BT_SCOPED(bt_store_live) live = {0};
     bt_watch_view view;
-    bt_str out = {0};
+    BT_SCOPED(bt_str) out = {0};
     BT_TRY(bt_store_live_read(self->store, self->run, &live));
     bt_status status = bt_watch_look(&live, bt_clock_wall_ns(), &view);
     BT_IF_OK(status, show(self, &view, &out));
@@ -112,8 +112,6 @@ static bt_status look(watching *self, bool *gone)
                 fflush(stdout) != 0;
     }
     self->status = live.status;
-    bt_str_release(&out);
-    bt_store_live_release(&live);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/train/train.h"
 #include "harness/run/data.h"
 #include "harness/text/format.h"
@@ -52,12 +53,10 @@ static bt_status read_precision(const bt_cli_arguments *arguments, const char *b
 
 static bt_status open_tokenizer(const bt_cli_arguments *arguments, bt_cli_weights *out)
 {
-    char *path = NULL;
+    BT_SCOPED_MEM(char *) path = NULL;
     const char *given = bt_cli_value(arguments, "ranks");
     BT_TRY(given ? bt_mem_strdup(given, &path) : bt_run_data_ranks(&path));
-    bt_status status = bt_tokenizer_load(path, given != NULL, &out->tokenizer);
-    bt_mem_free(path);
-    return status;
+    return bt_tokenizer_load(path, given != NULL, &out->tokenizer);
 }
 
 static void say(const bt_cli_weights *weights)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/compare/items.h"
 #include "harness/stats/loss.h"
 #include "harness/stats/noise.h"
@@ -99,14 +100,13 @@ static bt_status summarise_side(const bt_store_run *run, const bt_store_round *f
     if (side->count == 1) {
         return bt_summary_of(first, out);
     }
-    bt_summary *rounds = NULL;
+    BT_SCOPED_MEM(bt_summary *) rounds = NULL;
     BT_TRY(BT_MEM_ARRAY(side->count, &rounds));
     bt_status status = BT_OK;
     for (int64_t i = 0; i < side->count && status == BT_OK; i++) {
         status = bt_summary_of(side->rounds[i], &rounds[i]);
     }
     BT_IF_OK(status, bt_summary_over(rounds, side->count, out));
-    bt_mem_free(rounds);
     return status;
 }
 

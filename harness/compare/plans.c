@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/compare/items.h"
 #include "harness/record/keep.h"
 #include "harness/suite/json.h"
@@ -110,7 +111,7 @@ bt_status bt_items_add_plans(item_list *list, const char *left, const char *righ
     if (strcmp(left, right) == 0) {
         return BT_OK;
     }
-    bt_json_doc a = {0}, b = {0};
+    BT_SCOPED(bt_json_doc) a = {0}, b = {0};
     status = bt_json_parse("plan", left, strlen(left), &a);
     BT_IF_OK(status, bt_json_parse("plan", right, strlen(right), &b));
     if (status == BT_OK) {
@@ -118,7 +119,5 @@ bt_status bt_items_add_plans(item_list *list, const char *left, const char *righ
     } else if (status == BT_STATUS_INVALID_ARGUMENT) {
         status = bt_items_add(list, "plan", "text", left, right, BT_FACT_INFO);
     }
-    bt_json_release(&a);
-    bt_json_release(&b);
     return status;
 }

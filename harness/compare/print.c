@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/compare/compare.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
@@ -181,15 +182,12 @@ static bt_status print_all(const bt_comparison *both, bt_str *out)
 
 bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *out)
 {
-    bt_comparison both;
+    BT_SCOPED(bt_comparison) both = {0};
     size_t start = out->length_bytes;
     BT_TRY(bt_compare_runs(store, left, right, &both));
-    bt_status status = print_all(&both, out);
-    bt_comparison_release(&both);
-    if (status == BT_OK) {
-        bt_text_make_printable(out->text + start);
-    }
-    return status;
+    BT_TRY(print_all(&both, out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
 }
 
 static void json_side(bt_json_writer *json, const char *key, const bt_metric_value *value)
@@ -233,7 +231,7 @@ static void json_pair(bt_json_writer *json, const bt_compare_pair *pair)
 
 bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out)
 {
-    bt_comparison both;
+    BT_SCOPED(bt_comparison) both = {0};
     bt_json_writer json = {.out = out, .indent = 2};
     BT_TRY(bt_compare_runs(store, left, right, &both));
     bt_json_writer_open(&json, NULL, '{');
@@ -258,6 +256,5 @@ bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *
     bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');
     bt_str_append(out, "\n");
-    bt_comparison_release(&both);
     return bt_str_status(out);
 }

@@ -12,6 +12,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "framework/data/shard.h"
 #include "harness/data/corpus_internal.h"
@@ -85,22 +86,19 @@ static void remove_files(const bt_dataset_split *split)
 // Removes the folder's dataset, if any: the manifest first, so that it is never wrong.
 static bt_status remove_old(const char *folder)
 {
-    char *manifest = NULL;
+    BT_SCOPED_MEM(char *) manifest = NULL;
     BT_TRY(bt_path_join(folder, BT_DATASET_MANIFEST, &manifest));
-    bt_dataset old = {0};
+    BT_SCOPED(bt_dataset) old = {0};
     bool there = bt_file_exists(manifest);
     bool readable = there && bt_dataset_open(folder, &old) == BT_OK;
-    bt_status status = BT_OK;
     if (there && unlink(manifest) != 0) {
-        status = bt_error(BT_STATUS_IO, "cannot replace %s: %s", manifest, strerror(errno));
+        return bt_error(BT_STATUS_IO, "cannot replace %s: %s", manifest, strerror(errno));
     }
-    if (readable && status == BT_OK) {
+    if (readable) {
         remove_files(&old.train);
         remove_files(&old.val);
     }
-    bt_dataset_release(&old);
-    bt_mem_free(manifest);
-    return status;
+    return BT_OK;
 }
 
 // Uses folder handles: nothing is allocated between removing the old dataset and moving the new

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/data/shard.h"
 #include "framework/data/tokenizer.h"
 #include "harness/data/corpus_internal.h"
@@ -182,11 +183,10 @@ static bt_status finish_shard(bt_corpus_job *job, sink *out, bool val)
     bt_shard_writer *writer = out->writer;
     out->writer = NULL;
     BT_TRY(bt_shard_writer_finish(writer));
-    char *path = NULL;
+    BT_SCOPED_MEM(char *) path = NULL;
     bt_digest digest;
     BT_TRY(bt_path_join(job->staging, out->file, &path));
     bt_status status = bt_digest_file(path, &digest);
-    bt_mem_free(path);
     BT_TRY(status);
     return bt_dataset_add_shard(&job->made, val, out->file, tokens, &digest);
 }

@@ -7,6 +7,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/data/fetch_internal.h"
 
 enum {
@@ -103,7 +104,7 @@ static bt_status check_space(job *self)
 
 static bt_status look(job *self)
 {
-    bt_dataset old = {0};
+    BT_SCOPED(bt_dataset) old = {0};
     bt_status status = bt_dir_make(self->options.out_dir);
     if (status == BT_OK) { // none there yet, or a part of one, is no error here
         bt_status opened = bt_dataset_open(self->options.out_dir, &old);
@@ -113,7 +114,6 @@ static bt_status look(job *self)
         status = bt_fetch_file_look(&self->corpus.files[i], self->options.out_dir, &old);
         status = status == BT_OK ? report(self, NULL) : status;
     }
-    bt_dataset_release(&old);
     return status == BT_OK ? check_space(self) : status;
 }
 
@@ -249,7 +249,7 @@ static bt_status transfer(job *self)
 
 static bt_status describe(const job *self)
 {
-    bt_dataset dataset = {0};
+    BT_SCOPED(bt_dataset) dataset = {0};
     bt_status status = bt_mem_strdup(self->options.out_dir, &dataset.folder);
     status = status == BT_OK ? bt_mem_strdup(self->corpus.name, &dataset.name) : status;
     dataset.vocab = self->corpus.vocab;
@@ -260,7 +260,6 @@ static bt_status describe(const job *self)
         status = bt_dataset_add_shard(&dataset, file->val, file->file, file->tokens, &file->got);
     }
     status = status == BT_OK ? bt_dataset_write(&dataset, self->options.out_dir) : status;
-    bt_dataset_release(&dataset);
     return status;
 }
 

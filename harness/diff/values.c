@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "framework/checkpoint/safetensors.h"
 
 enum { FILE_ALIGNMENT = 64 };
@@ -142,14 +143,11 @@ static bt_status take_entries(bt_diff_values *values, const bt_safetensors *file
 
 bt_status bt_diff_values_read(const char *path, bt_diff_values *values)
 {
-    bt_safetensors file = {0};
+    BT_SCOPED(bt_safetensors) file = {0};
     bt_diff_values_clear(values);
     BT_TRY(bt_file_map(path, &values->map, &values->map_bytes));
-    bt_status status =
-        bt_safetensors_parse(path, values->map, values->map_bytes, values->map_bytes, &file);
-    status = status == BT_OK ? take_entries(values, &file) : status;
-    bt_safetensors_release(&file);
-    return status;
+    BT_TRY(bt_safetensors_parse(path, values->map, values->map_bytes, values->map_bytes, &file));
+    return take_entries(values, &file);
 }
 
 static bt_status write_parts(const bt_diff_values *values, const bt_safetensors_entry *entries,
@@ -170,7 +168,7 @@ static bt_status write_file(const bt_diff_values *values, bt_safetensors_entry *
                             const char *path)
 {
     const bt_file_ops *ops = &bt_file_ops_system;
-    bt_str head = {0};
+    BT_SCOPED(bt_str) head = {0};
     uint64_t file_bytes = 0;
     bt_status status =
         bt_safetensors_head(entries, values->count, NULL, FILE_ALIGNMENT, &head, &file_bytes);
@@ -180,13 +178,12 @@ static bt_status write_file(const bt_diff_values *values, bt_safetensors_entry *
     }
     BT_IF_OK(status, write_parts(values, entries, &head, file, path));
     const int closed = file >= 0 ? ops->close(ops->self, file) : 0;
-    bt_str_release(&head);
     return status == BT_OK && closed < 0 ? bt_io_failed(closed, "close", path) : status;
 }
 
 bt_status bt_diff_values_write(const bt_diff_values *values, const char *path)
 {
-    bt_safetensors_entry *entries = NULL;
+    BT_SCOPED_MEM(bt_safetensors_entry *) entries = NULL;
     BT_TRY(BT_MEM_ARRAY(values->count, &entries));
     for (int64_t i = 0; i < values->count; ++i) {
         const bt_diff_value *row = &values->items[i];
@@ -196,7 +193,5 @@ bt_status bt_diff_values_write(const bt_diff_values *values, const char *path)
                                             .shape = row->shape,
                                             .index = i};
     }
-    bt_status status = write_file(values, entries, path);
-    bt_mem_free(entries);
-    return status;
+    return write_file(values, entries, path);
 }

@@ -9,6 +9,7 @@
 
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "framework/compiler/lower.h"
 #include "harness/env/blas.h"
@@ -174,12 +175,11 @@ static void check_blas(const looking *self, bt_check *check)
 static void check_dataset(const looking *self, bt_check *check)
 {
     (void)self;
-    bt_str home = {0};
+    BT_SCOPED(bt_str) home = {0};
     bt_home_path(&home);
     bt_str_append(&home, "/data/books/dataset.json");
     bool here = bt_file_exists("data/books/dataset.json");
     bool there = bt_file_exists(bt_str_text(&home));
-    bt_str_release(&home);
     set(check, here || there ? BT_CHECK_GOOD : BT_CHECK_MISSING,
         here || there ? "books is prepared" : "books is not prepared",
         here || there ? "" : "the first run makes it, or: bt-bench data prepare");

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "harness/env/facts.h"
 #include "harness/env/nvml.h"
@@ -119,7 +120,7 @@ static bt_status add_topology(const asking *self)
         return BT_OK;
     }
     BT_TRY(add_formatted(self->facts, "gpu.count", count, ""));
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     for (unsigned i = 0; i < count; ++i) {
         bt_nvml_device other = NULL;
         if (nvml->by_index(i, &other) == BT_NVML_OK && other != self->device &&
@@ -128,10 +129,8 @@ static bt_status add_topology(const asking *self)
                           ancestor_name(level));
         }
     }
-    bt_status status = bt_str_status(&text);
-    BT_IF_OK(status, bt_facts_add(self->facts, "gpu.topology", bt_str_text(&text)));
-    bt_str_release(&text);
-    return status;
+    BT_TRY(bt_str_status(&text));
+    return bt_facts_add(self->facts, "gpu.topology", bt_str_text(&text));
 }
 
 static bt_status add_nvml(const asking *self)

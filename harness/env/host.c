@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "framework/base/environment.h"
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "harness/env/build.h"
 #include "harness/env/cgroup.h"
@@ -71,7 +72,7 @@ static bt_status add_cpu_features(bt_facts *facts)
                                         "avx512_bf16", "amx_bf16", "amx_tile", "avx512_fp16"};
     char flags[8192];
     value_in("/proc/cpuinfo", "flags", ':', flags, sizeof flags);
-    bt_str found = {0};
+    BT_SCOPED(bt_str) found = {0};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
         size_t length = strlen(known[i]);
         for (const char *at = strstr(flags, known[i]); at; at = strstr(at + 1, known[i])) {
@@ -82,10 +83,8 @@ static bt_status add_cpu_features(bt_facts *facts)
             }
         }
     }
-    bt_status status = bt_str_status(&found);
-    BT_IF_OK(status, bt_facts_add(facts, "cpu.features", bt_str_text(&found)));
-    bt_str_release(&found);
-    return status;
+    BT_TRY(bt_str_status(&found));
+    return bt_facts_add(facts, "cpu.features", bt_str_text(&found));
 }
 
 #define CPUFREQ "/sys/devices/system/cpu/cpu0/cpufreq/"

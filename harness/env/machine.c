@@ -11,6 +11,7 @@
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "harness/env/cgroup.h"
 #include "harness/env/nvml.h"
@@ -60,7 +61,7 @@ static uint64_t number(const cJSON *object, const char *key)
 
 static bt_status take(bt_machine *machine, const char *line, size_t size_bytes)
 {
-    bt_json_doc json;
+    BT_SCOPED(bt_json_doc) json = {0};
     bt_status status = bt_json_parse("device probe", line, size_bytes, &json);
     BT_TRY(status);
     bt_device_info *cuda = &machine->cuda;
@@ -75,7 +76,6 @@ static bt_status take(bt_machine *machine, const char *line, size_t size_bytes)
     cuda->shared_bytes = number(json.root, "shared_bytes");
     machine->cuda_free_bytes = number(json.root, "free_bytes");
     machine->has_cuda = cuda->name[0] != '\0';
-    bt_json_release(&json);
     return BT_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/env/facts.h"
 #include "harness/gate/card.h"
 #include "harness/gate/curves.h"
@@ -199,7 +200,7 @@ static bt_status unfold_settings(cJSON *root)
         cJSON *made = settings.root;
         bool replaced = cJSON_ReplaceItemInObjectCaseSensitive(item, "settings", made);
         settings.root = replaced ? NULL : made; // NULL: the document owns it now
-        bt_json_release(&settings);
+        bt_json_doc_release(&settings);
         if (!replaced || !made->string) { // cJSON adds it without its key when out of memory
             return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for a baseline");
         }
@@ -209,22 +210,18 @@ static bt_status unfold_settings(cJSON *root)
 
 static bt_status format_document(const bt_str *raw, bt_str *out)
 {
-    bt_json_doc json = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
     BT_TRY(bt_json_parse_within("baseline", raw->text, raw->length_bytes, BT_BASELINE_BYTES_MAX,
                                 &json));
-    bt_status status = unfold_settings(json.root);
-    if (status == BT_OK) {
-        bt_json_write_document(json.root, out);
-        status = bt_str_status(out);
-    }
-    bt_json_release(&json);
-    return status;
+    BT_TRY(unfold_settings(json.root));
+    bt_json_write_document(json.root, out);
+    return bt_str_status(out);
 }
 
 bt_status bt_baseline_write_public(const char *document, bt_str *out)
 {
     static const char *const levels[] = {"hard", "soft"};
-    bt_json_doc json = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
     BT_TRY(
         bt_json_parse_within("baseline", document, strlen(document), BT_BASELINE_BYTES_MAX, &json));
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; ++i) {
@@ -237,7 +234,6 @@ bt_status bt_baseline_write_public(const char *document, bt_str *out)
         }
     }
     bt_json_write_document(json.root, out);
-    bt_json_release(&json);
     return bt_str_status(out);
 }
 
@@ -355,7 +351,7 @@ bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
                             const bt_baseline_wish *wish, bt_str *out)
 {
     bt_baseline made = {0};
-    bt_str raw = {0};
+    BT_SCOPED(bt_str) raw = {0};
     BT_TRY(bt_baseline_check_name(wish->name));
     if (!wish->reason || !*wish->reason) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "a baseline needs a reason: --reason TEXT");
@@ -363,7 +359,6 @@ bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
     bt_status status = make(runs, count, wish, &made);
     BT_IF_OK(status, write_raw(&made, &raw));
     BT_IF_OK(status, format_document(&raw, out));
-    bt_str_release(&raw);
     bt_arena_release(&made.arena);
     return status;
 }

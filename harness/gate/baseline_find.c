@@ -5,12 +5,13 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/suite/suite.h"
 
 // Reads a file. Errors  IO, INVALID_ARGUMENT (not a baseline)
 static bt_status load(const char *path, bt_baseline *out)
 {
-    void *bytes = NULL;
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     memset(out, 0, sizeof *out);
     if (!bt_file_exists(path)) {
@@ -19,50 +20,45 @@ static bt_status load(const char *path, bt_baseline *out)
             "%s: no such file; expected a baseline that 'bt-bench baseline export' wrote", path);
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
-    bt_status status = bt_baseline_parse(path, bytes, size_bytes, out);
-    bt_mem_free(bytes);
-    return status;
+    return bt_baseline_parse(path, bytes, size_bytes, out);
 }
 
 // The newest of that name in the database, if there is one.
 static bt_status find_stored(bt_store *store, const char *name, const char *machine,
                              bt_baseline *out, bool *found)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     bt_store_baseline row;
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     *found = false;
     if (!store) {
         return BT_OK;
     }
-    bt_status status = bt_store_baseline_read(store, name, machine, &arena, &row, found);
-    if (status == BT_OK && *found) {
+    BT_TRY(bt_store_baseline_read(store, name, machine, &arena, &row, found));
+    if (*found) {
         bt_str_format(&path, "%s: baseline %s", bt_store_path(store), name);
-        status = bt_baseline_parse(bt_str_text(&path), row.document, strlen(row.document), out);
+        BT_TRY(bt_baseline_parse(bt_str_text(&path), row.document, strlen(row.document), out));
     }
-    bt_str_release(&path);
-    bt_arena_release(&arena);
-    return status;
+    return BT_OK;
 }
 
 static bt_status find_committed(const char *root, const char *name, const char *machine,
                                 bt_baseline *out, bool *found)
 {
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/results/baselines/%s/%s.json", root, machine, name);
     bt_status status = bt_str_status(&path);
     *found = status == BT_OK && bt_file_exists(bt_str_text(&path));
     if (*found) {
         status = load(bt_str_text(&path), out);
     }
-    bt_str_release(&path);
     return status;
 }
 
 static bt_status none_of_that_name(bt_store *store, const char *name, const char *machine)
 {
-    bt_store_baseline_list list = {0};
-    bt_str names = {0};
+    BT_SCOPED(bt_store_baseline_list) list = {0};
+    BT_SCOPED(bt_str) names = {0};
     if (store) {
         BT_TRY(bt_store_baseline_list_read(store, NULL, &list));
     }
@@ -71,15 +67,12 @@ static bt_status none_of_that_name(bt_store *store, const char *name, const char
             bt_str_format(&names, "%s%s", names.length_bytes ? ", " : "", list.rows[i].name);
         }
     }
-    bt_store_baseline_list_release(&list);
-    bt_status status =
-        bt_error(BT_STATUS_INVALID_ARGUMENT,
-                 "no baseline \"%s\" in the database%s%s%s, nor results/baselines/%s/%s.json\n"
-                 "bt-bench baseline set %s RUN --reason TEXT makes one",
-                 name, names.length_bytes ? " (there: " : "", bt_str_text(&names),
-                 names.length_bytes ? ")" : "", machine ? machine : "<machine type>", name, name);
-    bt_str_release(&names);
-    return status;
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "no baseline \"%s\" in the database%s%s%s, nor results/baselines/%s/%s.json\n"
+                    "bt-bench baseline set %s RUN --reason TEXT makes one",
+                    name, names.length_bytes ? " (there: " : "", bt_str_text(&names),
+                    names.length_bytes ? ")" : "", machine ? machine : "<machine type>", name,
+                    name);
 }
 
 bt_status bt_baseline_find(bt_store *store, const char *given, const char *machine,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "harness/gate/baseline.h"
 #include "harness/gate/curves.h"
@@ -84,14 +85,12 @@ static bt_status read_kernels(bt_document *in, const cJSON *item, bt_gate_side *
 static bt_status read_settings(bt_document *in, const cJSON *item, bt_gate_side *out)
 {
     const cJSON *settings = NULL;
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     BT_TRY(bt_document_member(in, item, "settings", false, &settings));
     bt_json_write(settings, &text);
-    bt_status status = bt_str_status(&text);
-    BT_IF_OK(status, bt_document_copy(in, bt_str_text(&text), &out->axes_json));
-    BT_IF_OK(status, bt_record_digest_str(&text, out->settings));
-    bt_str_release(&text);
-    return status;
+    BT_TRY(bt_str_status(&text));
+    BT_TRY(bt_document_copy(in, bt_str_text(&text), &out->axes_json));
+    return bt_record_digest_str(&text, out->settings);
 }
 
 // Values of a metric: [sessions][rounds], in one array.
@@ -302,24 +301,20 @@ static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *
 // Stores the document as it may be published, and its digest.
 static bt_status keep_public(bt_document *in, const char *text, bt_baseline *out)
 {
-    bt_json_doc json = {0};
-    bt_str public = {0}, canonical = {0};
-    bt_status status = bt_baseline_write_public(text, &public);
-    BT_IF_OK(status, bt_document_copy(in, bt_str_text(&public), &out->document));
-    BT_IF_OK(status, bt_json_parse_within("baseline", bt_str_text(&public), public.length_bytes,
-                                          BT_BASELINE_BYTES_MAX, &json));
-    if (status == BT_OK) {
-        bt_json_write(json.root, &canonical);
-        status = bt_record_digest_str(&canonical, out->digest);
-    }
-    bt_str_release(&public);
-    bt_json_release(&json);
-    return status;
+    BT_SCOPED(bt_json_doc) json = {0};
+    bt_str canonical = {0};
+    BT_SCOPED(bt_str) public = {0};
+    BT_TRY(bt_baseline_write_public(text, &public));
+    BT_TRY(bt_document_copy(in, bt_str_text(&public), &out->document));
+    BT_TRY(bt_json_parse_within("baseline", bt_str_text(&public), public.length_bytes,
+                                BT_BASELINE_BYTES_MAX, &json));
+    bt_json_write(json.root, &canonical);
+    return bt_record_digest_str(&canonical, out->digest);
 }
 
 bt_status bt_baseline_parse(const char *path, const char *text, size_t size_bytes, bt_baseline *out)
 {
-    bt_json_doc json = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
     memset(out, 0, sizeof *out);
     BT_TRY(bt_json_parse_within(path, text, size_bytes, BT_BASELINE_BYTES_MAX, &json));
     bt_document in = {&json, &out->arena};
@@ -328,7 +323,6 @@ bt_status bt_baseline_parse(const char *path, const char *text, size_t size_byte
     if (status != BT_OK) {
         bt_baseline_release(out);
     }
-    bt_json_release(&json);
     return status;
 }
 

@@ -1,6 +1,7 @@
 // harness/gate/besides.c - other differences between two sides than the measurements
 #include <stdio.h>
 
+#include "framework/base/scoped.h"
 #include "harness/gate/differ.h"
 #include "harness/gate/gate.h"
 
@@ -28,24 +29,21 @@ static void append_builds(const bt_store_build *base, const bt_store_build *cand
 // The machine's own speed; if the whole machine was slower, that explains slower cases.
 static bt_status append_ceilings(const bt_baseline *baseline, const bt_store_run *run, bt_str *out)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     bt_gate_ceilings ceilings;
-    bt_status status = bt_gate_ceilings_of_run(run, &arena, &ceilings);
-    BT_IF_OK(status, bt_gate_ceilings_differ(&baseline->ceilings, &ceilings, out));
-    bt_arena_release(&arena);
-    return status;
+    BT_TRY(bt_gate_ceilings_of_run(run, &arena, &ceilings));
+    return bt_gate_ceilings_differ(&baseline->ceilings, &ceilings, out);
 }
 
 // The reason why the two machines cannot be compared, if there is one.
 static bt_status append_hard_facts(const bt_store_env *base, const bt_store_env *env, bool whole,
                                    bt_str *out)
 {
-    bt_str facts = {0};
+    BT_SCOPED(bt_str) facts = {0};
     bt_status status = bt_gate_append_facts(base, env, BT_FACT_HARD, NULL, whole, &facts);
     if (facts.length_bytes > 0) {
         bt_str_format(out, "not comparable: %s", bt_str_text(&facts));
     }
-    bt_str_release(&facts);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/gate/gate.h"
 #include "harness/stats/decide_json.h"
 #include "harness/text/format.h"
@@ -53,7 +54,7 @@ static bt_status find(bt_store *store, const bt_gate_calibration_query *query, c
                                          .bench = query->side->bench,
                                          .name = query->side->name,
                                          .metric = bt_gate_metric_info(query->metric)->tag};
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     bt_store_calibration found;
     bool known = false;
     bt_status status = bt_store_calibration_find(store, &wanted, &arena, &found, &known);
@@ -64,17 +65,14 @@ static bt_status find(bt_store *store, const bt_gate_calibration_query *query, c
                        "not calibrated in this environment; run 'bt-bench calibrate %.60s'",
                        query->suite);
     }
-    bt_arena_release(&arena);
     return status;
 }
 
 bt_status bt_gate_calibration_find(void *context, const bt_gate_calibration_query *query,
                                    bt_gate_calibration *out)
 {
-    bt_str rule = {0};
+    BT_SCOPED(bt_str) rule = {0};
     bt_gate_calibrated_rule(query->rule, &rule);
-    bt_status status = bt_str_status(&rule);
-    BT_IF_OK(status, find(context, query, bt_str_text(&rule), out));
-    bt_str_release(&rule);
-    return status;
+    BT_TRY(bt_str_status(&rule));
+    return find(context, query, bt_str_text(&rule), out);
 }

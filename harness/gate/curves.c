@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 
 enum { DIGITS = 8, LEVEL = 9 }; // hex digits of a float in older documents; of zstd
 
@@ -39,32 +40,29 @@ static const bt_loss_curve *reference_of(const bt_loss_curve *first, int64_t ind
 static bt_status append_base64(const void *bytes, size_t size_bytes, bt_str *out)
 {
     size_t room = sodium_base64_encoded_len(size_bytes, BASE64);
-    void *text = NULL;
+    BT_SCOPED_MEM(void *) text = NULL;
     BT_TRY(bt_mem_alloc(room, 1, &text));
     sodium_bin2base64(text, room, bytes, size_bytes, BASE64);
     bt_str_append(out, text);
-    bt_mem_free(text);
     return bt_str_status(out);
 }
 
 static bt_status compress_planes(const uint8_t *planes, size_t size_bytes, bt_str *out)
 {
     size_t room = ZSTD_compressBound(size_bytes);
-    void *packed = NULL;
+    BT_SCOPED_MEM(void *) packed = NULL;
     BT_TRY(bt_mem_alloc(room, 1, &packed));
     size_t length = ZSTD_compress(packed, room, planes, size_bytes, LEVEL);
-    bt_status status = ZSTD_isError(length)
-                           ? bt_error(BT_STATUS_OUT_OF_MEMORY, "a loss curve cannot be packed: %s",
-                                      ZSTD_getErrorName(length))
-                           : append_base64(packed, length, out);
-    bt_mem_free(packed);
-    return status;
+    return ZSTD_isError(length)
+               ? bt_error(BT_STATUS_OUT_OF_MEMORY, "a loss curve cannot be packed: %s",
+                          ZSTD_getErrorName(length))
+               : append_base64(packed, length, out);
 }
 
 static bt_status pack(const bt_loss_curve *reference, const bt_loss_curve *curve, bt_str *out)
 {
     size_t count = (size_t)curve->count;
-    uint8_t *planes = NULL;
+    BT_SCOPED_MEM(uint8_t *) planes = NULL;
     BT_TRY(BT_MEM_ARRAY(count * sizeof(uint32_t), &planes));
     for (size_t i = 0; i < count; ++i) {
         uint32_t word = bits_at(curve, (int64_t)i) ^ mask_at(reference, curve, (int64_t)i);
@@ -72,9 +70,7 @@ static bt_status pack(const bt_loss_curve *reference, const bt_loss_curve *curve
             planes[plane * count + i] = (uint8_t)(word >> (8 * plane));
         }
     }
-    bt_status status = compress_planes(planes, count * sizeof(uint32_t), out);
-    bt_mem_free(planes);
-    return status;
+    return compress_planes(planes, count * sizeof(uint32_t), out);
 }
 
 static void take_planes(const uint8_t *planes, const bt_loss_curve *reference, bt_store_step *steps,
@@ -94,7 +90,8 @@ static void take_planes(const uint8_t *planes, const bt_loss_curve *reference, b
 static bt_status unpack(const char *text, const bt_loss_curve *reference, bt_store_step *steps,
                         size_t count, bool *right)
 {
-    void *packed = NULL, *planes = NULL;
+    BT_SCOPED_MEM(void *) packed = NULL;
+    BT_SCOPED_MEM(void *) planes = NULL;
     size_t length = strlen(text), packed_bytes = 0, size_bytes = count * sizeof(uint32_t);
     *right = false;
     BT_TRY(bt_mem_alloc(length + 1, 1, &packed));
@@ -106,8 +103,6 @@ static bt_status unpack(const char *text, const bt_loss_curve *reference, bt_sto
     if (*right) {
         take_planes(planes, reference, steps, count);
     }
-    bt_mem_free(planes);
-    bt_mem_free(packed);
     return status;
 }
 
@@ -146,7 +141,7 @@ static const char *source_of(const bt_gate_side *side, int64_t index)
 static bt_status write_curve(const bt_loss_curve *reference, const bt_loss_curve *curve,
                              const char *source, int64_t rounds, bt_json_writer *json)
 {
-    bt_str bits = {0};
+    BT_SCOPED(bt_str) bits = {0};
     for (int64_t i = 0; i < curve->count; ++i) {
         if (curve->steps[i].step != i) {
             return bt_error(BT_STATUS_UNSUPPORTED,
@@ -163,7 +158,6 @@ static bt_status write_curve(const bt_loss_curve *reference, const bt_loss_curve
             BT_KV("steps", curve->count));
     write_tokens(curve, json);
     bt_json_writer_close(json, '}');
-    bt_str_release(&bits);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
@@ -81,7 +82,7 @@ static bt_status curves_cell(const bt_gate_side *side, bt_table *table)
 {
     int64_t permuted = side->data_count - side->own_count;
     int64_t seeds = side->curve_count - side->data_count;
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     if (side->own_count > 0) {
         bt_str_format(&text, "%" PRId64, side->own_count);
     }
@@ -93,7 +94,6 @@ static bt_status curves_cell(const bt_gate_side *side, bt_table *table)
     }
     bt_status status = bt_str_status(&text);
     bt_table_cells(table, "%s", bt_str_text(&text));
-    bt_str_release(&text);
     return status;
 }
 
@@ -120,7 +120,7 @@ static void append_sessions(const bt_baseline *baseline, bt_str *out)
 bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out)
 {
     size_t start = out->length_bytes;
-    bt_table table = {0};
+    BT_SCOPED(bt_table) table = {0};
     bt_status status = BT_OK;
     bt_str_format(out, "baseline %s of %s, %s\n", baseline->name, baseline->machine,
                   baseline->created);
@@ -138,7 +138,6 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
         status = side_row(&baseline->sides.items[i], &table);
     }
     BT_IF_OK(status, bt_table_print(&table, 2, out));
-    bt_table_release(&table);
     bt_str_append(out, "\n  hard facts\n");
     for (int64_t i = 0; i < baseline->env.fact_count; ++i) {
         const bt_store_fact *fact = &baseline->env.facts[i];

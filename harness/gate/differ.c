@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/compare/compare.h"
 #include "harness/env/facts.h"
 #include "harness/plan/plan.h"
@@ -104,19 +105,15 @@ bt_status bt_gate_append_facts(const bt_store_env *base, const bt_store_env *env
     int64_t most = level == BT_FACT_HARD ? BT_GATE_HARD_MAX : BT_GATE_SOFT_MAX;
     int64_t room = whole ? INT64_MAX : most, untold = 0;
     bool hard_differs = false;
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     BT_TRY(bt_plan_data_key_of(side ? side->axes_json : "", all.data_key));
-    bt_status status =
-        bt_compare_environments(base, env, false, &arena, &all.items, &all.count, &hard_differs);
-    if (status == BT_OK) {
-        append_known(&all, true, &room, &untold, out);
-        append_known(&all, false, &room, &untold, out);
-        if (untold > 0) {
-            bt_str_format(out, "; and %" PRId64 " more %s fact%s", untold,
-                          bt_fact_level_name(level), untold == 1 ? "" : "s");
-        }
-        status = bt_str_status(out);
+    BT_TRY(
+        bt_compare_environments(base, env, false, &arena, &all.items, &all.count, &hard_differs));
+    append_known(&all, true, &room, &untold, out);
+    append_known(&all, false, &room, &untold, out);
+    if (untold > 0) {
+        bt_str_format(out, "; and %" PRId64 " more %s fact%s", untold, bt_fact_level_name(level),
+                      untold == 1 ? "" : "s");
     }
-    bt_arena_release(&arena);
-    return status;
+    return bt_str_status(out);
 }

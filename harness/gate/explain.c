@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/compare/items.h"
 #include "harness/gate/differ.h"
 #include "harness/text/format.h"
@@ -191,7 +192,7 @@ static const char *successor(const bt_gate_side *base, const bt_gate_side *candi
 
 static void append_kernels(const bt_gate_side *base, const bt_gate_side *candidate, bt_str *out)
 {
-    bt_str changes = {0};
+    BT_SCOPED(bt_str) changes = {0};
     int64_t count = 0;
     for (int64_t i = 0; i < base->kernel_count; ++i) {
         const char *text = base->kernels[i];
@@ -220,7 +221,6 @@ static void append_kernels(const bt_gate_side *base, const bt_gate_side *candida
         bt_str_append(out, base->kernel_count > 1 ? "the same kernels ran" : "the same kernel ran");
     }
     out->status = out->status == BT_OK ? changes.status : out->status;
-    bt_str_release(&changes);
 }
 
 static bt_status append_settings(const bt_gate_side *base, const bt_gate_side *candidate,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/gate/card.h"
 #include "harness/gate/explain.h"
 #include "harness/record/keep.h"
@@ -506,17 +507,15 @@ static bt_status store_baseline(bt_store *store, const bt_gate_result *result)
 
 bt_status bt_gate_store_as(bt_store *store, const char *kind, const bt_gate_result *result)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     bt_store_verdict *verdicts = NULL;
-    bt_status status = BT_ARENA_ARRAY(&arena, result->count, &verdicts);
-    for (int64_t i = 0; status == BT_OK && i < result->count; ++i) {
-        status = stored_of(&result->items[i], &arena, &verdicts[i]);
+    BT_TRY(BT_ARENA_ARRAY(&arena, result->count, &verdicts));
+    for (int64_t i = 0; i < result->count; ++i) {
+        BT_TRY(stored_of(&result->items[i], &arena, &verdicts[i]));
     }
-    BT_IF_OK(status,
-             bt_store_verdicts_set(store, result->request.run->id, kind, verdicts, result->count));
-    if (status == BT_OK && result->request.baseline) {
-        status = store_baseline(store, result);
+    BT_TRY(bt_store_verdicts_set(store, result->request.run->id, kind, verdicts, result->count));
+    if (result->request.baseline) {
+        BT_TRY(store_baseline(store, result));
     }
-    bt_arena_release(&arena);
-    return status;
+    return BT_OK;
 }

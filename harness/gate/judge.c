@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/gate/rule_read.h"
 #include "harness/stats/pairs.h"
 #include "harness/stats/sessions.h"
@@ -556,8 +557,8 @@ static bt_status judge_rule(const bt_gate_sides *sides, const bt_gate_sides *rec
 bt_status bt_gate_judge(const bt_gate_sides *sides, const bt_gate_sides *recorded,
                         const char *rule_json, bt_gate_verdict *out)
 {
-    bt_json_doc json = {0};
-    bt_arena arena = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     bt_rule rule;
     *out = (bt_gate_verdict){.ratio = (double)NAN,
                              .low = (double)NAN,
@@ -567,12 +568,10 @@ bt_status bt_gate_judge(const bt_gate_sides *sides, const bt_gate_sides *recorde
                              .blind_share = (double)NAN};
     BT_TRY(bt_json_parse("the rule of a verdict", rule_json, strlen(rule_json), &json));
     bt_document in = {&json, &arena};
-    bt_status status = bt_rule_read(&in, json.root, &rule);
-    BT_IF_OK(status, judge_rule(sides, recorded, &rule, &arena, out));
-    if (status == BT_OK && out->word == BT_GATE_SAME && out->rounds > 0 && rule.version > 1) {
+    BT_TRY(bt_rule_read(&in, json.root, &rule));
+    BT_TRY(judge_rule(sides, recorded, &rule, &arena, out));
+    if (out->word == BT_GATE_SAME && out->rounds > 0 && rule.version > 1) {
         out->blind_share = bt_blind_share(out->rounds);
     }
-    bt_json_release(&json);
-    bt_arena_release(&arena);
-    return status;
+    return BT_OK;
 }

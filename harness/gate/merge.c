@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/gate/card.h"
 #include "harness/gate/gate.h"
 #include "harness/record/keep.h"
@@ -16,7 +17,7 @@
 static bt_status common_settings(const bt_gate_side *side, bt_str *out, double *seed)
 {
     static const char *const free_keys[] = {"micro_batch", "seed"};
-    bt_json_doc json = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
     BT_TRY(bt_json_parse(side->name, side->axes_json, strlen(side->axes_json), &json));
     cJSON *train = cJSON_GetObjectItemCaseSensitive(json.root, "train");
     *seed = bt_json_number_of(train, "seed");
@@ -24,7 +25,6 @@ static bt_status common_settings(const bt_gate_side *side, bt_str *out, double *
         cJSON_DeleteItemFromObjectCaseSensitive(train, free_keys[i]);
     }
     bt_json_write(json.root, out);
-    bt_json_release(&json);
     return bt_str_status(out);
 }
 
@@ -32,12 +32,10 @@ static bt_status common_settings(const bt_gate_side *side, bt_str *out, double *
 static bt_status compare_settings(const bt_gate_side *first, const bt_gate_side *side, bool *same,
                                   double seeds[2])
 {
-    bt_str expected = {0}, got = {0};
+    BT_SCOPED(bt_str) expected = {0}, got = {0};
     bt_status status = common_settings(first, &expected, &seeds[0]);
     BT_IF_OK(status, common_settings(side, &got, &seeds[1]));
     *same = status == BT_OK && strcmp(bt_str_text(&expected), bt_str_text(&got)) == 0;
-    bt_str_release(&expected);
-    bt_str_release(&got);
     return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/suite/schema.h"
 #include "harness/suite/suite.h"
@@ -56,34 +57,27 @@ static bt_status find_policy(const char *given, bt_str *path)
 
 static bt_status no_policy(const char *given)
 {
-    bt_str names = {0}, nearest = {0}, listed = {0};
+    BT_SCOPED(bt_str) names = {0}, nearest = {0}, listed = {0};
     bt_home_names("suites/policies", ".json", &names);
     bt_home_hint(given, bt_str_text(&names), &nearest, &listed);
-    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                "no policy \"%s\": no such file, nor one of that name in "
-                                "suites/policies%s\nthere are: %s",
-                                given, bt_str_text(&nearest), bt_str_text(&listed));
-    bt_str_release(&names);
-    bt_str_release(&nearest);
-    bt_str_release(&listed);
-    return status;
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "no policy \"%s\": no such file, nor one of that name in "
+                    "suites/policies%s\nthere are: %s",
+                    given, bt_str_text(&nearest), bt_str_text(&listed));
 }
 
 bt_status bt_policy_load(const char *given, bt_policy *out)
 {
-    bt_str path = {0};
-    void *bytes = NULL;
+    BT_SCOPED(bt_str) path = {0};
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     memset(out, 0, sizeof *out);
-    bt_status status = find_policy(given ? given : "default", &path);
-    if (status == BT_OK && !bt_file_exists(bt_str_text(&path))) {
-        status = no_policy(given ? given : "default");
+    BT_TRY(find_policy(given ? given : "default", &path));
+    if (!bt_file_exists(bt_str_text(&path))) {
+        BT_TRY(no_policy(given ? given : "default"));
     }
-    BT_IF_OK(status, bt_file_read(bt_str_text(&path), &bytes, &size_bytes));
-    BT_IF_OK(status, bt_policy_parse(bt_str_text(&path), bytes, size_bytes, out));
-    bt_mem_free(bytes);
-    bt_str_release(&path);
-    return status;
+    BT_TRY(bt_file_read(bt_str_text(&path), &bytes, &size_bytes));
+    return bt_policy_parse(bt_str_text(&path), bytes, size_bytes, out);
 }
 
 static bt_status take_root(const cJSON *root, bt_policy *out)
@@ -111,7 +105,7 @@ static bt_status take_root(const cJSON *root, bt_policy *out)
 
 bt_status bt_policy_parse(const char *path, const char *text, size_t size_bytes, bt_policy *out)
 {
-    bt_json_doc json = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
     memset(out, 0, sizeof *out);
     BT_TRY(bt_json_parse(path, text, size_bytes, &json));
     bt_status status = cJSON_IsObject(json.root) ? bt_suite_check(&json, BT_SUITE_POLICY, json.root)
@@ -122,7 +116,6 @@ bt_status bt_policy_parse(const char *path, const char *text, size_t size_bytes,
     if (status != BT_OK) {
         bt_policy_release(out);
     }
-    bt_json_release(&json);
     return status;
 }
 

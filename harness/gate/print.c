@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/gate/gate.h"
 #include "harness/stats/sessions.h"
 #include "harness/text/format.h"
@@ -100,12 +101,11 @@ static void print_item(const bt_gate_item *item, bt_str *out)
 // Other differences, which may be the reason of a change.
 static bt_status print_besides(const bt_gate_result *result, bt_str *out)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_status status = bt_gate_besides(result, false, &text);
     if (text.length_bytes > 0 && result->count > result->words[BT_GATE_SAME]) {
         bt_str_format(out, "besides  %s\n", bt_str_text(&text));
     }
-    bt_str_release(&text);
     return status;
 }
 
@@ -200,12 +200,11 @@ bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str 
         bt_str_format(out, "   report %s", report);
     }
     bt_str_format(out, "   exit %d\n", result->exit_code);
-    bt_str next = {0};
+    BT_SCOPED(bt_str) next = {0};
     bt_gate_next(result, &next);
     if (next.length_bytes > 0) {
         bt_str_format(out, "next  %s\n", bt_str_text(&next));
     }
-    bt_str_release(&next);
     BT_TRY(bt_str_status(out));
     bt_text_make_printable(out->text + start);
     return BT_OK;
@@ -244,10 +243,9 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
     }
     BT_JSON_OBJECT(&json, "policy", BT_OF(result->request.policy, name),
                    BT_OF(result->request.policy, digest));
-    bt_str besides = {0};
+    BT_SCOPED(bt_str) besides = {0};
     bt_status status = bt_gate_besides(result, true, &besides);
     bt_json_writer_text(&json, "besides", bt_str_text(&besides));
-    bt_str_release(&besides);
     BT_TRY(status);
     BT_JSON(&json, BT_OF(result, warning), BT_OF(result, exit_code),
             BT_KV("cases", result->case_count), BT_OF(result, excused));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/gate/gate.h"
 #include "harness/text/escape.h"
 #include "harness/text/format.h"
@@ -65,7 +66,7 @@ static void append_line(const char *name, const bt_str *text, bt_str *out)
 // Other differences, if not everything is the same, and a suggested next step.
 static bt_status append_advice(const bt_gate_result *result, bt_str *out)
 {
-    bt_str warning = {0}, besides = {0}, next = {0};
+    BT_SCOPED(bt_str) warning = {0}, besides = {0}, next = {0};
     bt_status status = BT_OK;
     if (result->count > result->words[BT_GATE_SAME]) {
         status = bt_gate_besides(result, false, &besides);
@@ -75,16 +76,13 @@ static bt_status append_advice(const bt_gate_result *result, bt_str *out)
     append_line("warning", &warning, out);
     append_line("besides", &besides, out);
     append_line("next", &next, out);
-    bt_str_release(&warning);
-    bt_str_release(&besides);
-    bt_str_release(&next);
     return status;
 }
 
 bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
 {
     int64_t same = result->words[BT_GATE_SAME];
-    bt_str heading = {0};
+    BT_SCOPED(bt_str) heading = {0};
     bt_gate_heading(result, &heading);
     bt_str_format(out, "### bt-bench gate: %s (exit %d)\n\n**", bt_gate_outcome(result),
                   result->exit_code);
@@ -105,7 +103,6 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
         bt_str_append(out, "\n</details>\n");
     }
     status = status == BT_OK ? bt_str_status(&heading) : status;
-    bt_str_release(&heading);
     return status == BT_OK ? bt_str_status(out) : status;
 }
 
@@ -152,7 +149,7 @@ static void append_testcase(const bt_gate_item *item, bt_str *out)
 {
     const char *element = element_of(item);
     bool metric = item->metric < BT_GATE_METRIC_COUNT;
-    bt_str message = {0};
+    BT_SCOPED(bt_str) message = {0};
     bt_str_format(&message, "%s: %s%s%s", bt_gate_word_name(item->verdict.word), item->sentence,
                   *item->changes ? "; " : "", item->changes);
     bt_str_append(out, "    <testcase");
@@ -170,7 +167,6 @@ static void append_testcase(const bt_gate_item *item, bt_str *out)
     }
     bt_str_append(out, "</testcase>\n");
     out->status = out->status == BT_OK ? message.status : out->status;
-    bt_str_release(&message);
 }
 
 bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out)
@@ -182,7 +178,7 @@ bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out)
         errors += element && strcmp(element, "error") == 0;
         skipped += element && strcmp(element, "skipped") == 0;
     }
-    bt_str name = {0};
+    BT_SCOPED(bt_str) name = {0};
     bt_str_append(&name, "bt-bench gate: ");
     bt_gate_heading(result, &name);
     bt_str_append(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite");
@@ -200,7 +196,6 @@ bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out)
         bt_str_append(out, "</system-err>\n");
     }
     bt_str_append(out, "  </testsuite>\n</testsuites>\n");
-    bt_status status = bt_str_status(&name);
-    bt_str_release(&name);
-    return status == BT_OK ? bt_str_status(out) : status;
+    BT_TRY(bt_str_status(&name));
+    return bt_str_status(out);
 }

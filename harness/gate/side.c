@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "harness/gate/ceiling.h"
 #include "harness/plan/plan.h"
@@ -323,17 +324,16 @@ int64_t bt_gate_side_sessions(const bt_gate_side *side, bt_gate_metric metric, d
 
 bt_status bt_gate_side_median(const bt_gate_side *side, bt_gate_metric metric, double *median)
 {
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     bt_stats stats = {0};
     *median = (double)NAN;
     BT_TRY(bt_mem_alloc((size_t)side->round_count, sizeof(double), &block));
     int64_t count = bt_gate_side_values(side, metric, block);
-    bt_status status = count ? bt_stats_of(block, count, &stats) : BT_OK;
-    bt_mem_free(block);
-    if (status == BT_OK && count) {
+    BT_TRY(count ? bt_stats_of(block, count, &stats) : BT_OK);
+    if (count) {
         *median = stats.median;
     }
-    return status;
+    return BT_OK;
 }
 
 bool bt_gate_side_is_training(const bt_gate_side *side) { return strcmp(side->kind, "train") == 0; }

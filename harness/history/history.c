@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/record/keep.h"
 #include "harness/stats/stats.h"
@@ -122,20 +123,19 @@ static bt_status gather_sessions(making *self, int64_t index)
 
 static bt_status find_changes(making *self, bt_history_series *series)
 {
-    bt_change *changes = NULL;
+    BT_SCOPED_MEM(bt_change *) changes = NULL;
     void *block = NULL;
     for (int64_t i = 0; i < series->session_count; i++) {
         self->values[i] = series->sessions[i].median;
     }
     BT_TRY(bt_change_points(self->values, series->session_count, &changes, &series->change_count));
-    bt_status status = bt_arena_alloc(&self->history->arena,
-                                      (size_t)series->change_count * sizeof *changes, &block);
-    if (status == BT_OK && series->change_count > 0) {
+    BT_TRY(bt_arena_alloc(&self->history->arena, (size_t)series->change_count * sizeof *changes,
+                          &block));
+    if (series->change_count > 0) {
         memcpy(block, changes, (size_t)series->change_count * sizeof *changes);
         series->changes = block;
     }
-    bt_mem_free(changes);
-    return status;
+    return BT_OK;
 }
 
 // Series without values are dropped, the others sorted by their newest session.
@@ -203,7 +203,7 @@ static bool is_one_of(const char *name, const char *words)
 // The nearest of the words, or the first of them.
 static void append_hint(const char *name, const char *words, bt_str *out)
 {
-    bt_str nearest = {0};
+    BT_SCOPED(bt_str) nearest = {0};
     bt_suite_nearest(name, words, &nearest);
     if (nearest.length_bytes) {
         bt_str_format(out, "; did you mean \"%s\"?", bt_str_text(&nearest));
@@ -219,14 +219,13 @@ static void append_hint(const char *name, const char *words, bt_str *out)
         }
         bt_str_append(out, words[length] ? " and others" : "");
     }
-    bt_str_release(&nearest);
 }
 
 // Explains an empty result: no such case, or no values of this metric and system.
 static bt_status nothing_found(bt_store *store, const char *name, const char *metric,
                                const char *system)
 {
-    bt_str names = {0}, hint = {0};
+    BT_SCOPED(bt_str) names = {0}, hint = {0};
     bt_status status = bt_store_case_names(store, &names);
     if (status == BT_OK && is_one_of(name, bt_str_text(&names))) {
         status =
@@ -238,21 +237,17 @@ static bt_status nothing_found(bt_store *store, const char *name, const char *me
         status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no case \"%s\" has been recorded%s",
                           bt_store_path(store), name, bt_str_text(&hint));
     }
-    bt_str_release(&names);
-    bt_str_release(&hint);
     return status;
 }
 
 static bt_status no_such_metric(const char *given)
 {
-    bt_str words = {0};
+    BT_SCOPED(bt_str) words = {0};
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         bt_str_format(&words, "%s%s", i ? ", " : "", bt_metric_info((bt_metric)i)->tag);
     }
-    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "no metric \"%s\"; expected one of: %s",
-                                given, bt_str_text(&words));
-    bt_str_release(&words);
-    return status;
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "no metric \"%s\"; expected one of: %s", given,
+                    bt_str_text(&words));
 }
 
 // Reads the rows of the requested metric, or of the first that the case has.

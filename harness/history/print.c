@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/history/history.h"
 #include "harness/stats/stats.h"
 #include "harness/text/format.h"
@@ -30,7 +31,7 @@ const char *bt_history_change_word(bt_metric metric, const bt_change *change)
 static bt_status thin(const bt_history_series *series, int64_t buckets, double *heights)
 {
     bt_status status = BT_OK;
-    double *values = NULL;
+    BT_SCOPED_MEM(double *) values = NULL;
     BT_TRY(BT_MEM_ARRAY(series->session_count, &values));
     for (int64_t i = 0; status == BT_OK && i < buckets; i++) {
         int64_t begin = i * series->session_count / buckets;
@@ -42,7 +43,6 @@ static bt_status thin(const bt_history_series *series, int64_t buckets, double *
         status = bt_stats_of(values, end - begin, &stats);
         heights[i] = stats.median;
     }
-    bt_mem_free(values);
     return status;
 }
 

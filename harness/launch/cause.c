@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/scoped.h"
 
 const bt_cause_row *bt_cause_row_of(bt_cause_kind kind)
 {
@@ -127,7 +128,7 @@ static bool is_divergence(const bt_str *why)
 static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *out, bt_str *text)
 {
     int rank = -1;
-    bt_str why = {0};
+    BT_SCOPED(bt_str) why = {0};
     bool found = find_blamed(ranks, size, &rank, &why);
     const bool divergent = found && is_divergence(&why);
     int silent = 0;
@@ -155,7 +156,6 @@ static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *
         bt_str_format(text, "rank %d %s%s%s", rank, stopped ? "is stopped" : "was silent first",
                       *path ? ", in " : "", path);
     }
-    bt_str_release(&why);
     set(out, divergent ? BT_CAUSE_DIVERGENT : BT_CAUSE_HANG, rank, BT_STATUS_UNAVAILABLE, text);
 }
 
@@ -191,12 +191,11 @@ static void judge_end(const bt_rank *ranks, int size, bt_cause *out, bt_str *tex
 
 void bt_cause_find(const bt_rank *ranks, int size, double hang_s, bt_cause *out)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     *out = (bt_cause){.kind = BT_CAUSE_NONE, .rank = -1};
     if (hang_s > 0) {
         judge_hang(ranks, size, hang_s, out, &text);
     } else {
         judge_end(ranks, size, out, &text);
     }
-    bt_str_release(&text);
 }

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 
 // Whether one of the names of `list` means this interface.
@@ -22,7 +23,7 @@ static bool names(const char *list, const char *interface, bool whole)
 
 bt_status bt_interface_check(const char *wanted, int rank)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bool found = false;
     if (!wanted || !*wanted) {
         return BT_OK;
@@ -42,6 +43,5 @@ bt_status bt_interface_check(const char *wanted, int rank)
                          "rank %d: NCCL_SOCKET_IFNAME is %s, which no interface of this host has; "
                          "it has %s",
                          rank, wanted, bt_str_text(&text));
-    bt_str_release(&text);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 
 // If an earlier generation's steps are repeated with another order of sums, losses are not
 // compared.
@@ -99,12 +100,11 @@ static bt_status take_step(bt_relay *relay, const bt_run_event *event)
 
 static bt_status take_kernel(bt_relay *relay, const bt_run_event *event)
 {
-    bt_str line = {0};
+    BT_SCOPED(bt_str) line = {0};
     bt_str_format(&line, "\n%s\t%s\n", event->as.kernel.op, event->as.kernel.kernel);
     bt_status status = bt_str_status(&line);
     const bool known = status != BT_OK || strstr(bt_str_text(&relay->kernels), bt_str_text(&line));
     bt_str_append(&relay->kernels, known ? "" : bt_str_text(&line));
-    bt_str_release(&line);
     BT_TRY(status);
     return known ? BT_OK : relay->tell(relay->self, event);
 }

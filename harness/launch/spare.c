@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/base/scoped.h"
 #include "framework/dist/host.h"
 #include "harness/launch/supervisor.h"
 
@@ -39,17 +40,15 @@ static bt_status begin_spare(bt_supervisor *supervisor, int number)
                                  .generation = supervisor->generation + 1,
                                  .group_fd = supervisor->spare_fd};
     bt_rank *rank = &supervisor->spares[number];
-    bt_str words = {0};
+    BT_SCOPED(bt_str) words = {0};
     ++supervisor->spare_count;
     BT_TRY(bt_supervisor_start_rank(supervisor, &start, rank));
     if (!listener->prepare) {
         return BT_OK;
     }
-    bt_status status = listener->prepare(listener->self, &start, &words);
-    status = status == BT_OK ? bt_str_status(&words) : status;
-    status = status == BT_OK ? bt_child_give(&rank->child, bt_str_text(&words)) : status;
-    bt_str_release(&words);
-    return status;
+    BT_TRY(listener->prepare(listener->self, &start, &words));
+    BT_TRY(bt_str_status(&words));
+    return bt_child_give(&rank->child, bt_str_text(&words));
 }
 
 static bool is_training(const bt_supervisor *supervisor)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/scoped.h"
 #include "framework/dist/host.h"
 
 static bt_status tell(void *self, const bt_run_event *event)
@@ -73,12 +74,10 @@ static bt_status give_task(bt_supervisor *supervisor, int number)
         .first_step = supervisor->relay.next_step > launch->first_step ? supervisor->relay.next_step
                                                                        : launch->first_step,
         .lines = bt_run_event_lines_max(launch->steps)};
-    bt_str task = {0};
-    bt_status status = launch->listener.task(launch->listener.self, &start, rank->flight_fd, &task);
-    status = status == BT_OK ? bt_str_status(&task) : status;
-    status = status == BT_OK ? bt_child_give(&rank->child, bt_str_text(&task)) : status;
-    bt_str_release(&task);
-    return status;
+    BT_SCOPED(bt_str) task = {0};
+    BT_TRY(launch->listener.task(launch->listener.self, &start, rank->flight_fd, &task));
+    BT_TRY(bt_str_status(&task));
+    return bt_child_give(&rank->child, bt_str_text(&task));
 }
 
 static bt_status start_ranks(bt_supervisor *supervisor)

@@ -1,6 +1,7 @@
 // harness/launch/supervisor_status.c - status of the ranks for 'bt-bench watch': a small JSON file
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "harness/launch/supervisor.h"
 
 static void append_rank(const bt_rank *rank, bt_str *out)
@@ -35,7 +36,7 @@ static void append_rank(const bt_rank *rank, bt_str *out)
 void bt_supervisor_write_status(bt_supervisor *supervisor, bool now)
 {
     const int64_t now_ns = bt_clock_ns();
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     if (!supervisor->launch->status_path || (!now && now_ns - supervisor->status_ns < 1000000000)) {
         return;
     }
@@ -54,5 +55,4 @@ void bt_supervisor_write_status(bt_supervisor *supervisor, bool now)
             BT_OK) {
         bt_error_clear();
     }
-    bt_str_release(&text);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/suite/json.h"
 
@@ -37,15 +38,13 @@ bt_status bt_plan_data_key(const cJSON *item, char key[BT_PLAN_DATA_KEY_BYTES])
 
 bt_status bt_plan_data_key_of(const char *axes_json, char key[BT_PLAN_DATA_KEY_BYTES])
 {
-    bt_json_doc json = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
     key[0] = '\0';
     if (!strstr(axes_json, "\"dataset\"")) {
         return BT_OK; // a kernel case: nothing to parse
     }
     BT_TRY(bt_json_parse("settings", axes_json, strlen(axes_json), &json));
-    bt_status status = bt_plan_data_key(json.root, key);
-    bt_json_release(&json);
-    return status;
+    return bt_plan_data_key(json.root, key);
 }
 
 static bool is_data(const bt_store_fact *fact)

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/plan/collective.h"
 #include "harness/plan/sweep.h"
 #include "harness/suite/schema.h"
@@ -41,20 +42,16 @@ static bool can_run(const cJSON *profile, const bt_machine *machine)
 
 static bt_status unknown_profile(const bt_suite *suite, const cJSON *profiles, const char *given)
 {
-    bt_str words = {0}, listed = {0}, nearest = {0};
+    BT_SCOPED(bt_str) words = {0}, listed = {0}, nearest = {0};
     for (const cJSON *profile = profiles->child; profile; profile = profile->next) {
         bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", profile->string);
         bt_str_format(&listed, "%s%s", listed.length_bytes ? ", " : "", profile->string);
     }
     bt_suite_nearest(given, bt_str_text(&words), &nearest);
-    bt_status status = bt_json_error(
-        &suite->json, profiles, BT_JSON_KEY, "there is no profile \"%s\"%s%s%s\nprofiles: %s",
-        given, nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
-        nearest.length_bytes ? "\"?" : "", bt_str_text(&listed));
-    bt_str_release(&words);
-    bt_str_release(&listed);
-    bt_str_release(&nearest);
-    return status;
+    return bt_json_error(&suite->json, profiles, BT_JSON_KEY,
+                         "there is no profile \"%s\"%s%s%s\nprofiles: %s", given,
+                         nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
+                         nearest.length_bytes ? "\"?" : "", bt_str_text(&listed));
 }
 
 // `passed` is the automatic profile that was tried last and did not fit, or NULL.
@@ -452,7 +449,7 @@ static bool selected(const char *name, const void *by)
 
 static bt_status no_case(const expansion *expand)
 {
-    bt_str names = {0};
+    BT_SCOPED(bt_str) names = {0};
     if (!expand->options->filter) {
         return bt_error(
             BT_STATUS_INVALID_ARGUMENT,
@@ -465,11 +462,9 @@ static bt_status no_case(const expansion *expand)
         bt_str_format(&names, "%s%s", names.length_bytes ? ", " : "",
                       bt_json_get(item, "name")->valuestring);
     }
-    bt_status status = bt_error(
-        BT_STATUS_INVALID_ARGUMENT, "--filter %s: no case of profile %s matches\ncases: %s",
-        expand->options->filter, expand->profile->string, bt_str_text(&names));
-    bt_str_release(&names);
-    return status;
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "--filter %s: no case of profile %s matches\ncases: %s",
+                    expand->options->filter, expand->profile->string, bt_str_text(&names));
 }
 
 // The case as an empty item of the plan, which owns it; NULL if it is not selected.
@@ -563,13 +558,11 @@ static bt_status add_combinations(expansion *expand, const char *kind, bt_plan_s
 // The cases of a case in the file: one, or one for each combination of the lists of --set.
 static bt_status add_cases(expansion *expand, cJSON *cases)
 {
-    bt_plan_sweep sweep;
+    BT_SCOPED(bt_plan_sweep) sweep = {0};
     const bt_plan_options *options = expand->options;
     const char *kind = bt_json_get(expand->source, "kind")->valuestring;
-    bt_status status = bt_plan_sweep_make(options->sets, options->set_count, kind, &sweep);
-    BT_IF_OK(status, add_combinations(expand, kind, &sweep, cases));
-    bt_plan_sweep_release(&sweep);
-    return status;
+    BT_TRY(bt_plan_sweep_make(options->sets, options->set_count, kind, &sweep));
+    return add_combinations(expand, kind, &sweep, cases);
 }
 
 // Cases of a suite that share a name must differ in their axes.
@@ -668,10 +661,9 @@ static bt_status build(expansion *expand, bt_plan *plan)
         }
     } while (expand->does_not_fit && plan->chosen && passed->next);
     BT_TRY(status);
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_json_write(plan->root, &text);
     status = bt_str_take(&text, &plan->text);
-    bt_str_release(&text);
     return status;
 }
 

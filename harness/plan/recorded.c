@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/record/record.h"
 
@@ -44,12 +45,11 @@ bt_status bt_plan_index(bt_plan *plan)
 
 bt_status bt_plan_read(const char *text, bt_plan *out)
 {
-    bt_json_doc json = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
     memset(out, 0, sizeof *out);
     BT_TRY(bt_json_parse("the recorded plan", text, strlen(text), &json));
     out->root = json.root;
     json.root = NULL; // the plan's from here on
-    bt_json_release(&json);
     bt_status status = bt_mem_strdup(text, &out->text);
     BT_IF_OK(status, bt_plan_index(out));
     if (status != BT_OK) {

@@ -2,13 +2,14 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/suite/schema.h"
 
 // `key` is not a key of the owner, or NULL: the owner itself was given a value.
 static bt_status unknown(const char *given, bt_suite_object owner, const char *key)
 {
-    bt_str words = {0}, allowed = {0}, nearest = {0};
+    BT_SCOPED(bt_str) words = {0}, allowed = {0}, nearest = {0};
     for (int i = 0; i < bt_suite_key_count; ++i) {
         if (bt_suite_keys[i].owner == owner && bt_suite_keys[i].settable) {
             const char *name = bt_suite_keys[i].key;
@@ -29,9 +30,6 @@ static bt_status unknown(const char *given, bt_suite_object owner, const char *k
             bt_error(BT_STATUS_INVALID_ARGUMENT, "--set %s: %s is a group; set one of its keys: %s",
                      given, bt_suite_object_called(owner), bt_str_text(&allowed));
     }
-    bt_str_release(&words);
-    bt_str_release(&allowed);
-    bt_str_release(&nearest);
     return status;
 }
 
@@ -51,7 +49,7 @@ static bt_status value_node(const bt_suite_key *key, const char *name, const cha
     if (!is_text(key, value) && *value &&
         bt_json_parse(name, value, strlen(value), &parsed) == BT_OK) {
         *node = cJSON_Duplicate(parsed.root, 1);
-        bt_json_release(&parsed);
+        bt_json_doc_release(&parsed);
     } else {
         *node = cJSON_CreateString(value);
     }
@@ -60,7 +58,7 @@ static bt_status value_node(const bt_suite_key *key, const char *name, const cha
 
 static bt_status put(const bt_suite_key *key, const char *given, const char *value, cJSON *object)
 {
-    bt_str name = {0};
+    BT_SCOPED(bt_str) name = {0};
     bt_str_format(&name, "--set %s", given);
     cJSON *node = NULL;
     bt_status status = bt_str_status(&name);
@@ -77,7 +75,6 @@ static bt_status put(const bt_suite_key *key, const char *given, const char *val
         }
     }
     cJSON_Delete(node);
-    bt_str_release(&name);
     return status;
 }
 

@@ -97,7 +97,7 @@ bt_status bt_replication_again(const bt_store_run *run, const bt_store_verdict *
         bt_json_parse("rule", recorded->rule_json, strlen(recorded->rule_json), &rule);
     if (status == BT_OK) {
         status = take_rule(rule.root, arena, out);
-        bt_json_release(&rule);
+        bt_json_doc_release(&rule);
     }
     if (status != BT_OK) {
         return bt_error_context(status, "claim %s", recorded->subject);

@@ -1,6 +1,7 @@
 // harness/report/bars.c - the time of a step as nested bars
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 
 // A bar from `offset_ns` with length `time_ns`, as fractions of the whole; both are clamped.
@@ -116,12 +117,12 @@ static void add_node(const range_node *node, const range_tree *tree, int64_t ind
 static bt_status write_case(const report_set *set, int64_t index, bool open, bt_str *out)
 {
     const report_case *item = &set->cases[index];
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     range_tree tree;
     bt_table table = {.name = bt_textf("ranges-%s", item->tag)};
     bool kernels = item->round->kernel_count > 0;
-    bt_status status = bt_range_tree_make(item->round, &arena, &tree);
-    if (status == BT_OK && tree.count > 0) {
+    BT_TRY(bt_range_tree_make(item->round, &arena, &tree));
+    if (tree.count > 0) {
         bt_str_format(out, "<details%s><summary>", open ? " open" : "");
         bt_html_tag(out, item);
         bt_html_text(out, item->label);
@@ -144,8 +145,7 @@ static bt_status write_case(const report_set *set, int64_t index, bool open, bt_
         bt_table_html(&table, out);
         bt_str_append(out, "</details>\n");
     }
-    bt_arena_release(&arena);
-    return status;
+    return BT_OK;
 }
 
 bt_status bt_page_ranges(const report_set *set, bt_str *out)

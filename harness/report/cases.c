@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/record/keep.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
@@ -35,7 +36,7 @@ bool bt_round_counts(const report_case *item, int64_t index)
 
 static bt_status read_kernel(report_case *item, bt_arena *arena)
 {
-    bt_json_doc axes;
+    BT_SCOPED(bt_json_doc) axes = {0};
     const char *text = item->round->what.axes_json;
     item->kernel = (report_kernel){.op = "", .direction = "", .dtype = ""};
     if (!bt_report_is_kernel(item->round)) {
@@ -44,16 +45,14 @@ static bt_status read_kernel(report_case *item, bt_arena *arena)
     item->kernel.ceiling = strncmp(item->round->what.name, "ceiling.", 8) == 0;
     BT_TRY(bt_json_parse("axes", text, strlen(text), &axes));
     const cJSON *kernel = bt_json_get(axes.root, "kernel");
-    bt_status status = bt_keep(arena, bt_json_text_of(kernel, "op"), &item->kernel.op);
-    BT_IF_OK(status, bt_keep(arena, bt_json_text_of(kernel, "direction"), &item->kernel.direction));
-    BT_IF_OK(status, bt_keep(arena, bt_json_text_of(kernel, "dtype"), &item->kernel.dtype));
-    bt_json_release(&axes);
-    return status;
+    BT_TRY(bt_keep(arena, bt_json_text_of(kernel, "op"), &item->kernel.op));
+    BT_TRY(bt_keep(arena, bt_json_text_of(kernel, "direction"), &item->kernel.direction));
+    return bt_keep(arena, bt_json_text_of(kernel, "dtype"), &item->kernel.dtype);
 }
 
 bt_status bt_report_recompute(const bt_store_round *round, char text[BT_REPORT_RECOMPUTE_BYTES])
 {
-    bt_json_doc axes;
+    BT_SCOPED(bt_json_doc) axes = {0};
     const char *json = round->what.axes_json;
     text[0] = '\0';
     BT_TRY(bt_json_parse("axes", json, strlen(json), &axes));
@@ -68,7 +67,6 @@ bt_status bt_report_recompute(const bt_store_round *round, char text[BT_REPORT_R
         (void)snprintf(text, BT_REPORT_RECOMPUTE_BYTES, "recompute %.16s in %s blocks",
                        mode->valuestring, count);
     }
-    bt_json_release(&axes);
     return BT_OK;
 }
 
@@ -84,7 +82,7 @@ bt_status bt_case_summarise(report_case *item, bt_arena *arena)
         item->summary = item->summaries[0];
         return BT_OK;
     }
-    bt_summary *counted = NULL;
+    BT_SCOPED_MEM(bt_summary *) counted = NULL;
     BT_TRY(BT_MEM_ARRAY(item->round_count, &counted));
     int64_t count = 0;
     for (int64_t i = 0; i < item->round_count; i++) {
@@ -92,9 +90,7 @@ bt_status bt_case_summarise(report_case *item, bt_arena *arena)
             counted[count++] = item->summaries[i];
         }
     }
-    bt_status status = bt_summary_over(counted, count, &item->summary);
-    bt_mem_free(counted);
-    return status;
+    return bt_summary_over(counted, count, &item->summary);
 }
 
 // ---- columns of the tables of cases ------------------------------------------------------------

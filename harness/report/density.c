@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 
 enum { BINS = 32, SAMPLES_LEAST = 20, WIDTH = 320, HEIGHT = 64, OPEN_UP_TO = 6 };
@@ -118,13 +119,12 @@ static bt_status write_case(const report_case *item, int64_t *written, bt_str *o
 
 bt_status bt_page_density(const report_set *set, bt_str *out)
 {
-    bt_str figures = {0};
+    BT_SCOPED(bt_str) figures = {0};
     int64_t written = 0;
-    bt_status status = BT_OK;
-    for (int64_t i = 0; status == BT_OK && i < set->case_count; ++i) {
-        status = write_case(&set->cases[i], &written, &figures);
+    for (int64_t i = 0; i < set->case_count; ++i) {
+        BT_TRY(write_case(&set->cases[i], &written, &figures));
     }
-    if (status == BT_OK && written > 0) {
+    if (written > 0) {
         const bool folded = written > OPEN_UP_TO;
         bt_str_append(
             out, "<section id=samples><h2>Distribution of the samples</h2>\n<p class=muted>Times "
@@ -138,7 +138,5 @@ bt_status bt_page_density(const report_set *set, bt_str *out)
         bt_str_format(out, "<div class=trends>\n%s</div>%s</section>\n", bt_str_text(&figures),
                       folded ? "</details>" : "");
     }
-    status = status == BT_OK ? bt_str_status(&figures) : status;
-    bt_str_release(&figures);
-    return status;
+    return bt_str_status(&figures);
 }

@@ -2,6 +2,7 @@
 // differences
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
 
@@ -99,12 +100,11 @@ static void add_distinct(const report_set *set, const difference *found, bt_tabl
 static void add_difference(const report_set *set, const difference *found, bt_table *table)
 {
     const bt_compare_item *item = found->item;
-    bt_str anchor = {0};
+    BT_SCOPED(bt_str) anchor = {0};
     bt_html_anchor(&anchor, "differs", item->group, item->key);
     bt_table_cells(table, "%s", item->key);
     bt_html(bt_table_part(table, BT_CELL_ROW), " id=\"%s\"", bt_str_text(&anchor));
     bt_str_format(bt_table_part(table, BT_CELL_LINK), "#%s", bt_str_text(&anchor));
-    bt_str_release(&anchor);
     bt_table_cells(table, "%s", item->group);
     if (set->run_count > COLUMNS_UP_TO) {
         add_distinct(set, found, table);
@@ -141,20 +141,17 @@ static void write_differences(const report_set *set, const difference_list *list
 
 bt_status bt_page_differs(const report_set *set, bt_str *out)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     difference_list list = {0};
     bool hard = false;
     if (set->run_count < 2) {
         return BT_OK;
     }
-    bt_status status = find_differences(set, &arena, &list, &hard);
-    if (status == BT_OK) {
-        bt_str_append(out, "<section id=differs><h2>What differs</h2>\n");
-        write_differences(set, &list, hard, out);
-        bt_str_append(out, "</section>\n");
-    }
-    bt_arena_release(&arena);
-    return status;
+    BT_TRY(find_differences(set, &arena, &list, &hard));
+    bt_str_append(out, "<section id=differs><h2>What differs</h2>\n");
+    write_differences(set, &list, hard, out);
+    bt_str_append(out, "</section>\n");
+    return BT_OK;
 }
 
 // ---- how it was run ----------------------------------------------------------------------------
@@ -194,7 +191,7 @@ static void write_environment(const bt_store_run *run, bt_str *out)
 static bt_status write_json(const char *text, bt_str *out)
 {
     bt_json_doc json;
-    bt_str pretty = {0};
+    BT_SCOPED(bt_str) pretty = {0};
     bt_status status = bt_json_parse("plan", text, strlen(text), &json);
     if (status == BT_STATUS_INVALID_ARGUMENT) {
         bt_html_text(out, text);
@@ -204,8 +201,7 @@ static bt_status write_json(const char *text, bt_str *out)
     bt_json_write_pretty(json.root, &pretty);
     bt_html_text(out, bt_str_text(&pretty));
     status = bt_str_status(&pretty);
-    bt_str_release(&pretty);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
 
@@ -351,13 +352,12 @@ static void write_faults(const report_set *set, bt_str *out)
 
 bt_status bt_page_head(const report_set *set, bt_str *out)
 {
-    bt_str sentence = {0};
+    BT_SCOPED(bt_str) sentence = {0};
     bt_str_format(out, "<header%s>", set->case_count == 1 ? " class=single" : "");
     write_eyebrow(set, out);
     bt_report_headline(set, &sentence);
     bt_html(out, "<h1>%s", bt_str_text(&sentence));
     bt_status status = bt_str_status(&sentence);
-    bt_str_release(&sentence);
     bt_str_append(out, "</h1>\n");
     for (int64_t i = 0; i < set->run_count; i++) {
         if (set->runs[i].message[0]) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
 #include "harness/report/report.h"
@@ -239,26 +240,23 @@ static void write_head(const index_page *page, const char *database, bt_str *out
 
 static bt_status write_page(const index_page *page, const char *database, bt_str *out)
 {
-    bt_str body = {0};
+    BT_SCOPED(bt_str) body = {0};
     write_head(page, database, &body);
     write_runs(page, &body);
-    bt_status status = write_cases(page, &body);
-    status = status == BT_OK ? bt_str_status(&body) : status;
-    BT_IF_OK(status, bt_page_of_tables("bt-bench: all runs", bt_str_text(&body), out));
-    bt_str_release(&body);
-    return status;
+    BT_TRY(write_cases(page, &body));
+    BT_TRY(bt_str_status(&body));
+    return bt_page_of_tables("bt-bench: all runs", bt_str_text(&body), out);
 }
 
 bt_status bt_report_index(bt_store *store, const char *folder, bt_str *out)
 {
     index_page page = {.folder = folder};
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     BT_TRY(bt_store_run_list_read(store, &page.runs));
     bt_status status = bt_store_points_read(store, &page.points);
     BT_IF_OK(status, bt_mem_alloc((size_t)page.points.count + 1, sizeof(double), &block));
     page.values = block;
     BT_IF_OK(status, write_page(&page, bt_store_path(store), out));
-    bt_mem_free(block);
     bt_store_points_release(&page.points);
     bt_store_run_list_release(&page.runs);
     return status;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/text/record_json.h"
 
@@ -60,7 +61,7 @@ static void json_evals(bt_json_writer *json, const bt_store_round *round)
 
 static bt_status json_ranges(bt_json_writer *json, const bt_store_round *round)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     range_tree tree;
     bt_status status = bt_range_tree_make(round, &arena, &tree);
     bt_json_writer_open(json, "ranges", '[');
@@ -70,7 +71,6 @@ static bt_status json_ranges(bt_json_writer *json, const bt_store_round *round)
                        BT_KV("clock", tree.on_device ? "device" : "host"));
     }
     bt_json_writer_close(json, ']');
-    bt_arena_release(&arena);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/report/outputs.h"
 #include "harness/suite/json.h"
@@ -29,7 +30,7 @@ static const char *text_of(const cJSON *kernel, const char *key)
 
 static bt_status read_row(const bt_store_round *round, kernel_row *out)
 {
-    bt_json_doc axes;
+    BT_SCOPED(bt_json_doc) axes = {0};
     const char *text = round->what.axes_json;
     out->round = round;
     BT_TRY(bt_summary_of(round, &out->summary));
@@ -45,7 +46,6 @@ static bt_status read_row(const bt_store_round *round, kernel_row *out)
                        text_of(kernel, "dtype"), text_of(kernel, "cache"));
     }
     (void)snprintf(out->shape, sizeof out->shape, "%.60s", text_of(kernel, "shape"));
-    bt_json_release(&axes);
     return BT_OK;
 }
 
@@ -70,7 +70,7 @@ static int systems_of(const kernel_row *rows, int64_t count, const char *group,
 static bt_status summary_of(const kernel_row *rows, int64_t count, const kernel_row *like,
                             const char *system, bt_summary *out)
 {
-    bt_summary *found = NULL;
+    BT_SCOPED_MEM(bt_summary *) found = NULL;
     int64_t found_count = 0;
     BT_TRY(BT_MEM_ARRAY(count, &found));
     for (int64_t i = 0; i < count; ++i) {
@@ -82,9 +82,7 @@ static bt_status summary_of(const kernel_row *rows, int64_t count, const kernel_
     }
     const bt_summary nothing = {0};
     *out = found_count == 1 ? found[0] : nothing;
-    bt_status status = found_count > 1 ? bt_summary_over(found, found_count, out) : BT_OK;
-    bt_mem_free(found);
-    return status;
+    return found_count > 1 ? bt_summary_over(found, found_count, out) : BT_OK;
 }
 
 // The text in place of a missing time: the last round's status.
@@ -170,7 +168,7 @@ static bt_status print_group(kernel_row *rows, int64_t count, const char *group,
     const char *systems[SYSTEMS_MAX] = {""};
     int system_count = systems_of(rows, count, group, systems);
     const bool launches = has_launches(rows, count, group, systems[0]);
-    bt_table table = {0};
+    BT_SCOPED(bt_table) table = {0};
     bt_status status = BT_OK;
     bt_table_heads(&table, "|>%s~95 %%", systems[0]);
     for (int s = 1; s < system_count; ++s) {
@@ -191,7 +189,6 @@ static bt_status print_group(kernel_row *rows, int64_t count, const char *group,
     }
     bt_str_format(out, "\n%s\n", group);
     BT_IF_OK(status, bt_table_print(&table, 2, out));
-    bt_table_release(&table);
     return status;
 }
 
@@ -242,27 +239,23 @@ static void print_outputs(const kernel_row *rows, int64_t count, bt_str *out)
 bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
 {
     int64_t count = 0;
-    kernel_row *rows = NULL;
+    BT_SCOPED_MEM(kernel_row *) rows = NULL;
     BT_TRY(BT_MEM_ARRAY(run->round_count, &rows));
-    bt_status status = BT_OK;
-    for (int64_t i = 0; i < run->round_count && status == BT_OK; ++i) {
+    for (int64_t i = 0; i < run->round_count; ++i) {
         if (bt_report_is_kernel(&run->rounds[i]) && !bt_report_is_command(&run->rounds[i])) {
-            status = read_row(&run->rounds[i], &rows[count++]);
+            BT_TRY(read_row(&run->rounds[i], &rows[count++]));
         }
     }
-    if (status == BT_OK && count > 0) {
+    if (count > 0) {
         bt_str_format(out, "\n%s\n", rows[0].round->shape.device);
     }
-    for (int64_t i = 0; i < count && status == BT_OK; ++i) {
+    for (int64_t i = 0; i < count; ++i) {
         if (!rows[i].printed) {
-            status = print_group(rows, count, rows[i].group, out);
+            BT_TRY(print_group(rows, count, rows[i].group, out));
         }
     }
-    if (status == BT_OK) {
-        explain_shares(rows, count, out);
-        print_outputs(rows, count, out);
-        print_reasons(rows, count, out);
-    }
-    bt_mem_free(rows);
-    return status;
+    explain_shares(rows, count, out);
+    print_outputs(rows, count, out);
+    print_reasons(rows, count, out);
+    return BT_OK;
 }

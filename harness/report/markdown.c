@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/report/outputs.h"
 
@@ -21,11 +22,11 @@ static void add_case(const report_set *set, const report_case *item, bt_table *t
 
 static bt_status markdown_ranges(const report_case *item, bt_str *out)
 {
-    bt_arena arena = {0};
+    BT_SCOPED(bt_arena) arena = {0};
     range_tree tree;
     bt_table table = {0};
-    bt_status status = bt_range_tree_make(item->round, &arena, &tree);
-    if (status == BT_OK && tree.count > 0) {
+    BT_TRY(bt_range_tree_make(item->round, &arena, &tree));
+    if (tree.count > 0) {
         bt_markdown(out, "\n## Time of a step: %s", item->label);
         bt_str_format(out, "\n\nMean of %lld profiled steps, %s time.\n\n", (long long)tree.steps,
                       tree.on_device ? "device" : "host");
@@ -38,8 +39,7 @@ static bt_status markdown_ranges(const report_case *item, bt_str *out)
         }
         bt_table_markdown(&table, out);
     }
-    bt_arena_release(&arena);
-    return status;
+    return BT_OK;
 }
 
 void bt_markdown_facts(const bt_store_run *run, bt_fact_level up_to, bt_str *out)
@@ -58,13 +58,12 @@ void bt_markdown_facts(const bt_store_run *run, bt_fact_level up_to, bt_str *out
 
 void bt_markdown_headline(const report_set *set, bt_str *out)
 {
-    bt_str sentence = {0};
+    BT_SCOPED(bt_str) sentence = {0};
     bt_report_headline(set, &sentence);
     bt_markdown(out, "# %s\n", bt_str_text(&sentence));
     if (bt_str_status(&sentence) != BT_OK) {
         out->status = bt_str_status(&sentence);
     }
-    bt_str_release(&sentence);
 }
 
 // ---- ratios ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/record/keep.h"
 #include "harness/report/internal.h"
 #include "harness/report/ratios.h"
@@ -58,7 +59,7 @@ static const report_case *counterpart(const report_set *set, const report_case *
 static bt_status add_pair(report_set *set, const report_case *base, const report_case *other,
                           bool named, ratio_row *row)
 {
-    double *logs = NULL;
+    BT_SCOPED_MEM(double *) logs = NULL;
     *row = (ratio_row){.name = base->round->what.name,
                        .metric = "",
                        .ratio = (double)NAN,
@@ -79,7 +80,6 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
     }
     BT_TRY(BT_MEM_ARRAY(base->round_count * other->round_count, &logs));
     pair_ratio(base, other, logs, row);
-    bt_mem_free(logs);
     return BT_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "harness/record/keep.h"
 #include "harness/redact/redact.h"
 #include "harness/report/publish_rules.h"
@@ -110,7 +111,7 @@ static void mark_plot(const char *name, bt_str *text)
 static bt_status put(publishing *self, const char *name, const char *what, bt_str *text)
 {
     unsigned char digest[crypto_hash_sha256_BYTES];
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/%s", self->folder, name);
     if (self->draft) {
         mark_plot(name, text);
@@ -130,7 +131,6 @@ static bt_status put(publishing *self, const char *name, const char *what, bt_st
                                  text->length_bytes);
         (void)sodium_bin2hex(file->digest, sizeof file->digest, digest, sizeof digest);
     }
-    bt_str_release(&path);
     bt_str_release(text);
     return status;
 }
@@ -156,28 +156,26 @@ static bt_status put_chart(publishing *self, const report_set *set, int kind, co
 {
     enum { BUCKETS = 300 };
     chart drawn;
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_status status = bt_chart_make(set, &bt_chart_kinds[kind], BUCKETS, &drawn);
     if (status == BT_OK && drawn.count > 0) {
         bt_svg_chart(set, &drawn, &text);
         status = put(self, name, what, &text);
     }
     bt_arena_release(&drawn.arena);
-    bt_str_release(&text);
     return status;
 }
 
 static bt_status put_roofline(publishing *self, const report_set *set)
 {
     roofline drawn;
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_status status = bt_roofline_make(set, &drawn);
     if (status == BT_OK && drawn.count > 0) {
         bt_svg_roofline(&drawn, &text);
         status = put(self, "roofline.svg", "kernel cases under what the machine reached", &text);
     }
     bt_arena_release(&drawn.arena);
-    bt_str_release(&text);
     return status;
 }
 
@@ -186,7 +184,7 @@ static bt_status put_roofline(publishing *self, const report_set *set)
 static bt_status read_bundle(const report_set *set, const bt_publication *publication, bt_str *out)
 {
     const char *path = publication->bundle;
-    void *bytes = NULL;
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     if (!path) {
         return BT_OK;
@@ -194,7 +192,6 @@ static bt_status read_bundle(const report_set *set, const bt_publication *public
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bt_status status = publication->check_bundle(path, bytes, size_bytes, &set->runs[0]);
     bt_str_append_bytes(out, bytes, size_bytes);
-    bt_mem_free(bytes);
     return status == BT_OK ? bt_str_status(out) : status;
 }
 
@@ -212,29 +209,25 @@ static bt_status put_texts(publishing *self, const report_set *set, bt_str *text
 static bt_status put_all(publishing *self, const report_set *set, const bt_publication *publication,
                          bt_str *bundle)
 {
-    bt_str text = {0};
-    bt_status status = put_texts(self, set, &text);
-    BT_IF_OK(status, put_ratios(self, set));
-    BT_IF_OK(status, put_roofline(self, set));
-    BT_IF_OK(status, put_chart(self, set, 0, "loss.svg", "loss over the steps"));
-    BT_IF_OK(status, put_chart(self, set, 1, "speed.svg", "tokens per second over the steps"));
-    if (status == BT_OK && publication->bundle) {
-        status =
-            put(self, "bundle.tar.zst", "raw samples, to be checked by bt-bench verify", bundle);
+    BT_SCOPED(bt_str) text = {0};
+    BT_TRY(put_texts(self, set, &text));
+    BT_TRY(put_ratios(self, set));
+    BT_TRY(put_roofline(self, set));
+    BT_TRY(put_chart(self, set, 0, "loss.svg", "loss over the steps"));
+    BT_TRY(put_chart(self, set, 1, "speed.svg", "tokens per second over the steps"));
+    if (publication->bundle) {
+        BT_TRY(
+            put(self, "bundle.tar.zst", "raw samples, to be checked by bt-bench verify", bundle));
     }
-    BT_IF_OK(status, bt_publish_readme(set, publication, self->files, self->count, &text));
-    BT_IF_OK(status, put(self, "README.md", "", &text));
-    bt_str_release(&text);
-    return status;
+    BT_TRY(bt_publish_readme(set, publication, self->files, self->count, &text));
+    return put(self, "README.md", "", &text);
 }
 
 // Removes what identifies the machine, and shortens its paths.
 static bt_status make_public(bt_store_run *run)
 {
-    bt_str kinds = {0};
-    bt_status status = bt_redact_run(run, true, &kinds);
-    bt_str_release(&kinds);
-    return status;
+    BT_SCOPED(bt_str) kinds = {0};
+    return bt_redact_run(run, true, &kinds);
 }
 
 // What the runs and the request lack, "" if nothing; each reason is preceded by "; ".
@@ -254,7 +247,7 @@ static void find_faults(const report_set *set, const bt_publication *publication
 // A publication that breaks rules is refused, or becomes a draft that lists them.
 static bt_status apply_rules(report_set *set, const bt_publication *publication)
 {
-    bt_str faults = {0};
+    BT_SCOPED(bt_str) faults = {0};
     find_faults(set, publication, &faults);
     bt_status status = bt_str_status(&faults);
     const char *text = bt_str_text(&faults);
@@ -266,7 +259,6 @@ static bt_status apply_rules(report_set *set, const bt_publication *publication)
         status = bt_keep_part(&set->arena, *text ? text : "--draft was given",
                               *text ? strlen(text) : strlen("--draft was given"), &set->draft);
     }
-    bt_str_release(&faults);
     return status;
 }
 
@@ -279,7 +271,7 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
         return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
     }
     BT_TRY(bt_report_set_read(store, runs, count, make_public, &set));
-    bt_str bundle = {0};
+    BT_SCOPED(bt_str) bundle = {0};
     bt_status status = apply_rules(&set, publication);
     if (status == BT_OK) { // before the folder is touched
         status = read_bundle(&set, publication, &bundle);
@@ -287,7 +279,6 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
     BT_IF_OK(status, check_folder(publication));
     BT_IF_OK(status, remove_old(publication->folder));
     BT_IF_OK(status, put_all(&self, &set, publication, &bundle));
-    bt_str_release(&bundle);
     bt_report_set_release(&set);
     return status;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 
 // A path while the tree is built.
@@ -53,7 +54,7 @@ static int by_number(const void *left, const void *right)
 static bt_status count_steps(const bt_store_round *round, int64_t *steps)
 {
     *steps = 0;
-    int64_t *numbers = NULL;
+    BT_SCOPED_MEM(int64_t *) numbers = NULL;
     BT_TRY(BT_MEM_ARRAY(round->range_count, &numbers));
     for (int64_t i = 0; i < round->range_count; i++) {
         numbers[i] = round->ranges[i].step;
@@ -62,7 +63,6 @@ static bt_status count_steps(const bt_store_round *round, int64_t *steps)
     for (int64_t i = 0; i < round->range_count; i++) {
         *steps += i == 0 || numbers[i] != numbers[i - 1];
     }
-    bt_mem_free(numbers);
     return BT_OK;
 }
 

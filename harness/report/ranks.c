@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/record/keep.h"
 #include "harness/report/internal.h"
@@ -49,7 +50,7 @@ static bt_status keep_work(const cJSON *train, bt_arena *arena, const char **out
 
 static bt_status add_row(ranks_table *table, const report_case *item)
 {
-    bt_json_doc axes;
+    BT_SCOPED(bt_json_doc) axes = {0};
     const char *json = item->round->what.axes_json;
     BT_TRY(bt_json_parse("axes", json, strlen(json), &axes));
     const cJSON *train = bt_json_get(axes.root, "train"), *mesh = bt_json_get(train, "mesh");
@@ -60,11 +61,9 @@ static bt_status add_row(ranks_table *table, const report_case *item)
                        .bucket_mb = bt_json_number_of(mesh, "bucket_mb"),
                        .tokens = bt_json_number_of(train, "tokens_per_step")};
     table->several = table->several || ranks > 1;
-    bt_status status =
-        bt_keep(&table->arena, ranks > 1 ? bt_json_text_of(mesh, "sharding") : "", &row->sharding);
-    BT_IF_OK(status, keep_work(train, &table->arena, &row->work));
-    bt_json_release(&axes);
-    return status;
+    BT_TRY(
+        bt_keep(&table->arena, ranks > 1 ? bt_json_text_of(mesh, "sharding") : "", &row->sharding));
+    return keep_work(train, &table->arena, &row->work);
 }
 
 static bt_status read_rows(const report_set *set, ranks_table *out)

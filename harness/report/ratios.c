@@ -39,7 +39,7 @@ static bt_status read_rule(const bt_store_verdict *verdict, bt_arena *arena, rat
         }
     }
     row->repeated = cJSON_IsFalse(bt_json_get(rule.root, "counted"));
-    bt_json_release(&rule);
+    bt_json_doc_release(&rule);
     return status;
 }
 
@@ -78,7 +78,7 @@ static bt_status read_sides(const bt_store_verdict *verdict, bt_arena *arena, ra
         bt_str_format(&name, "baseline %s", baseline->valuestring);
         status = bt_keep_str(arena, &name, &list->base);
     }
-    bt_json_release(&rule);
+    bt_json_doc_release(&rule);
     return status;
 }
 

@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
+
 enum { RUNS_UP_TO = 2 };
 
 // ---- gathering ---------------------------------------------------------------------------------
@@ -186,13 +188,12 @@ static void draw_ceiling(const roofline *self, const roofline_ceiling *item, pic
                   PICTURE_H * (1.0 - up(self, item->value * (item->flat ? 1.0 : left))),
                   PICTURE_W * across(self, right),
                   PICTURE_H * (1.0 - up(self, item->value * (item->flat ? 1.0 : right))));
-    bt_str name = {0};
+    BT_SCOPED(bt_str) name = {0};
     bt_str_format(
         &name, "%s%s %s", item->flat || strcmp(item->name, "copy") == 0 ? "" : "copy, ", item->name,
         bt_format_value(item->flat ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S, item->value).text);
     bt_picture_name(to, across(self, at), up(self, item->value * (item->flat ? 1.0 : at)),
                     bt_str_text(&name));
-    bt_str_release(&name);
 }
 
 // "10 T" for ten to the 13th: the axis title has the unit.

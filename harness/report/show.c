@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/report/outputs.h"
 #include "harness/report/report.h"
@@ -206,7 +207,7 @@ static void print_head(const bt_store_run *run, bt_str *out)
 
 bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
 {
-    bt_store_run run;
+    BT_SCOPED(bt_store_run) run = {0};
     bt_status status = BT_OK;
     size_t start = out->length_bytes;
     BT_TRY(bt_store_run_read(store, id, &run));
@@ -222,7 +223,6 @@ bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
     if (report) {
         bt_str_format(out, "\nreport         %s\n", report);
     }
-    bt_store_run_release(&run);
     BT_TRY(status);
     BT_TRY(bt_str_status(out));
     bt_text_make_printable(out->text + start);
@@ -288,7 +288,7 @@ void bt_report_json_run(bt_json_writer *json, const bt_store_run *run)
 
 bt_status bt_show_json(bt_store *store, int64_t id, bt_str *out)
 {
-    bt_store_run run;
+    BT_SCOPED(bt_store_run) run = {0};
     bt_status status = BT_OK;
     bt_json_writer json = {.out = out, .indent = 2};
     BT_TRY(bt_store_run_read(store, id, &run));
@@ -303,13 +303,12 @@ bt_status bt_show_json(bt_store *store, int64_t id, bt_str *out)
     bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');
     bt_str_append(out, "\n");
-    bt_store_run_release(&run);
     return status == BT_OK ? bt_str_status(out) : status;
 }
 
 bt_status bt_show_list_text(bt_store *store, bt_str *out)
 {
-    bt_store_run_list list;
+    BT_SCOPED(bt_store_run_list) list = {0};
     BT_TRY(bt_store_run_list_read(store, &list));
     bt_table table = {0};
     bool named = false, noted = false;
@@ -328,7 +327,6 @@ bt_status bt_show_list_text(bt_store *store, bt_str *out)
     }
     size_t start = out->length_bytes;
     bt_status status = bt_table_print(&table, 0, out);
-    bt_store_run_list_release(&list);
     if (status == BT_OK) {
         bt_text_make_printable(out->text + start);
     }

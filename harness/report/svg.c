@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/report/axis.h"
 #include "harness/report/marks.h"
 #include "harness/report/plot.h"
@@ -159,12 +160,11 @@ void bt_svg_ratios(const ratio_list *list, bt_str *out)
     int64_t rows = grouped ? group_count(list) : list->count;
     int height = HEAD_HEIGHT + ROW_HEIGHT * (int)rows + 14;
     ratio_axis on = bt_axis_of(list);
-    bt_str title = {0};
+    BT_SCOPED(bt_str) title = {0};
     bt_str_format(&title, "%s %s %s", list->more_is_slower ? list->other : list->base,
                   list->more_is_slower ? "over" : "and",
                   list->more_is_slower ? list->base : list->other);
     open_svg(bt_str_text(&title), height, out);
-    bt_str_release(&title);
     write_axis(list, &on, height, out);
     double y = HEAD_HEIGHT;
     for (int64_t i = 0; i < list->count; y += ROW_HEIGHT) {

@@ -7,6 +7,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/data/dataset.h"
 #include "framework/data/shard.h"
 #include "harness/data/corpus.h"
@@ -57,7 +58,7 @@ static bt_status find_by_path(const cJSON *dataset, bt_run_data *out)
 
 void bt_run_data_folder(const char *name, bt_str *folder, bool *found)
 {
-    bt_str home = {0};
+    BT_SCOPED(bt_str) home = {0};
     bt_str_format(folder, "data/%s", name);
     *found = bt_file_exists(bt_str_text(folder));
     if (!*found) {
@@ -69,7 +70,6 @@ void bt_run_data_folder(const char *name, bt_str *folder, bool *found)
             bt_str_append(folder, bt_str_text(&home));
         }
     }
-    bt_str_release(&home);
 }
 
 typedef struct teller {
@@ -89,34 +89,28 @@ static bool on_progress(void *context, const bt_progress_event *event)
 bt_status bt_run_data_prepare(const char *folder, bt_run_data_say say, void *self)
 {
     teller to = {say, self};
-    bt_str packages = {0}, installer = {0};
+    BT_SCOPED(bt_str) packages = {0}, installer = {0};
     bt_home_path(&packages);
     bt_str_append(&packages, "/ci/data/node_modules");
     bt_home_path(&installer);
     bt_str_append(&installer, "/ci/data/install.sh");
-    bt_status status = bt_str_status(&packages);
-    BT_IF_OK(status, bt_str_status(&installer));
-    if (status == BT_OK) {
-        bt_prepare_options options = {
-            .node_modules = bt_str_text(&packages),
-            .installer = bt_file_exists(bt_str_text(&installer)) ? bt_str_text(&installer) : NULL,
-            .out_dir = folder,
-            .progress = {on_progress, &to}};
-        status = bt_data_prepare(&options, NULL);
-    }
-    bt_str_release(&packages);
-    bt_str_release(&installer);
-    return status;
+    BT_TRY(bt_str_status(&packages));
+    BT_TRY(bt_str_status(&installer));
+    bt_prepare_options options = {
+        .node_modules = bt_str_text(&packages),
+        .installer = bt_file_exists(bt_str_text(&installer)) ? bt_str_text(&installer) : NULL,
+        .out_dir = folder,
+        .progress = {on_progress, &to}};
+    return bt_data_prepare(&options, NULL);
 }
 
 bt_status bt_run_data_ranks(char **path)
 {
-    bt_str packages = {0};
+    BT_SCOPED(bt_str) packages = {0};
     bt_home_path(&packages);
     bt_str_append(&packages, "/ci/data/node_modules");
     bt_status status = bt_str_status(&packages);
     BT_IF_OK(status, bt_data_ranks_path(bt_str_text(&packages), path));
-    bt_str_release(&packages);
     if (status == BT_OK && !bt_file_exists(*path)) {
         status = bt_error(BT_STATUS_UNAVAILABLE,
                           "GPT-2's tokenizer is missing: %s\nget it with 'bt-bench data prepare', "
@@ -157,7 +151,7 @@ static bt_status not_there(const char *name, const char *folder)
 // Whether a folder has part of a corpus: a file still being fetched and no manifest yet.
 static bool is_half_fetched(const char *folder)
 {
-    bt_str pattern = {0};
+    BT_SCOPED(bt_str) pattern = {0};
     glob_t found = {0};
     bt_str_format(&pattern, "%s/" BT_DATASET_MANIFEST, folder);
     bool half = !bt_file_exists(bt_str_text(&pattern));
@@ -166,7 +160,6 @@ static bool is_half_fetched(const char *folder)
     half =
         half && glob(bt_str_text(&pattern), GLOB_NOSORT, NULL, &found) == 0 && found.gl_pathc > 0;
     globfree(&found);
-    bt_str_release(&pattern);
     return half;
 }
 
@@ -212,7 +205,7 @@ static bt_status verify_if_small(const bt_dataset *dataset)
 
 static bt_status find_by_name(const char *name, bt_run_data_say say, void *self, bt_run_data *out)
 {
-    bt_str folder = {0};
+    BT_SCOPED(bt_str) folder = {0};
     bool found = false;
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     bt_run_data_folder(name, &folder, &found);
@@ -224,12 +217,10 @@ static bt_status find_by_name(const char *name, bt_run_data_say say, void *self,
     if (status == BT_OK && is_half_fetched(bt_str_text(&folder))) {
         status = half_fetched(name, bt_str_text(&folder));
     }
-    bt_dataset dataset = {0};
+    BT_SCOPED(bt_dataset) dataset = {0};
     BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
     BT_IF_OK(status, verify_if_small(&dataset));
     BT_IF_OK(status, take_dataset(&dataset, out));
-    bt_dataset_release(&dataset);
-    bt_str_release(&folder);
     return status;
 }
 
@@ -247,11 +238,10 @@ bt_status bt_run_data_find(const cJSON *dataset, bt_run_data_say say, void *self
 
 bt_status bt_run_data_find_hellaswag(bt_run_data *out)
 {
-    bt_str path = {0};
-    bt_status status = bt_run_data_questions(NULL, &path);
-    BT_IF_OK(status, bt_str_take(&path, &out->questions));
-    bt_str_release(&path);
-    return status == BT_OK ? bt_run_data_ranks(&out->ranks) : status;
+    BT_SCOPED(bt_str) path = {0};
+    BT_TRY(bt_run_data_questions(NULL, &path));
+    BT_TRY(bt_str_take(&path, &out->questions));
+    return bt_run_data_ranks(&out->ranks);
 }
 
 void bt_run_data_release(bt_run_data *data)

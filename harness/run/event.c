@@ -485,7 +485,7 @@ bt_status bt_run_event_parse(bt_run_event_state *state, const char *line, size_t
 
 void bt_run_event_release(bt_run_event *event)
 {
-    bt_json_release(&event->json);
+    bt_json_doc_release(&event->json);
     BT_MEM_FREE(event->numbers);
 }
 

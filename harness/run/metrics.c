@@ -9,6 +9,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 
 enum { KINDS = 16, KIND_BYTES = 48, WRITE_EVERY_NS = 1000000000 };
 
@@ -204,7 +205,7 @@ static bool is_logged(bt_run_event_type type)
 
 static void log_event(bt_metrics *self, const bt_run_event *event)
 {
-    bt_str said = {0};
+    BT_SCOPED(bt_str) said = {0};
     bt_run_event_write(event, &said); // "{...}\n"
     begin_line(self);
     if (bt_str_status(&said) == BT_OK && said.length_bytes > 3) {
@@ -215,7 +216,6 @@ static void log_event(bt_metrics *self, const bt_run_event *event)
         }
         end_line(self);
     }
-    bt_str_release(&said);
 }
 
 // ---- the state ---------------------------------------------------------------------------------
@@ -296,22 +296,18 @@ static void write_state(bt_metrics *self)
 
 static bt_status open_files(bt_metrics *self, const char *folder)
 {
-    bt_str log = {0};
+    BT_SCOPED(bt_str) log = {0};
     BT_TRY(bt_dir_make(folder));
     bt_str_format(&self->path, "%s/bt_bench.prom", folder);
     bt_str_format(&self->beside, "%s/.bt_bench.prom.new", folder);
     bt_str_format(&log, "%s/metrics.jsonl", folder);
-    bt_status status = bt_str_status(&log);
-    status = status == BT_OK ? bt_str_status(&self->path) : status;
-    status = status == BT_OK ? bt_str_status(&self->beside) : status;
-    if (status == BT_OK) {
-        self->log = fopen(bt_str_text(&log), "ae");
-        status = self->log ? BT_OK
-                           : bt_error(BT_STATUS_IO, "cannot write %s: %s", bt_str_text(&log),
-                                      strerror(errno));
-    }
-    bt_str_release(&log);
-    return status;
+    BT_TRY(bt_str_status(&log));
+    BT_TRY(bt_str_status(&self->path));
+    BT_TRY(bt_str_status(&self->beside));
+    self->log = fopen(bt_str_text(&log), "ae");
+    return self->log
+               ? BT_OK
+               : bt_error(BT_STATUS_IO, "cannot write %s: %s", bt_str_text(&log), strerror(errno));
 }
 
 bt_status bt_metrics_open(const char *folder, int64_t run, bt_metrics **out)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "harness/suite/suite.h"
 
@@ -32,7 +33,7 @@ static bool find_program(const char *root, const char *system, bt_str *program)
 // files.
 static void list_peers(const char *root, const char *folder, bt_str *names)
 {
-    bt_str all = {0}, name = {0}, program = {0};
+    BT_SCOPED(bt_str) all = {0}, name = {0}, program = {0};
     bt_home_names(folder, "", &all);
     for (const char *at = bt_str_text(&all); *at; at += at[0] == '|') {
         const size_t length = strcspn(at, "|");
@@ -43,9 +44,6 @@ static void list_peers(const char *root, const char *folder, bt_str *names)
         }
         at += length;
     }
-    bt_str_release(&all);
-    bt_str_release(&name);
-    bt_str_release(&program);
 }
 
 static bt_status no_system(const char *root, const char *given)
@@ -96,7 +94,7 @@ static bt_status find_peer(const char *system, bool trusted, bt_peer *out)
     if (slash && !trusted) {
         return not_named(system);
     }
-    bt_str root = {0}, program = {0};
+    BT_SCOPED(bt_str) root = {0}, program = {0};
     bool installed = bt_home_path(&root), found = false;
     if (slash) {
         bt_str_append(&program, system);
@@ -104,14 +102,11 @@ static bt_status find_peer(const char *system, bool trusted, bt_peer *out)
     } else {
         found = installed && find_program(bt_str_text(&root), system, &program);
     }
-    bt_status status = bt_str_status(&program);
-    if (status == BT_OK && !found) {
-        status = not_found(bt_str_text(&root), system);
+    BT_TRY(bt_str_status(&program));
+    if (!found) {
+        BT_TRY(not_found(bt_str_text(&root), system));
     }
-    BT_IF_OK(status, bt_str_take(&program, &out->program));
-    bt_str_release(&program);
-    bt_str_release(&root);
-    return status;
+    return bt_str_take(&program, &out->program);
 }
 
 // The record stores rounds by system name, so that names must be unique.

@@ -8,6 +8,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/environment.h"
+#include "framework/base/scoped.h"
 #include "harness/stats/stats.h"
 #include "harness/text/format.h"
 
@@ -67,13 +68,12 @@ static void show(bt_progress_view *view, const char *text)
 // Activity of a training round before its first step, which may take long for a large model.
 static void show_phase(bt_progress_view *view, const char *phase)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_str_format(&text, "%-8s %s", view->label, phase);
     if (view->out && bt_str_status(&text) == BT_OK) {
         show(view, bt_str_text(&text));
         view->shown_ns = 0; // the first step is shown immediately
     }
-    bt_str_release(&text);
 }
 
 void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps, bool evaluates)
@@ -94,7 +94,7 @@ void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps,
 // A narrow terminal cuts off the end.
 static void show_step(bt_progress_view *view, const bt_store_step *step)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     int64_t memory = step->reserved_bytes ? step->reserved_bytes : step->resident_bytes;
     int64_t left = view->steps - step->step - 1;
     bt_str_format(&text, "%-8s step %4lld/%lld  loss %.3f  ", view->label,
@@ -110,7 +110,6 @@ static void show_step(bt_progress_view *view, const bt_store_step *step)
     if (bt_str_status(&text) == BT_OK) {
         show(view, bt_str_text(&text));
     }
-    bt_str_release(&text);
 }
 
 void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
@@ -162,7 +161,7 @@ void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total)
         (!view->terminal && view->shown_ns && now_ns - view->shown_ns < PLAIN_EVERY_S * NS_PER_S)) {
         return;
     }
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_str_format(&text, "case %4lld/%lld  %s", (long long)done + 1, (long long)total, view->label);
     if (done > 0) {
         bt_str_format(
@@ -173,7 +172,6 @@ void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total)
     if (bt_str_status(&text) == BT_OK) {
         show(view, bt_str_text(&text));
     }
-    bt_str_release(&text);
 }
 
 void bt_progress_silence(bt_progress_view *view)

@@ -11,6 +11,7 @@
 
 #include "framework/base/environment.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/dist/agree.h"
 #include "framework/dist/device_group.h"
 #include "framework/dist/host.h"
@@ -87,20 +88,16 @@ static void name_gpu(const cJSON *task, int slot, char *text, unsigned capacity)
 // Ranks with another build or plan would compute other sums.
 static bt_status check_equal(const cJSON *task, bt_ranks *ranks)
 {
-    bt_str identity = {0};
+    BT_SCOPED(bt_str) identity = {0};
     char build[33], plan[33];
-    bt_status status = bt_case_identity(bt_json_get(task, "case"), &identity);
-    if (status == BT_OK) {
-        bt_build_digest(build);
-        bt_plan_hash(bt_str_text(&identity), plan);
-        const bt_agreement rows[] = {{"build", build, "install the same build on all hosts"},
-                                     {"plan", plan, "start all ranks with the same suite"},
-                                     {"GPU model", ranks->gpu, "use hosts with the same GPUs"}};
-        name_gpu(task, ranks->slot, ranks->gpu, sizeof ranks->gpu);
-        status = bt_group_agree(ranks->group, rows, 3);
-    }
-    bt_str_release(&identity);
-    return status;
+    BT_TRY(bt_case_identity(bt_json_get(task, "case"), &identity));
+    bt_build_digest(build);
+    bt_plan_hash(bt_str_text(&identity), plan);
+    const bt_agreement rows[] = {{"build", build, "install the same build on all hosts"},
+                                 {"plan", plan, "start all ranks with the same suite"},
+                                 {"GPU model", ranks->gpu, "use hosts with the same GPUs"}};
+    name_gpu(task, ranks->slot, ranks->gpu, sizeof ranks->gpu);
+    return bt_group_agree(ranks->group, rows, 3);
 }
 
 static bt_status check_multicast(const cJSON *task)

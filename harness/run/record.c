@@ -7,6 +7,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/stats/noise.h"
 #include "harness/stats/summary.h"
 
@@ -20,17 +21,15 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
     out->time_ns = out->rate_tok_s = out->energy_j = out->work_power_w = (double)NAN;
     out->output_error_share = (double)NAN;
     out->started_ns = bt_clock_ns();
-    bt_str axes = {0};
+    BT_SCOPED(bt_str) axes = {0};
     bt_json_write(item, &axes);
     bt_store_case what = {.bench = bench,
                           .kind = bt_json_get(item, "kind")->valuestring,
                           .name = bt_json_get(item, "name")->valuestring,
                           .axes_json = bt_str_text(&axes),
                           .system = system};
-    bt_status status = bt_str_status(&axes);
-    BT_IF_OK(status, bt_store_round_begin(store, run, &what, ordinal, &out->round));
-    bt_str_release(&axes);
-    return status;
+    BT_TRY(bt_str_status(&axes));
+    return bt_store_round_begin(store, run, &what, ordinal, &out->round);
 }
 
 static bt_status add_step(bt_recorder *self, const bt_store_step *step);
@@ -279,7 +278,7 @@ static bt_status measure_launches(const bt_recorder *self, double *samples)
 static bt_status measure_steps(bt_recorder *self)
 {
     bt_step_stats stats;
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     if (self->compile_ns > 0) {
         BT_TRY(measure(self, BT_METRIC_COMPILE_TIME, (double)self->compile_ns));
     }
@@ -301,7 +300,6 @@ static bt_status measure_steps(bt_recorder *self)
     }
     self->time_ns = stats.host_ns.count > 0 ? stats.host_ns.mean : self->time_ns;
     self->rate_tok_s = stats.host_ns.count > 0 ? stats.rate_tok_s : self->rate_tok_s;
-    bt_mem_free(block);
     return status;
 }
 
@@ -374,14 +372,12 @@ static bt_status measure_last(const bt_recorder *self, bt_metric metric, const d
 
 static bt_status measure_losses(const bt_recorder *self)
 {
-    double *losses = NULL;
+    BT_SCOPED_MEM(double *) losses = NULL;
     BT_TRY(BT_MEM_ARRAY(self->step_count, &losses));
     for (int64_t i = 0; i < self->step_count; ++i) {
         losses[i] = (double)self->steps[i].loss;
     }
-    bt_status status = measure_last(self, BT_METRIC_LOSS_LAST, losses, self->step_count);
-    bt_mem_free(losses);
-    return status;
+    return measure_last(self, BT_METRIC_LOSS_LAST, losses, self->step_count);
 }
 
 bt_status bt_recorder_take_machine(bt_recorder *self, const bt_store_telemetry *samples,

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/run/record.h"
 
 bt_status bt_recorder_take_recovery(bt_recorder *self, const bt_run_event_recovery *recovery)
@@ -45,15 +46,13 @@ bt_status bt_recorder_measure_recoveries(const bt_recorder *self)
                 {BT_METRIC_RECOVERY_DETECT, offsetof(bt_run_event_recovery, detect_ns)},
                 {BT_METRIC_RECOVERY_GROUP, offsetof(bt_run_event_recovery, group_ns)},
                 {BT_METRIC_RECOVERY_STEP, offsetof(bt_run_event_recovery, step_ns)}};
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     if (self->recovery_count == 0) {
         return BT_OK;
     }
     BT_TRY(bt_mem_alloc((size_t)self->recovery_count, sizeof(double), &block));
-    bt_status status = BT_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == BT_OK; ++i) {
-        status = measure(self, rows[i].metric, rows[i].offset, block);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        BT_TRY(measure(self, rows[i].metric, rows[i].offset, block));
     }
-    bt_mem_free(block);
-    return status;
+    return BT_OK;
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/run/record.h"
 #include "harness/stats/stats.h"
 
@@ -87,10 +88,8 @@ bt_status bt_recorder_measure_saves(const bt_recorder *self)
     if (self->save_count == 0) {
         return BT_OK;
     }
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     int64_t count = self->step_count > self->save_count ? self->step_count : self->save_count;
     BT_TRY(bt_mem_alloc((size_t)count, sizeof(double), &block));
-    bt_status status = measure_saved(self, block);
-    bt_mem_free(block);
-    return status;
+    return measure_saved(self, block);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/compare/compare.h"
 #include "harness/env/build.h"
 #include "harness/plan/kernel.h"
@@ -34,23 +35,21 @@ static bt_status check_same(const bt_running *self)
     const bt_compare_item *items = NULL;
     int64_t count = 0;
     bool hard = false;
-    bt_arena arena = {0};
-    bt_str differs = {0};
-    bt_status status = bt_compare_facts(record, &now, &arena, &items, &count, &hard);
-    for (int64_t i = 0; status == BT_OK && i < count; ++i) {
+    BT_SCOPED(bt_arena) arena = {0};
+    BT_SCOPED(bt_str) differs = {0};
+    BT_TRY(bt_compare_facts(record, &now, &arena, &items, &count, &hard));
+    for (int64_t i = 0; i < count; ++i) {
         if (matters(&items[i])) {
             bt_str_format(&differs, "\n  %s %s: was \"%.60s\", is \"%.60s\"", items[i].group,
                           items[i].key, items[i].left, items[i].right);
         }
     }
-    if (status == BT_OK && differs.length_bytes > 0) {
-        status = bt_error(BT_STATUS_UNAVAILABLE,
-                          "run %lld cannot go on here: its rounds would not be comparable%.800s",
-                          (long long)record->id, bt_str_text(&differs));
+    if (differs.length_bytes > 0) {
+        return bt_error(BT_STATUS_UNAVAILABLE,
+                        "run %lld cannot go on here: its rounds would not be comparable%.800s",
+                        (long long)record->id, bt_str_text(&differs));
     }
-    bt_str_release(&differs);
-    bt_arena_release(&arena);
-    return status;
+    return BT_OK;
 }
 
 // Other commands that begin runs have their own rules for the number of rounds.

@@ -8,6 +8,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cases/returned.h"
 #include "harness/plan/plan.h"
 #include "harness/run/child.h"
@@ -371,7 +372,7 @@ static void append_last_words(const char *log_path, bt_str *out)
 // The reason for a worker that died, or exited without result or error.
 static void judge_silent_end(listening *self)
 {
-    bt_str message = {0};
+    BT_SCOPED(bt_str) message = {0};
     const bt_child *child = &self->child;
     if (self->interrupts_heeded) {
         judge(self, BT_RUN_INTERRUPTED, BT_STATUS_INTERRUPTED, "interrupted");
@@ -389,7 +390,6 @@ static void judge_silent_end(listening *self)
     }
     append_last_words(self->request->log_path, &message);
     judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, bt_str_text(&message));
-    bt_str_release(&message);
 }
 
 // Implausible times fail a round that has otherwise passed.
@@ -422,7 +422,7 @@ static void judge_call_times(listening *self)
     const cJSON *cache = bt_json_get(kernel, "cache");
     bt_recorder *recorder = &self->recorder;
     bt_stats time;
-    bt_str wrong = {0};
+    BT_SCOPED(bt_str) wrong = {0};
     if (bt_stats_of(recorder->times_ns, recorder->time_count, &time) == BT_OK) {
         bt_plausible_kernel seen = {.median_ns = time.median,
                                     .total_ns = recorder->total_ns,
@@ -442,13 +442,12 @@ static void judge_call_times(listening *self)
     } else {
         judge(self, BT_RUN_FAILED, BT_STATUS_OUT_OF_MEMORY, bt_error_message());
     }
-    bt_str_release(&wrong);
 }
 
 static void judge_step_times(listening *self)
 {
     const bt_recorder *recorder = &self->recorder;
-    bt_str wrong = {0};
+    BT_SCOPED(bt_str) wrong = {0};
     // If ranks were lost, an unknown time passed without steps.
     const bool gaps = recorder->recovery_count > 0;
     bt_plausible_steps seen = {
@@ -459,7 +458,6 @@ static void judge_step_times(listening *self)
         .arrivals_ns = gaps ? 0 : (double)(recorder->last_step_ns - recorder->first_step_ns)};
     bt_plausible_check_steps(&seen, &wrong);
     judge_times(self, &wrong);
-    bt_str_release(&wrong);
 }
 
 // There must be timed calls.
@@ -570,7 +568,7 @@ static bt_status ask_for_outputs(listening *self, bt_str *task)
 static bt_status run_worker(listening *self)
 {
     const bt_round_request *request = self->request;
-    bt_str task = {0};
+    BT_SCOPED(bt_str) task = {0};
     append_task(request, &task);
     bt_status status = ask_for_outputs(self, &task);
     bt_str_append(&task, "}");
@@ -579,7 +577,6 @@ static bt_status run_worker(listening *self)
                                          : bt_child_spawn(request->worker, request->build,
                                                           request->log_path, &self->child));
     BT_IF_OK(status, bt_child_give(&self->child, bt_str_text(&task)));
-    bt_str_release(&task);
     BT_TRY(status);
     judge(self, BT_RUN_RUNNING, BT_OK, "");
     self->heard_ns = bt_clock_ns();

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "framework/base/scoped.h"
 #include "harness/plan/kernel.h"
 #include "harness/run/child.h"
 #include "harness/run/round.h"
@@ -173,15 +174,13 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     const bool alone = self->schedule.alone[what->case_index];
     bt_ahead_take(&self->ahead, systems, alone ? count : what->system, log_path, &started);
     request.started = &started;
-    bt_str folder = {0}, ranks = {0};
+    BT_SCOPED(bt_str) folder = {0}, ranks = {0};
     bt_str_format(&ranks, "%s/ranks.json", bt_str_text(&self->out_dir));
     request.ranks_path = bt_str_text(&ranks);
     request.world = self->request->world;
     bt_status status = bt_str_status(&ranks);
     status = status == BT_OK ? find_checkpoints(self, what, &request, &folder) : status;
     BT_IF_OK(status, bt_round_run(&request, &round));
-    bt_str_release(&folder);
-    bt_str_release(&ranks);
     bt_metrics_round_end(self->metrics, bt_run_status_name(round.status),
                          status == BT_OK ? round.message : bt_error_message());
     BT_TRY(status);
@@ -202,13 +201,9 @@ static bt_status run_round(bt_running *self, const bt_run_schedule_round *what)
     int64_t count = 0;
     const bt_peer *systems = bt_running_systems(self, &count);
     const bt_peer *peer = self->schedule.alone[what->case_index] ? &ours : &systems[what->system];
-    bt_str log = {0}, label = {0};
-    bt_status status =
-        name_round(self, what, bt_json_get(item, "name")->valuestring, peer, &label, &log);
-    BT_IF_OK(status, run_named(self, what, peer, bt_str_text(&label), bt_str_text(&log)));
-    bt_str_release(&log);
-    bt_str_release(&label);
-    return status;
+    BT_SCOPED(bt_str) log = {0}, label = {0};
+    BT_TRY(name_round(self, what, bt_json_get(item, "name")->valuestring, peer, &label, &log));
+    return run_named(self, what, peer, bt_str_text(&label), bt_str_text(&log));
 }
 
 // ---- all rounds --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/env/blas.h"
 #include "harness/env/build.h"
 #include "harness/env/facts.h"
@@ -60,7 +61,8 @@ static bt_status find_data(bt_running *self)
 static bt_status add_data_fact(bt_facts *facts, const char *data_key, const char *what,
                                const char *value, const char *digest, bt_fact_level level)
 {
-    bt_str key = {0}, text = {0};
+    bt_str key = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_str_format(&key, "%s%s", data_key, what);
     for (int64_t i = 0; i < facts->count; ++i) {
         if (strcmp(facts->rows[i].key, bt_str_text(&key)) == 0) {
@@ -73,7 +75,6 @@ static bt_status add_data_fact(bt_facts *facts, const char *data_key, const char
     BT_IF_OK(status, bt_str_status(&text));
     BT_IF_OK(status, bt_facts_add_as(facts, bt_str_text(&key), bt_str_text(&text), level));
     bt_str_release(&key);
-    bt_str_release(&text);
     return status;
 }
 
@@ -109,7 +110,7 @@ static bt_status record_schedule(const bt_running *self, const bt_store_build *o
     if (!schedule.seed && !*schedule.kind && !request->system_count) {
         return BT_OK;
     }
-    bt_store_system *rows = NULL;
+    BT_SCOPED_MEM(bt_store_system *) rows = NULL;
     BT_TRY(BT_MEM_ARRAY(schedule.system_count, &rows));
     for (int64_t i = 0; i < schedule.system_count; ++i) {
         const bt_peer *peer = &systems[i];
@@ -120,9 +121,7 @@ static bt_status record_schedule(const bt_running *self, const bt_store_build *o
         rows[i].build = peer->facts ? *peer->facts : peer->program ? named : *own;
     }
     schedule.systems = rows;
-    bt_status status = bt_store_schedule_set(self->store, self->outcome->run, &schedule);
-    bt_mem_free(rows);
-    return status;
+    return bt_store_schedule_set(self->store, self->outcome->run, &schedule);
 }
 
 // The record's description of plan, program and machine.
@@ -193,7 +192,7 @@ static void say_data(bt_running *self)
 
 static void say_plan(bt_running *self)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     say_data(self);
     bt_plan_describe(self->request->plan, &text);
     if (bt_str_status(&text) == BT_OK) {
@@ -207,24 +206,20 @@ static void say_plan(bt_running *self)
     }
     bt_progress_say(&self->view, "          environment %.8s, recording to %s as run %lld\n\n",
                     self->facts.digest, bt_store_path(self->store), (long long)self->outcome->run);
-    bt_str_release(&text);
 }
 
 // ---- start and end -----------------------------------------------------------------------------
 
 static bt_status write_report(const bt_running *self)
 {
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     if (!self->request->report) {
         return BT_OK;
     }
     bt_str_format(&path, "%s/report.html", bt_str_text(&self->out_dir));
-    bt_status status = bt_str_status(&path);
-    BT_IF_OK(status,
-             self->request->report(self->store, &self->outcome->run, 1, bt_str_text(&path)));
-    BT_IF_OK(status, bt_running_artifact(self, "report", bt_str_text(&path)));
-    bt_str_release(&path);
-    return status;
+    BT_TRY(bt_str_status(&path));
+    BT_TRY(self->request->report(self->store, &self->outcome->run, 1, bt_str_text(&path)));
+    return bt_running_artifact(self, "report", bt_str_text(&path));
 }
 
 static bt_status run_begun(bt_running *self)

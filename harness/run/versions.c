@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/suite/json.h"
 
 static bt_status no_memory(void)
@@ -44,7 +45,7 @@ bt_status bt_versions_note(bt_versions *versions, const char *system, const char
 
 bt_status bt_versions_save(bt_versions *versions, bt_store *store, int64_t run)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     if (!versions->changed) {
         return BT_OK;
     }
@@ -56,7 +57,6 @@ bt_status bt_versions_save(bt_versions *versions, bt_store *store, int64_t run)
         status = bt_store_file_set(store, run, &file);
     }
     versions->changed = status != BT_OK;
-    bt_str_release(&text);
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
 #include "harness/plan/plan.h"
 #include "harness/run/event.h"
@@ -385,17 +386,16 @@ static bt_status run_case(worker *self)
 // A spare rank gets a line with the key "prepare" before its task, and opens its device meanwhile.
 static bt_status take_task(worker *self)
 {
-    bt_str line = {0};
+    BT_SCOPED(bt_str) line = {0};
     bt_status status = read_task(self->input, &line);
     BT_IF_OK(status, bt_json_parse("task", bt_str_text(&line), line.length_bytes, &self->task));
     if (status == BT_OK && cJSON_IsTrue(bt_json_get(self->task.root, "prepare"))) {
         status = bt_ranks_prepare(self->task.root, &self->ranks);
-        bt_json_release(&self->task);
+        bt_json_doc_release(&self->task);
         bt_str_clear(&line);
         BT_IF_OK(status, read_task(self->input, &line));
         BT_IF_OK(status, bt_json_parse("task", bt_str_text(&line), line.length_bytes, &self->task));
     }
-    bt_str_release(&line);
     return status;
 }
 
@@ -429,7 +429,7 @@ int bt_worker_main(int input, int output)
     }
     bt_ranks_leave(self.ranks);
     bt_str_release(&self.line);
-    bt_json_release(&self.task);
+    bt_json_doc_release(&self.task);
     bt_mem_free(self.shards);
     return code;
 }

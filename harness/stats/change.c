@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/stats/stats.h"
 
 #define SCORE_MAX  2.5
@@ -306,16 +307,17 @@ static bt_status describe(search *self)
 bt_status bt_change_points(const double *values, int64_t count, bt_change **changes,
                            int64_t *change_count)
 {
-    void *numbers = NULL, *found = NULL, *tested = NULL;
-    bt_status status = BT_OK;
+    BT_SCOPED_MEM(void *) numbers = NULL;
+    BT_SCOPED_MEM(void *) found = NULL;
+    BT_SCOPED_MEM(void *) tested = NULL;
     *changes = NULL;
     *change_count = 0;
     if (count < 2 * BT_CHANGE_SEGMENT_MIN) {
         return BT_OK;
     }
     BT_TRY(bt_mem_alloc((size_t)count * 3, sizeof(double), &numbers));
-    BT_TRY_GOTO(bt_mem_alloc((size_t)count, sizeof **changes, &found), done);
-    BT_TRY_GOTO(bt_mem_alloc((size_t)count, sizeof(int64_t[2]), &tested), done);
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof **changes, &found));
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof(int64_t[2]), &tested));
     double *scores = numbers;
     search self = {.values = values,
                    .scores = scores,
@@ -323,17 +325,13 @@ bt_status bt_change_points(const double *values, int64_t count, bt_change **chan
                    .found = found,
                    .tested = tested,
                    .count = count};
-    BT_TRY_GOTO(split(&self, 0, count), done);
-    BT_TRY_GOTO(refine(&self), done);
-    BT_TRY_GOTO(describe(&self), done);
+    BT_TRY(split(&self, 0, count));
+    BT_TRY(refine(&self));
+    BT_TRY(describe(&self));
     if (self.found_count > 0) {
         *changes = found;
         *change_count = self.found_count;
         found = NULL;
     }
-done:
-    bt_mem_free(numbers);
-    bt_mem_free(tested);
-    bt_mem_free(found);
-    return status;
+    return BT_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/stats/stats.h"
 
 #define LOST_SHARE  0.01
@@ -202,7 +203,7 @@ static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telem
 bt_status bt_telemetry_summary_of(const bt_store_telemetry *samples, int64_t count,
                                   bt_telemetry_summary *out)
 {
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     *out = (bt_telemetry_summary){0};
     summarise(samples, count, out);
     BT_TRY(bt_mem_alloc((size_t)count + 1, sizeof(double), &block));
@@ -212,12 +213,10 @@ bt_status bt_telemetry_summary_of(const bt_store_telemetry *samples, int64_t cou
     } columns[] = {{offsetof(bt_store_telemetry, sm_clock_mhz), &out->sm_clock_mhz},
                    {offsetof(bt_store_telemetry, memory_clock_mhz), &out->memory_clock_mhz},
                    {offsetof(bt_store_telemetry, power_w), &out->power_w}};
-    bt_status status = BT_OK;
-    for (int i = 0; i < 3 && status == BT_OK; i++) {
-        status = busy_median(samples, count, columns[i].offset, block, columns[i].place);
+    for (int i = 0; i < 3; i++) {
+        BT_TRY(busy_median(samples, count, columns[i].offset, block, columns[i].place));
     }
-    bt_mem_free(block);
-    return status;
+    return BT_OK;
 }
 
 // ---- two sides ---------------------------------------------------------------------------------
@@ -264,17 +263,14 @@ bt_status bt_telemetry_clocks_comparable(const bt_store_round *const *left, int6
                                          bool *comparable, char reason[160])
 {
     side_clocks a, b;
-    void *block = NULL;
-    bt_status status = BT_OK;
+    BT_SCOPED_MEM(void *) block = NULL;
     reason[0] = '\0';
     *comparable = true;
     BT_TRY(bt_mem_alloc((size_t)(left_count > right_count ? left_count : right_count) + 1,
                         sizeof(double), &block));
-    BT_TRY_GOTO(clocks_of(left, left_count, block, &a), done);
-    BT_TRY_GOTO(clocks_of(right, right_count, block, &b), done);
+    BT_TRY(clocks_of(left, left_count, block, &a));
+    BT_TRY(clocks_of(right, right_count, block, &b));
     *comparable = are_near("SM", a.sm_mhz, b.sm_mhz, reason) &&
                   are_near("memory", a.memory_mhz, b.memory_mhz, reason);
-done:
-    bt_mem_free(block);
-    return status;
+    return BT_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/stats/series.h"
 #include "harness/stats/tdist.h"
 
@@ -140,7 +141,7 @@ static bt_status describe_all(const double *values, int64_t count, bool series, 
     if (count <= 0) {
         return BT_OK;
     }
-    double *sorted = NULL;
+    BT_SCOPED_MEM(double *) sorted = NULL;
     BT_TRY(BT_MEM_ARRAY(count, &sorted));
     memcpy(sorted, values, (size_t)count * sizeof *values);
     qsort(sorted, (size_t)count, sizeof *sorted, compare);
@@ -162,7 +163,6 @@ static bt_status describe_all(const double *values, int64_t count, bool series, 
     }
     qsort(sorted, (size_t)count, sizeof *sorted, compare);
     out->mad = bt_stats_quantile(sorted, count, 0.5);
-    bt_mem_free(sorted);
     return BT_OK;
 }
 
@@ -178,9 +178,8 @@ bt_status bt_stats_of_series(const double *values, int64_t count, bt_stats *out)
 
 bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count, bt_step_stats *out)
 {
-    bt_status status = BT_OK;
     int64_t kept = 0, on_device = 0;
-    void *block = NULL;
+    BT_SCOPED_MEM(void *) block = NULL;
     double tokens = 0.0, time_ns = 0.0;
     memset(out, 0, sizeof *out);
     out->rate_tok_s = out->rate_low = out->rate_high = (double)NAN;
@@ -201,9 +200,9 @@ bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count, bt_step_s
         }
     }
     out->left_out = count - kept;
-    BT_TRY_GOTO(bt_stats_of_series(host, kept, &out->host_ns), done);
-    BT_TRY_GOTO(bt_stats_of_series(device, on_device, &out->device_ns), done);
-    BT_TRY_GOTO(bt_stats_of_series(rate, kept, &out->tokens_per_s), done);
+    BT_TRY(bt_stats_of_series(host, kept, &out->host_ns));
+    BT_TRY(bt_stats_of_series(device, on_device, &out->device_ns));
+    BT_TRY(bt_stats_of_series(rate, kept, &out->tokens_per_s));
     if (kept > 0) {
         double per_step = tokens * 1e9 / (double)kept;
         out->rate_tok_s = tokens * 1e9 / time_ns;
@@ -211,9 +210,7 @@ bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count, bt_step_s
         out->rate_high =
             out->host_ns.mean_low > 0.0 ? per_step / out->host_ns.mean_low : (double)NAN;
     }
-done:
-    bt_mem_free(block);
-    return status;
+    return BT_OK;
 }
 
 double bt_time_left(double spent_ns, int64_t done, int64_t left)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 
 static void set_value(bt_summary *out, bt_metric metric, double value)
 {
@@ -172,7 +173,7 @@ bt_status bt_summary_time(const bt_store_round *round, double *time_ns)
 bt_status bt_summary_over(const bt_summary *rounds, int64_t count, bt_summary *out)
 {
     memset(out, 0, sizeof *out);
-    double *values = NULL;
+    BT_SCOPED_MEM(double *) values = NULL;
     BT_TRY(BT_MEM_ARRAY(count, &values));
     bt_status status = BT_OK;
     for (int m = 0; m < BT_METRIC_COUNT && status == BT_OK; m++) {
@@ -188,6 +189,5 @@ bt_status bt_summary_over(const bt_summary *rounds, int64_t count, bt_summary *o
         out->metrics[m] = (bt_metric_value){
             .value = stats.median, .low = stats.low, .high = stats.high, .count = known};
     }
-    bt_mem_free(values);
     return status;
 }

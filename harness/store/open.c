@@ -8,6 +8,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "harness/store/internal.h"
 
@@ -23,16 +24,14 @@ void bt_store_set_timeout(bt_store *store, int timeout_ms)
 
 static bt_status make_folder(const char *path)
 {
-    char *folder = NULL;
+    BT_SCOPED_MEM(char *) folder = NULL;
     BT_TRY(bt_mem_strdup(path, &folder));
     char *slash = strrchr(folder, '/');
-    bt_status status = BT_OK;
     if (slash && slash != folder) {
         *slash = '\0';
-        status = bt_dir_make(folder);
+        BT_TRY(bt_dir_make(folder));
     }
-    bt_mem_free(folder);
-    return status;
+    return BT_OK;
 }
 
 // While another process creates the same file, the switch to WAL returns 'busy' at once, ignoring
@@ -107,17 +106,15 @@ static bt_status connect_as_reader(bt_store *store, const char *name, int flags)
 // The path as a URI with the immutable flag. SQLite then needs no additional files.
 static bt_status connect_unchanging(bt_store *store)
 {
-    bt_str name = {0};
+    BT_SCOPED(bt_str) name = {0};
     bt_str_append(&name, "file:");
     for (const char *at = store->path; *at; at++) {
         bool plain = *at != '%' && *at != '?' && *at != '#';
         bt_str_format(&name, plain ? "%c" : "%%%02x", (unsigned char)*at);
     }
     bt_str_append(&name, "?immutable=1");
-    bt_status status = bt_str_status(&name);
-    BT_IF_OK(status, connect_as_reader(store, bt_str_text(&name), SQLITE_OPEN_URI));
-    bt_str_release(&name);
-    return status;
+    BT_TRY(bt_str_status(&name));
+    return connect_as_reader(store, bt_str_text(&name), SQLITE_OPEN_URI);
 }
 
 // On a read-only medium SQLite cannot create its log files. If the database has no log (the last

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/scoped.h"
 #include "framework/base/str.h"
 #include "harness/store/internal.h"
 
@@ -171,15 +172,13 @@ static bt_status add_measurement(bt_store *store, int64_t round,
 bt_status bt_measurement_write(bt_store *store, int64_t round,
                                const bt_store_measurement *measurement)
 {
-    void *blob = NULL;
+    BT_SCOPED_MEM(void *) blob = NULL;
     int64_t size_bytes = 0;
     if (measurement->samples) {
         BT_TRY(
             bt_samples_pack(measurement->samples, measurement->sample_count, &blob, &size_bytes));
     }
-    bt_status status = add_measurement(store, round, measurement, blob, size_bytes);
-    bt_mem_free(blob);
-    return status;
+    return add_measurement(store, round, measurement, blob, size_bytes);
 }
 
 bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measurement *measurement)

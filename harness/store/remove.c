@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "framework/base/scoped.h"
 #include "harness/store/internal.h"
 
 // References to a run from other records. Baselines have copies of what they need, so nothing
@@ -90,11 +91,9 @@ static bt_status list_removals(bt_store *store, int64_t run, bt_str *text)
 
 static bt_status remove_rows(bt_store *store, int64_t run)
 {
-    bt_str text = {0};
-    bt_status status = list_removals(store, run, &text);
-    BT_IF_OK(status, bt_sql_exec(store, bt_str_text(&text), "removing a run"));
-    bt_str_release(&text);
-    return status;
+    BT_SCOPED(bt_str) text = {0};
+    BT_TRY(list_removals(store, run, &text));
+    return bt_sql_exec(store, bt_str_text(&text), "removing a run");
 }
 
 bt_status bt_store_run_remove(bt_store *store, int64_t run)

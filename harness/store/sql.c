@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/store/internal.h"
 
 bt_status bt_sql_error(const bt_store *store, int code, const char *doing)
@@ -79,16 +80,12 @@ static int bind_one(sqlite3_stmt *statement, int index, char letter, va_list *ar
 
 static bt_status prepare(bt_store *store, int which)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     bt_sql_text(which, &text);
-    bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        int code = sqlite3_prepare_v3(store->db, bt_str_text(&text), -1, SQLITE_PREPARE_PERSISTENT,
-                                      &store->statements[which], NULL);
-        status = code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, bt_str_text(&text));
-    }
-    bt_str_release(&text);
-    return status;
+    BT_TRY(bt_str_status(&text));
+    int code = sqlite3_prepare_v3(store->db, bt_str_text(&text), -1, SQLITE_PREPARE_PERSISTENT,
+                                  &store->statements[which], NULL);
+    return code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, bt_str_text(&text));
 }
 
 bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list arguments)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/store/internal.h"
 
 #define COLUMN_NAME(member, unit, description) #member " "
@@ -14,22 +15,20 @@ static const char column_names[] = BT_TELEMETRY_LIST(COLUMN_NAME);
 static bt_status pack(const bt_store_telemetry *samples, int64_t count, void **blob,
                       int64_t *size_bytes)
 {
-    double *values = NULL;
+    BT_SCOPED_MEM(double *) values = NULL;
     BT_TRY(BT_MEM_ARRAY(count * BT_TELEMETRY_COLUMNS, &values));
     for (int column = 0; column < BT_TELEMETRY_COLUMNS; column++) {
         for (int64_t i = 0; i < count; i++) {
             values[column * count + i] = bt_telemetry_value(&samples[i], column);
         }
     }
-    bt_status status = bt_samples_pack(values, count * BT_TELEMETRY_COLUMNS, blob, size_bytes);
-    bt_mem_free(values);
-    return status;
+    return bt_samples_pack(values, count * BT_TELEMETRY_COLUMNS, blob, size_bytes);
 }
 
 bt_status bt_telemetry_row_write(bt_store *store, int64_t round, const char *label,
                                  const bt_store_telemetry *samples, int64_t count)
 {
-    void *blob = NULL;
+    BT_SCOPED_MEM(void *) blob = NULL;
     int64_t size_bytes = 0;
     BT_TRY(bt_sql_run(store, SQL_ROUND_LABEL, "ti", label, round));
     if (sqlite3_changes(store->db) != 1) {
@@ -41,10 +40,8 @@ bt_status bt_telemetry_row_write(bt_store *store, int64_t round, const char *lab
         return BT_OK;
     }
     BT_TRY(pack(samples, count, &blob, &size_bytes));
-    bt_status status =
-        bt_sql_run(store, SQL_TELEMETRY_ADD, "iitb", round, count, column_names, blob, size_bytes);
-    bt_mem_free(blob);
-    return status;
+    return bt_sql_run(store, SQL_TELEMETRY_ADD, "iitb", round, count, column_names, blob,
+                      size_bytes);
 }
 
 bt_status bt_store_telemetry_set(bt_store *store, int64_t round, const char *label,

@@ -7,6 +7,7 @@
 
 #include "framework/base/environment.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/suite/schema.h"
 #include "harness/suite/suite.h"
 
@@ -47,10 +48,9 @@ static bool is_asked(const char *folder, const char *name, const char *ending, s
     if (name[0] == '.' || strcmp(name + *length, ending) != 0) {
         return false;
     }
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/%s", folder, name);
     bool asked = end > 0 || is_dir(bt_str_text(&path));
-    bt_str_release(&path);
     return asked;
 }
 
@@ -101,7 +101,7 @@ void bt_home_names(const char *folder, const char *ending, bt_str *out)
 
 void bt_home_hint(const char *given, const char *names, bt_str *nearest, bt_str *listed)
 {
-    bt_str near = {0};
+    BT_SCOPED(bt_str) near = {0};
     bt_suite_nearest(given, names, &near);
     if (near.length_bytes > 0) {
         bt_str_format(nearest, "; did you mean \"%s\"?", bt_str_text(&near));
@@ -109,5 +109,4 @@ void bt_home_hint(const char *given, const char *names, bt_str *nearest, bt_str 
     for (const char *at = names; *at; ++at) {
         bt_str_append_bytes(listed, *at == '|' ? ", " : at, *at == '|' ? 2 : 1);
     }
-    bt_str_release(&near);
 }

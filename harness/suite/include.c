@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/suite/suite.h"
 
 enum { DEPTH_MAX = 4 };
@@ -95,7 +96,7 @@ static bt_status add_profiles(const cJSON *from, cJSON *into)
 static bt_status include(bt_suite *suite, bt_suite_load_fn load, cJSON *profiles, const char *given)
 {
     static _Thread_local int depth;
-    bt_str path = {0};
+    BT_SCOPED(bt_str) path = {0};
     const char *slash = strrchr(suite->json.name, '/');
     if (slash && given[0] != '/') {
         bt_str_append_bytes(&path, suite->json.name, (size_t)(slash - suite->json.name) + 1);
@@ -113,8 +114,7 @@ static bt_status include(bt_suite *suite, bt_suite_load_fn load, cJSON *profiles
         --depth;
     }
     BT_IF_OK(status, add_profiles(other.json.root, profiles));
-    bt_json_release(&other.json);
-    bt_str_release(&path);
+    bt_json_doc_release(&other.json);
     return status;
 }
 

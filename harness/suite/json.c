@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 
 typedef struct scanner {
     bt_json_doc *json;
@@ -88,20 +89,16 @@ bt_status bt_json_error(const bt_json_doc *json, const cJSON *node, bt_json_part
     va_start(arguments, format);
     (void)vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    bt_str place = {0};
+    BT_SCOPED(bt_str) place = {0};
     place_of(json, node, part, &place);
-    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s", bt_str_text(&place), message);
-    bt_str_release(&place);
-    return status;
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s", bt_str_text(&place), message);
 }
 
 static bt_status refuse_at(const scanner *scan, size_t offset, const char *what)
 {
-    bt_str place = {0};
+    BT_SCOPED(bt_str) place = {0};
     append_place(scan->json, offset, &place);
-    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s", bt_str_text(&place), what);
-    bt_str_release(&place);
-    return status;
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s", bt_str_text(&place), what);
 }
 
 static bt_status refuse(const scanner *scan, const char *what)
@@ -415,12 +412,12 @@ bt_status bt_json_parse_within(const char *name, const char *text, size_t size_b
         status = parse_into(out, size_bytes, limit_bytes);
     }
     if (status != BT_OK) {
-        bt_json_release(out);
+        bt_json_doc_release(out);
     }
     return status;
 }
 
-void bt_json_release(bt_json_doc *json)
+void bt_json_doc_release(bt_json_doc *json)
 {
     cJSON_Delete(json->root);
     bt_mem_free(json->text);

@@ -30,14 +30,14 @@ typedef struct bt_json_doc {
     int64_t capacity;  // of offsets, in nodes
 } bt_json_doc;
 
-// Owns    *out: the caller, bt_json_release; also released on failure
+// Owns    *out: the caller, bt_json_doc_release; also released on failure
 // Errors  INVALID_ARGUMENT "name:line:column: what", OUT_OF_MEMORY
 BT_CHECKED bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes,
                                    bt_json_doc *out);
 // The same of a text of at most limit_bytes instead of BT_JSON_SIZE_BYTES_MAX.
 BT_CHECKED bt_status bt_json_parse_within(const char *name, const char *text, size_t size_bytes,
                                           size_t limit_bytes, bt_json_doc *out);
-void bt_json_release(bt_json_doc *json);
+void bt_json_doc_release(bt_json_doc *json);
 
 typedef enum bt_json_part { BT_JSON_KEY, BT_JSON_VALUE } bt_json_part;
 

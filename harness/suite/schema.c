@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 
 #define WHOLE_MAX 9007199254740991.0 // 2^53 - 1: every whole number below is exact in JSON
 
@@ -417,7 +418,7 @@ void bt_suite_nearest(const char *given, const char *words, bt_str *out)
 
 static bt_status unknown_key(const bt_json_doc *json, bt_suite_object kind, const cJSON *node)
 {
-    bt_str words = {0}, allowed = {0}, hint = {0}, nearest = {0};
+    BT_SCOPED(bt_str) words = {0}, allowed = {0}, hint = {0}, nearest = {0};
     for (int i = 0; i < bt_suite_key_count; ++i) {
         if (bt_suite_keys[i].owner == kind) {
             bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", bt_suite_keys[i].key);
@@ -428,29 +429,21 @@ static bt_status unknown_key(const bt_json_doc *json, bt_suite_object kind, cons
     if (nearest.length_bytes) {
         bt_str_format(&hint, "; did you mean \"%s\"?", bt_str_text(&nearest));
     }
-    bt_status status = bt_json_error(
-        json, node, BT_JSON_KEY, "\"%s\" is not a key of %s%s\nallowed: %s", node->string,
-        bt_suite_object_called(kind), bt_str_text(&hint), bt_str_text(&allowed));
-    bt_str_release(&words);
-    bt_str_release(&allowed);
-    bt_str_release(&hint);
-    bt_str_release(&nearest);
-    return status;
+    return bt_json_error(json, node, BT_JSON_KEY, "\"%s\" is not a key of %s%s\nallowed: %s",
+                         node->string, bt_suite_object_called(kind), bt_str_text(&hint),
+                         bt_str_text(&allowed));
 }
 
 static bt_status wrong_type(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node,
                             const char *expected)
 {
-    bt_str given = {0};
+    BT_SCOPED(bt_str) given = {0};
     if (!cJSON_IsObject(node) && !cJSON_IsArray(node)) {
         bt_str_append(&given, " ");
         bt_json_write(node, &given);
     }
-    bt_status status =
-        bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" must be %s, not %s%s", key->key, expected,
-                      bt_json_type_name(node), bt_str_text(&given));
-    bt_str_release(&given);
-    return status;
+    return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" must be %s, not %s%s", key->key,
+                         expected, bt_json_type_name(node), bt_str_text(&given));
 }
 
 static bt_status check_number(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node)
@@ -481,7 +474,7 @@ static bt_status check_choice(const bt_json_doc *json, const bt_suite_key *key, 
     if (!cJSON_IsString(node)) {
         return wrong_type(json, key, node, "a text");
     }
-    bt_str allowed = {0};
+    BT_SCOPED(bt_str) allowed = {0};
     bool known = false;
     for (const char *word = key->choices; *word;) {
         size_t length = strcspn(word, "|");
@@ -491,18 +484,15 @@ static bt_status check_choice(const bt_json_doc *json, const bt_suite_key *key, 
         bt_str_append_bytes(&allowed, word, length);
         word += length + (word[length] == '|');
     }
-    bt_str nearest = {0};
+    BT_SCOPED(bt_str) nearest = {0};
     bt_suite_nearest(node->valuestring, key->choices, &nearest);
-    bt_status status = BT_OK;
     if (!known) {
-        status = bt_json_error(
-            json, node, BT_JSON_VALUE, "\"%s\" is \"%s\"%s%s%s; allowed: %s", key->key,
-            node->valuestring, nearest.length_bytes ? "; did you mean \"" : "",
-            bt_str_text(&nearest), nearest.length_bytes ? "\"?" : "", bt_str_text(&allowed));
+        BT_TRY(bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is \"%s\"%s%s%s; allowed: %s",
+                             key->key, node->valuestring,
+                             nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
+                             nearest.length_bytes ? "\"?" : "", bt_str_text(&allowed)));
     }
-    bt_str_release(&allowed);
-    bt_str_release(&nearest);
-    return status;
+    return BT_OK;
 }
 
 static bool is_name(const char *text)

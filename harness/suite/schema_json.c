@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/suite/schema.h"
 
 static const char name_pattern[] = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$";
@@ -158,7 +159,7 @@ static void write_object(bt_suite_object object, const char *indent, bt_str *out
     bt_str_format(out, ",\n%s  \"type\": \"object\",\n%s  \"additionalProperties\": false,\n",
                   indent, indent);
     bt_str_format(out, "%s  \"properties\": {\n", indent);
-    bt_str required = {0};
+    BT_SCOPED(bt_str) required = {0};
     bool first = true;
     for (int i = 0; i < bt_suite_key_count; ++i) {
         if (bt_suite_keys[i].owner != object) {
@@ -176,7 +177,6 @@ static void write_object(bt_suite_object object, const char *indent, bt_str *out
     if (required.length_bytes) {
         bt_str_format(out, ",\n%s  \"required\": [%s]", indent, bt_str_text(&required));
     }
-    bt_str_release(&required);
 }
 
 static bool holds_object(const bt_suite_key *key)

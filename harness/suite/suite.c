@@ -9,6 +9,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/suite/schema.h"
 
 // ---- finding -----------------------------------------------------------------------------------
@@ -31,7 +32,7 @@ static int by_text(const void *left, const void *right)
 // A folder with an all.json: each of its files is a suite, "kernels/gelu".
 static size_t names_of_folder(const char *folder, const char *name, char **names, size_t count)
 {
-    bt_str path = {0}, text = {0};
+    BT_SCOPED(bt_str) path = {0}, text = {0};
     bt_str_format(&path, "%s/%s", folder, name);
     DIR *dir = opendir(bt_str_text(&path));
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < NAMES_MAX;
@@ -46,14 +47,12 @@ static size_t names_of_folder(const char *folder, const char *name, char **names
     if (dir) {
         closedir(dir);
     }
-    bt_str_release(&path);
-    bt_str_release(&text);
     return count;
 }
 
 static void suite_names_in(const char *root, bt_str *out)
 {
-    bt_str folder = {0}, file = {0};
+    BT_SCOPED(bt_str) folder = {0}, file = {0};
     bt_str_format(&folder, "%s/suites", root);
     DIR *dir = opendir(bt_str_text(&folder));
     char *names[NAMES_MAX];
@@ -80,8 +79,6 @@ static void suite_names_in(const char *root, bt_str *out)
         bt_str_format(out, "%s%s", out->length_bytes ? "|" : "", names[i]);
         bt_mem_free(names[i]);
     }
-    bt_str_release(&folder);
-    bt_str_release(&file);
 }
 
 void bt_suite_names(bt_str *out)
@@ -131,7 +128,7 @@ static void find_in_folders(const char *base, const char *names, bt_str *out)
 
 static bt_status not_found(const char *given)
 {
-    bt_str names = {0}, nearest = {0}, listed = {0};
+    BT_SCOPED(bt_str) names = {0}, nearest = {0}, listed = {0};
     bt_suite_names(&names);
     const char *slash = strrchr(given, '/'), *base = slash ? slash + 1 : given;
     find_in_folders(base, bt_str_text(&names), &nearest);
@@ -143,19 +140,15 @@ static bt_status not_found(const char *given)
         bt_str_format(&listed, "%ssuites/%.*s", listed.length_bytes ? ", " : "", (int)length, word);
         word += length + (word[length] == '|');
     }
-    bt_status status = bt_error(
+    return bt_error(
         BT_STATUS_INVALID_ARGUMENT, "%s: no such suite file or folder%s%s%s\nthere are: %s", given,
         nearest.length_bytes ? "; did you mean suites/" : "", bt_str_text(&nearest),
         nearest.length_bytes ? "?" : "", listed.length_bytes ? bt_str_text(&listed) : "none");
-    bt_str_release(&names);
-    bt_str_release(&nearest);
-    bt_str_release(&listed);
-    return status;
 }
 
 static bt_status find(const char *given, bt_str *path)
 {
-    bt_str home = {0}, suites = {0};
+    BT_SCOPED(bt_str) home = {0}, suites = {0};
     bt_home_path(&home);
     bt_str_append(&home, "/");
     bt_str_format(&suites, "%ssuites/", bt_str_text(&home));
@@ -166,8 +159,6 @@ static bt_status find(const char *given, bt_str *path)
         found = found_at(bt_str_text(&home), given, path) ||
                 (name && found_at(bt_str_text(&suites), given, path));
     }
-    bt_str_release(&home);
-    bt_str_release(&suites);
     return found ? bt_str_status(path) : not_found(given);
 }
 
@@ -251,8 +242,8 @@ bt_status bt_suite_parse(const char *path, const char *text, size_t size_bytes, 
 bt_status bt_suite_load(const char *given, bt_suite *out)
 {
     memset(out, 0, sizeof *out);
-    bt_str path = {0};
-    void *bytes = NULL;
+    BT_SCOPED(bt_str) path = {0};
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     uint64_t file_bytes = 0;
     bt_status status = find(given, &path);
@@ -270,13 +261,11 @@ bt_status bt_suite_load(const char *given, bt_suite *out)
             bt_suite_release(out);
         }
     }
-    bt_mem_free(bytes);
-    bt_str_release(&path);
     return status;
 }
 
 void bt_suite_release(bt_suite *suite)
 {
-    bt_json_release(&suite->json);
+    bt_json_doc_release(&suite->json);
     memset(suite, 0, sizeof *suite);
 }

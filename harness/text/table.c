@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/text/escape.h"
 
 enum { KEPT_CELL = 1, KEPT_NOTE = 2 }; // control bytes that represent '|' and '~'
@@ -54,7 +55,7 @@ static void add_part(bt_table *table, bt_cell_part part, const char *text, size_
 
 static void add_cells(bt_table *table, const char *format, va_list arguments)
 {
-    bt_str line = {0};
+    BT_SCOPED(bt_str) line = {0};
     bt_escape_format(&line, append_kept, format, arguments);
     const char *at = bt_str_text(&line);
     for (bool more = true; more; at++) {
@@ -68,7 +69,6 @@ static void add_cells(bt_table *table, const char *format, va_list arguments)
         at += whole;
     }
     table->bytes.status = line.status != BT_OK ? line.status : table->bytes.status;
-    bt_str_release(&line);
 }
 
 void bt_table_cells(bt_table *table, const char *format, ...)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
@@ -142,7 +143,7 @@ static bt_status append_ended_table(const bt_watch_view *view, int rows, bt_str 
 
 bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_str *out)
 {
-    bt_str text = {0};
+    BT_SCOPED(bt_str) text = {0};
     append_head(view, &text);
     if (view->current) {
         bt_str_append(&text, "\n");
@@ -158,15 +159,11 @@ bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_st
     }
     bt_str_append(&text, "\n");
     bt_watch_ranks(view, columns, rows - LINES_BESIDE, &text);
-    bt_status status = append_ended_table(view, rows - LINES_BESIDE, &text);
-    BT_IF_OK(status, bt_str_status(&text));
-    if (status == BT_OK) {
-        bt_text_make_printable(text.text);
-        append_cut(text.text, columns, rows, out);
-        status = bt_str_status(out);
-    }
-    bt_str_release(&text);
-    return status;
+    BT_TRY(append_ended_table(view, rows - LINES_BESIDE, &text));
+    BT_TRY(bt_str_status(&text));
+    bt_text_make_printable(text.text);
+    append_cut(text.text, columns, rows, out);
+    return bt_str_status(out);
 }
 
 static bt_status end_lines(bt_str *out, size_t start)
@@ -309,12 +306,11 @@ bt_status bt_watch_json(const bt_watch_view *view, bt_str *out)
                         isnan(view->left_ns) ? view->left_ns : round(view->left_ns / 1e8) / 10);
     json_current(&json, view);
     json_last(&json, live);
-    bt_str ranks = {0};
+    BT_SCOPED(bt_str) ranks = {0};
     bt_watch_ranks_json(view, &ranks);
     if (ranks.length_bytes > 0) {
         bt_str_append(out, ",\"ranks\":");
         bt_str_append(out, bt_str_text(&ranks));
     }
-    bt_str_release(&ranks);
     return bt_json_writer_end(&json, '}');
 }

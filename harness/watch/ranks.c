@@ -4,6 +4,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/suite/json.h"
 #include "harness/watch/watch.h"
 
@@ -48,16 +49,14 @@ static void append_ranks(const cJSON *root, int64_t now_ns, int columns, int row
 // Reads the file; false if there is none that can be read.
 static bool read_file(const bt_watch_view *view, bt_json_doc *json)
 {
-    bt_str path = {0};
-    void *bytes = NULL;
+    BT_SCOPED(bt_str) path = {0};
+    BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     bt_str_format(&path, "%s/ranks.json", view->live->out_dir);
     bool found = view->current && bt_str_status(&path) == BT_OK &&
                  bt_file_exists(bt_str_text(&path)) &&
                  bt_file_read(bt_str_text(&path), &bytes, &size_bytes) == BT_OK &&
                  bt_json_parse("ranks.json", bytes, size_bytes, json) == BT_OK;
-    bt_mem_free(bytes);
-    bt_str_release(&path);
     if (!found) {
         bt_error_clear();
     }
@@ -69,7 +68,7 @@ void bt_watch_ranks(const bt_watch_view *view, int columns, int rows, bt_str *ou
     bt_json_doc json = {0};
     if (read_file(view, &json)) {
         append_ranks(json.root, view->now_ns, columns, rows, out);
-        bt_json_release(&json);
+        bt_json_doc_release(&json);
     }
 }
 
@@ -78,6 +77,6 @@ void bt_watch_ranks_json(const bt_watch_view *view, bt_str *out)
     bt_json_doc json = {0};
     if (read_file(view, &json)) {
         bt_json_write(bt_json_get(json.root, "ranks"), out);
-        bt_json_release(&json);
+        bt_json_doc_release(&json);
     }
 }

@@ -155,7 +155,7 @@ static void close_session(session *s)
     bt_run_schedule_release(&s->schedule);
     bt_ab_rounds_release(&s->rounds);
     bt_policy_release(&s->policy);
-    bt_json_release(&s->json);
+    bt_json_doc_release(&s->json);
 }
 
 static void ask(session *s, int64_t case_index)

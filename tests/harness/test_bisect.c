@@ -144,7 +144,7 @@ static void a_fault_of_one_op_at_one_step_is_found(void **state)
     ASSERT_OK(bt_json_parse("bisect", bt_str_text(&json), json.length_bytes, &doc));
     assert_true(bt_json_number_of(bt_json_get(doc.root, "first"), "index") <= 16 &&
                 bt_json_number_of(bt_json_get(doc.root, "first"), "index") >= 16);
-    bt_json_release(&doc);
+    bt_json_doc_release(&doc);
     bt_str_release(&text);
     bt_str_release(&json);
     assert_int_equal(test_scratch_count("fault-b"), kept); // nothing of the run was removed

@@ -190,7 +190,7 @@ static void crate_has_the_required_entities(void **state)
         parts++;
     }
     assert_int_equal(parts + 3, files.count); // but for itself, the manifest, the statement
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     bt_files_release(&files);
 }
 

@@ -203,7 +203,7 @@ static bt_status run_case(kernel_launch with, const char *cache)
     seen_count = 0;
     bt_status status = bt_case_run(&work, &listener, &result);
     behind_ns = result.behind_ns;
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     return status;
 }
 

@@ -101,7 +101,7 @@ static bool allowed_for(const char *device, const char *text)
     const bt_plan plan = {
         .cases = cases, .device = device, .case_count = cJSON_GetArraySize(cases)};
     bool allowed = bt_ahead_allowed(&plan);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     return allowed;
 }
 

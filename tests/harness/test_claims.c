@@ -106,12 +106,12 @@ static void every_file_obeys_its_schema(void **state)
                 fail_msg("%s: %s: %s", path, text_of(claim, "id"), fault);
             }
         }
-        bt_json_release(&json);
+        bt_json_doc_release(&json);
         ++files;
     }
     closedir(dir);
     assert_true(files > 0);
-    bt_json_release(&schema);
+    bt_json_doc_release(&schema);
 }
 
 static void a_bad_claim_is_found(void **state)
@@ -129,8 +129,8 @@ static void a_bad_claim_is_found(void **state)
                         "needs either a case or a reason why it has none");
     cJSON_DeleteItemFromObject(claim, "citation");
     assert_non_null(strstr(schema_check(schema.root, json.root), "citation"));
-    bt_json_release(&json);
-    bt_json_release(&schema);
+    bt_json_doc_release(&json);
+    bt_json_doc_release(&schema);
 }
 
 // ---- cases that exist --------------------------------------------------------------------------
@@ -193,7 +193,7 @@ static void every_case_exists(void **state)
     assert_true(tested >= 146);
     assert_true(stand_ins >= 4);
     bt_plan_release(&at.plan);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
 }
 
 // ---- the numbers of this paper -----------------------------------------------------------------
@@ -221,7 +221,7 @@ static void counts_are_those_of_the_paper(void **state)
         total += count;
     }
     assert_int_equal(total, cJSON_GetArraySize(bt_json_get(json.root, "claims")));
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
 }
 
 static double value_of(const cJSON *root, const char *id, const char *system)
@@ -270,7 +270,7 @@ static void some_numbers_are_those_of_the_paper(void **state)
             fail_msg("%s of %s is %g", expected[i].id, expected[i].system, value);
         }
     }
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
 }
 
 // ---- margins, and what the paper says twice ----------------------------------------------------
@@ -339,7 +339,7 @@ static void every_margin_follows_from_the_printed_digits(void **state)
     assert_int_equal(found, 6);
     assert_true(pairs > 140);
     bt_claims_release(&claims);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
 }
 
 // Whether the printed time (ms) and rate (1e9 bytes or 1e12 FLOP per second) of `work` agree when
@@ -414,7 +414,7 @@ static void times_and_rates_that_disagree_are_noted(void **state)
     assert_int_equal(noted, 14);
     assert_true(agree(0.1006632960, "0.12", "812") && !agree(0.1006632960, "0.12", "900"));
     bt_plan_release(&at.plan);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
 }
 
 int main(void)

@@ -71,7 +71,7 @@ static void shipped_claims_about_buckets_are_judged(void **state)
     bt_arena_release(&arena);
     bt_replications_release(&got);
     bt_claims_release(&claims);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     made_run_release(&made);
 }
 

@@ -299,7 +299,7 @@ static void json_and_page_are_whole(void **state)
     const cJSON *values = bt_json_get(steps->child, "values");
     assert_int_equal(cJSON_GetArraySize(values), result.steps[0].count);
     assert_true(bt_json_number_of(steps->child->next, "drift") > 0);
-    bt_json_release(&doc);
+    bt_json_doc_release(&doc);
     const char *at = bt_str_text(&page);
     assert_non_null(strstr(at, "&lt;b&gt;"));
     assert_null(strstr(at, "<b>"));

@@ -227,8 +227,8 @@ static void json_says_all(void **state)
     ASSERT_OK(bt_json_parse("gate.schema.json", text, size_bytes, &schema));
     assert_string_equal(schema_check(schema.root, json.root), "");
     bt_mem_free(text);
-    bt_json_release(&schema);
-    bt_json_release(&json);
+    bt_json_doc_release(&schema);
+    bt_json_doc_release(&json);
     bt_str_release(&out);
 }
 

@@ -157,7 +157,7 @@ static bt_status run_case(kernel_launch with)
     cheat = with;
     bt_status status = bt_case_run(&work, &listener, &result);
     behind_ns = result.behind_ns;
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     cheat = NULL;
     side = NULL; // its device is closed
     return status;

@@ -229,7 +229,7 @@ static bt_status run_case(const char *op, const char *direction, const char *dty
     *out = (heard){.stop_at_once = out->stop_at_once};
     bt_case_listener listener = listen(out);
     bt_status status = bt_case_run(&work, &listener, &result);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     return status;
 }
 
@@ -407,7 +407,7 @@ static void failing_memory_leaks_nothing(void **state)
         bt_mem_fail_at(n);
         status = bt_case_run(&work, &listener, &result);
         bt_mem_fail_at(0);
-        bt_json_release(&json);
+        bt_json_doc_release(&json);
         assert_true(status == BT_OK || status == BT_STATUS_OUT_OF_MEMORY);
         assert_int_equal(bt_mem_live_count(), before);
     }
@@ -441,7 +441,7 @@ static void spoiling_end(spoiling *self)
     bt_kernel_call_release(&self->run, &self->call);
     bt_pool_destroy(self->run.pool);
     bt_device_close(&self->device);
-    bt_json_release(&self->json);
+    bt_json_doc_release(&self->json);
 }
 
 // Checks with one element of one output changed, which is put back.
@@ -561,7 +561,7 @@ static void parts_of_a_sample(void **state)
             differ += part.compared != other.compared;
         }
         assert_true(differ > 0 || parts.count == 2 || (parts.all_rows && body.count == 2));
-        bt_json_release(&json);
+        bt_json_doc_release(&json);
     }
 }
 

@@ -219,7 +219,7 @@ static bool read_task(bt_json_doc *task)
         return true;
     }
     const bool dies = strcmp(act->valuestring, "spare-dies") == 0;
-    const bool read = !dies && (bt_json_release(task), read_line(task));
+    const bool read = !dies && (bt_json_doc_release(task), read_line(task));
     if (read) {
         leave_mark(bt_json_get(task->root, "folder")->valuestring, "spare-used");
     }
@@ -249,7 +249,7 @@ static int rank_main(void)
     bt_group_destroy(work.part);
     bt_group_destroy(work.group);
     bt_flight_detach(&work.flight);
-    bt_json_release(&task);
+    bt_json_doc_release(&task);
     return bt_status_exit_code(status);
 }
 

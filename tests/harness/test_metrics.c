@@ -286,7 +286,7 @@ static void a_run_leaves_its_log(void **state)
             expect_text(&lines[i], "message", "loss 980, \"usually\" 1");
             faults++;
         }
-        bt_json_release(&lines[i]);
+        bt_json_doc_release(&lines[i]);
     }
     assert_int_equal(steps, 6);
     assert_int_equal(faults, 1);
@@ -316,7 +316,7 @@ static void a_checkpoint_has_an_age(void **state)
     assert_null(bt_json_get(lines[0].root, "checkpoint_age_s"));
     assert_true(bt_json_number_of(lines[2].root, "checkpoint_age_s") >= 0);
     for (int i = 0; i < count; ++i) {
-        bt_json_release(&lines[i]);
+        bt_json_doc_release(&lines[i]);
     }
 }
 

@@ -308,7 +308,7 @@ static double estimate_gib(const measured *m)
     ASSERT_OK(bt_json_parse("train", train, (size_t)length, &doc));
     const uint64_t bytes =
         bt_plan_memory_bytes(doc.root, m->micro_batch, bt_plan_recompute_of(doc.root));
-    bt_json_release(&doc);
+    bt_json_doc_release(&doc);
     return (double)bytes / 1073741824.0;
 }
 

@@ -83,7 +83,7 @@ static void a_replication_has_verdicts_plots_and_how_to_rerun(void **state)
     ASSERT_OK(bt_json_parse("claims", text, strlen(text), &claims));
     bt_publication publication = {.folder = target, .claims = &claims, .draft = true};
     ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
-    bt_json_release(&claims);
+    bt_json_doc_release(&claims);
     char *readme = file_text("README.md");
     assert_has(readme, "measurements that the paper makes claims about, ");
     assert_has(readme, "Claims without a ratio:\n\n- NOT TESTABLE HERE, ");

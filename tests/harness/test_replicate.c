@@ -73,7 +73,7 @@ static void replicate(const made_run *made, bt_replications *out, bt_str *text)
         out->items[i].reason = "";
     }
     bt_claims_release(&claims);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
 }
 
 static void verdicts_follow_the_interval(void **state)
@@ -176,7 +176,7 @@ static void a_file_with_margins_is_judged_as_it_was(void **state)
     assert_true(got.items[0].margin >= 0.5 && got.items[0].margin <= 0.5);
     bt_replications_release(&got);
     bt_claims_release(&claims);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
 }
 
 static void text_and_json_say_it(void **state)
@@ -206,7 +206,7 @@ static void text_and_json_say_it(void **state)
     bt_claims claims;
     ASSERT_OK(bt_json_parse("x", "{}", 2, &none));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no list \"claims\"", bt_claims_read(&none, &claims));
-    bt_json_release(&none);
+    bt_json_doc_release(&none);
 }
 
 // ---- claims of training: several systems, several metrics, stand-ins ---------------------------
@@ -278,7 +278,7 @@ static void release_judged(judged *out)
 {
     bt_replications_release(&out->got);
     bt_claims_release(&out->claims);
-    bt_json_release(&out->json);
+    bt_json_doc_release(&out->json);
 }
 
 static void a_claim_of_three_systems_is_two_pairs(void **state)
@@ -470,7 +470,7 @@ static void shipped_claims_about_checkpoints_are_judged(void **state)
     assert_int_equal(bt_replications_exit_code(&got), 1);
     bt_replications_release(&got);
     bt_claims_release(&claims);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
 }
 
 int main(void)

@@ -70,7 +70,7 @@ static void copy_as_peer(const cJSON *kernel, const char *folder, int which, flo
         bt_mem_free(all);
     }
     bt_mem_free(bytes);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     bt_str_release(&task);
 }
 
@@ -87,7 +87,7 @@ static bt_status check_copy(const char *text, int which, double factor, int64_t 
     assert_true(status != BT_OK || worst <= 1);
     bt_returned_remove(folder);
     assert_false(bt_file_exists(folder));
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     return status;
 }
 
@@ -131,7 +131,7 @@ static void missing_outputs_are_named(void **state)
     ASSERT_OK(bt_json_parse("case", COPY("7"), strlen(COPY("7")), &json));
     ASSERT_FAILS(BT_STATUS_IO, "y.out was not written",
                  bt_returned_check(json.root, test_scratch_path("nowhere"), "", &worst));
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
 }
 
 // ---- a run with such a peer --------------------------------------------------------------------

@@ -398,7 +398,7 @@ static bt_status find(const char *text, bt_run_data *data)
     bt_json_doc json;
     ASSERT_OK(bt_json_parse("dataset", text, strlen(text), &json));
     bt_status status = bt_run_data_find(json.root, say_nothing, NULL, data);
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     return status;
 }
 

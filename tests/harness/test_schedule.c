@@ -39,7 +39,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     return 0;
 }
 
@@ -89,7 +89,7 @@ static void a_case_runs_only_on_the_systems_that_it_names(void **state)
         assert_int_equal(trace[i].system, expected[i][1]);
     }
     bt_run_schedule_release(&schedule);
-    bt_json_release(&doc);
+    bt_json_doc_release(&doc);
 }
 
 static void seed_0_is_the_order_of_the_plan(void **state)

@@ -193,7 +193,7 @@ static void canonical_text_does_not_depend_on_order(void **state)
         assert_string_equal(bt_str_text(&out),
                             "{\"a\":{\"x\":\"\xc3\xa9\\n\",\"y\":null},\"b\":[1,2.5,true]}");
         bt_str_release(&out);
-        bt_json_release(&json);
+        bt_json_doc_release(&json);
     }
     const double values[] = {0.1, 1e-8, 6e-4, 1.0 / 3.0, 1e300, -0.0, 9007199254740993.0};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; ++i) {
@@ -217,7 +217,7 @@ static void shipped_schema_is_made_from_the_table(void **state)
     assert_string_equal(bt_str_text(&made), shipped);
     bt_json_doc json;
     ASSERT_OK(bt_json_parse("schema", shipped, size_bytes, &json));
-    bt_json_release(&json);
+    bt_json_doc_release(&json);
     bt_mem_free(shipped);
     bt_str_release(&made);
 }
@@ -234,7 +234,7 @@ static void defaults_obey_their_own_rows(void **state)
         bt_json_doc json;
         ASSERT_OK(bt_json_parse(key->key, key->fallback, strlen(key->fallback), &json));
         ASSERT_OK(bt_suite_check_value(&json, key, json.root));
-        bt_json_release(&json);
+        bt_json_doc_release(&json);
     }
 }
 

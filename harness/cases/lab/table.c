@@ -20,6 +20,7 @@
 #endif
 
 #include "framework/base/clock.h"
+#include "framework/base/scoped.h"
 #include "harness/cases/kernel.h"
 #include "harness/plan/plan.h"
 #include "harness/stats/stats.h"
@@ -294,9 +295,9 @@ int main(int argc, char **argv)
     }
     const bt_plan_options options = {
         .profile = word_of(argc, argv, 2), .filter = word_of(argc, argv, 3), .seed = -1};
-    bt_suite suite;
+    BT_SCOPED(bt_suite) suite = {0};
     bt_machine machine;
-    bt_plan plan;
+    BT_SCOPED(bt_plan) plan = {0};
     check(bt_suite_load(argv[1], &suite));
     check(bt_machine_look(&machine));
     check(bt_plan_make(&suite, &options, &machine, &plan));
@@ -305,7 +306,5 @@ int main(int argc, char **argv)
         run_case(&self, bt_plan_case(&plan, i));
     }
     close_device(&self);
-    bt_plan_release(&plan);
-    bt_suite_release(&suite);
     return 0;
 }
