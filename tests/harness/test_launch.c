@@ -751,7 +751,7 @@ int main(int argc, char **argv)
     if (argc == 2) {
         const struct CMUnitTest long_soak[] = {cmocka_unit_test(many_kills_in_a_row)};
         kills_in_a_row = (int)strtol(argv[1], NULL, 10) % 257;
-        return cmocka_run_group_tests(long_soak, NULL, NULL);
+        return cmocka_run_group_tests(long_soak, test_scratch_setup, test_scratch_teardown);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_told_once),
@@ -770,5 +770,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_slow_rank_is_reported),
         cmocka_unit_test(many_kills_in_a_row),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }
