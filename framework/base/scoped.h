@@ -11,6 +11,7 @@
 #ifndef BT_BASE_SCOPED_H
 #define BT_BASE_SCOPED_H
 
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
 

@@ -70,7 +70,9 @@ static bt_status check_keys(const char *path, const cJSON *object)
     const char **keys = block;
     int64_t used = 0;
     const cJSON *item = NULL;
-    cJSON_ArrayForEach(item, object) { keys[used++] = item->string; }
+    cJSON_ArrayForEach(item, object) {
+        keys[used++] = item->string;
+    }
     qsort(keys, (size_t)used, sizeof *keys, compare_keys);
     bt_status status = BT_OK;
     for (int64_t i = 1; i < used && status == BT_OK; ++i) {
@@ -90,8 +92,7 @@ static bt_status check_objects(const char *path, const cJSON *item)
         BT_TRY(check_keys(path, item));
     }
     const cJSON *child = NULL;
-    cJSON_ArrayForEach(child, item)
-    {
+    cJSON_ArrayForEach(child, item) {
         if (child->child) {
             BT_TRY(check_objects(path, child));
         }

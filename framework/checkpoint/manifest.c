@@ -153,8 +153,7 @@ static bt_status parse_files(const char *path, const cJSON *root, bt_manifest *o
     BT_TRY(bt_mem_alloc((size_t)cJSON_GetArraySize(files) + 1, sizeof *out->files, &block));
     out->files = block;
     const cJSON *item = NULL;
-    cJSON_ArrayForEach(item, files)
-    {
+    cJSON_ArrayForEach(item, files) {
         bt_manifest_file *file = &out->files[out->file_count];
         if (!copy_text(item, "file", file->name, sizeof file->name) || !file->name[0] ||
             file->name[0] == '.' || strchr(file->name, '/') ||
@@ -173,8 +172,7 @@ static bool parse_shape(const cJSON *item, bt_shape *shape)
         return false;
     }
     const cJSON *size = NULL;
-    cJSON_ArrayForEach(size, item)
-    {
+    cJSON_ArrayForEach(size, item) {
         if (!bt_json_i64(size, &shape->size[shape->rank++])) {
             return false;
         }
@@ -226,7 +224,9 @@ static bt_status parse_root(const char *path, const cJSON *root, bt_manifest *ou
     BT_TRY(bt_mem_alloc((size_t)cJSON_GetArraySize(tensors) + 1, sizeof *out->tensors, &block));
     out->tensors = block;
     const cJSON *item = NULL;
-    cJSON_ArrayForEach(item, tensors) { BT_TRY(parse_tensor(path, item, out)); }
+    cJSON_ArrayForEach(item, tensors) {
+        BT_TRY(parse_tensor(path, item, out));
+    }
     return BT_OK;
 }
 

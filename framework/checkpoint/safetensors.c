@@ -60,8 +60,7 @@ static bt_status read_shape(const char *path, const cJSON *item, bt_safetensors_
                         path, entry->name, (long long)rank, BT_MAX_RANK);
     }
     const cJSON *size = NULL;
-    cJSON_ArrayForEach(size, item)
-    {
+    cJSON_ArrayForEach(size, item) {
         int64_t value = -1;
         if (!bt_json_i64(size, &value) || value < 0) {
             return bt_error(BT_STATUS_CORRUPT_DATA,
@@ -136,7 +135,9 @@ static bt_status check_metadata(const char *path, const cJSON *metadata)
 {
     const cJSON *item = NULL;
     bool fine = cJSON_IsObject(metadata);
-    cJSON_ArrayForEach(item, metadata) { fine = fine && cJSON_IsString(item); }
+    cJSON_ArrayForEach(item, metadata) {
+        fine = fine && cJSON_IsString(item);
+    }
     return fine ? BT_OK
                 : bt_error(BT_STATUS_CORRUPT_DATA, "%s: __metadata__ is not an object of texts",
                            path);
@@ -187,8 +188,7 @@ static bt_status read_entries(const char *path, const cJSON *root, bt_safetensor
     BT_TRY(bt_mem_alloc((size_t)cJSON_GetArraySize(root) + 1, sizeof *out->entries, &block));
     out->entries = block;
     const cJSON *item = NULL;
-    cJSON_ArrayForEach(item, root)
-    {
+    cJSON_ArrayForEach(item, root) {
         if (strcmp(item->string, "__metadata__") == 0) {
             BT_TRY(check_metadata(path, item));
             continue;

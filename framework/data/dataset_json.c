@@ -163,8 +163,7 @@ static bt_status read_split(bt_dataset *dataset, const char *path, const cJSON *
     }
     BT_TRY(read_count(path, object, "documents", &split->documents));
     const cJSON *row = NULL;
-    cJSON_ArrayForEach(row, shards)
-    {
+    cJSON_ArrayForEach(row, shards) {
         const char *file = NULL;
         int64_t tokens = 0;
         bt_digest digest;
@@ -189,8 +188,7 @@ static bt_status read_sources(bt_dataset *dataset, const char *path, const cJSON
     BT_TRY(bt_mem_alloc((size_t)cJSON_GetArraySize(sources), sizeof *dataset->sources, &block));
     dataset->sources = block;
     const cJSON *row = NULL;
-    cJSON_ArrayForEach(row, sources)
-    {
+    cJSON_ArrayForEach(row, sources) {
         bt_dataset_source *source = &dataset->sources[dataset->source_count];
         const char *file = NULL;
         int64_t size = 0;

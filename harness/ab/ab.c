@@ -39,11 +39,9 @@ bt_status bt_ab_policy(const char *given, double tolerance, int64_t rounds_max, 
                               "--policy says tolerance and rounds itself: leave --tolerance and "
                               "--rounds-max out");
     }
-    if (!isnan(tolerance) && !(tolerance > 0 && tolerance <= TOLERANCE_MAX)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "tolerance %g: expected a fraction above 0, such as 0.01 for 1 %%",
-                        tolerance);
-    }
+    BT_FAIL_IF(!isnan(tolerance) && !(tolerance > 0 && tolerance <= TOLERANCE_MAX),
+               BT_STATUS_INVALID_ARGUMENT,
+               "tolerance %g: expected a fraction above 0, such as 0.01 for 1 %%", tolerance);
     BT_TRY(policy_of(tolerance, rounds_max, &text));
     return bt_policy_parse("the policy of ab", bt_str_text(&text), text.length_bytes, out);
 }

@@ -18,8 +18,7 @@ static bt_status read_lines(const char *text, bt_bisect *out)
         out->count += *at == '\n';
     }
     BT_TRY(BT_ARENA_ARRAY(&out->arena, out->count, &out->commits));
-    for (int64_t i = 0; i < out->count; ++i) {
-        bt_bisect_commit *commit = &out->commits[i];
+    BT_EACH(bt_bisect_commit, commit, out->commits, out->count) {
         const size_t length = strcspn(text, "\n");
         const size_t subject = length > HASH_BYTES + 1 ? length - HASH_BYTES - 1 : 0;
         BT_TRY(bt_keep_part(&out->arena, text + length - subject, subject, &commit->subject));
@@ -50,12 +49,10 @@ static bt_status list_commits(const char *root, const char *good, const char *ba
     BT_TRY(bt_command_run(is_ancestor, NULL, &text, &ancestor));
     bt_str_clear(&text);
     BT_TRY(bt_command_run(log, NULL, &text, &code));
-    if (ancestor != 0 || code != 0 || text.length_bytes == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "bisect needs a GOOD commit that comes before BAD: %.10s is no ancestor "
-                        "of %.10s, or the same",
-                        good, bad);
-    }
+    BT_FAIL_IF(ancestor != 0 || code != 0 || text.length_bytes == 0, BT_STATUS_INVALID_ARGUMENT,
+               "bisect needs a GOOD commit that comes before BAD: %.10s is no ancestor "
+               "of %.10s, or the same",
+               good, bad);
     return read_lines(bt_str_text(&text), out);
 }
 

@@ -10,7 +10,6 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/ab/command.h"
 #include "harness/suite/suite.h"
@@ -220,10 +219,8 @@ static bt_status make(building *self, const char *program)
     (void)unlink(bt_str_text(&self->log));
     BT_TRY(get_source(self));
     BT_TRY(compile(self));
-    if (access(program, X_OK) != 0) {
-        return bt_error(BT_STATUS_INTERNAL, "%.*s was built, but has no %s", SHORT_COMMIT,
-                        self->commit, program);
-    }
+    BT_FAIL_IF(access(program, X_OK) != 0, BT_STATUS_INTERNAL, "%.*s was built, but has no %s",
+               SHORT_COMMIT, self->commit, program);
     BT_TRY(mark_ready(self));
     bt_progress_say(self->view, "build     %.*s done  %lld s\n", SHORT_COMMIT, self->commit,
                     (long long)((bt_clock_ns() - started_ns) / NS_PER_S));
@@ -254,9 +251,8 @@ static bt_status make_locked(building *self, const char *program)
 static bt_status name_paths(building *self, bt_str *program)
 {
     char here[PATH_MAX];
-    if (!getcwd(here, sizeof here)) {
-        return bt_error(BT_STATUS_IO, "no working directory: %s", strerror(errno));
-    }
+    BT_FAIL_IF(!getcwd(here, sizeof here), BT_STATUS_IO, "no working directory: %s",
+               strerror(errno));
     bt_str_format(&self->folder, "%s/" BUILDS "/%s", here, self->commit);
     const char *folder = bt_str_text(&self->folder);
     bt_str_format(&self->log, "%s/build.log", folder);

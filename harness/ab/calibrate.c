@@ -55,8 +55,7 @@ static int system_of(const bt_store_round *round)
 // Every case once, in the order of the run.
 static void list_cases(gathering *self)
 {
-    for (int64_t i = 0; i < self->run->round_count; ++i) {
-        const bt_store_round *round = &self->run->rounds[i];
+    BT_EACH(const bt_store_round, round, self->run->rounds, self->run->round_count) {
         bool known = !is_case(round);
         for (int64_t j = 0; j < self->out->count && !known; ++j) {
             known = is_of(round, &self->items[j]);
@@ -118,8 +117,7 @@ static bt_status take_times(gathering *self, const bt_store_run *run, bt_calibra
             self->times[i][j] = (double)NAN;
         }
     }
-    for (int64_t i = 0; i < run->round_count; ++i) {
-        const bt_store_round *round = &run->rounds[i];
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         int system = is_of(round, item) ? system_of(round) : -1;
         if (system < 0 || round->ordinal < 0) {
             continue;
@@ -257,8 +255,7 @@ void bt_calibration_release(bt_calibration_result *result)
 int bt_calibration_exit_code(const bt_calibration_result *result)
 {
     bool failed = false, unknown = result->count == 0, misses = false;
-    for (int64_t i = 0; i < result->count; ++i) {
-        const bt_calibrated_case *item = &result->items[i];
+    BT_EACH(const bt_calibrated_case, item, result->items, result->count) {
         failed = failed || item->failed;
         unknown = unknown || isnan(item->rates.false_alarm_rate);
         misses = misses || item->misses || item->coarse;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "framework/base/idioms.h"
 #include "harness/ab/calibrate.h"
 #include "harness/stats/decide_json.h"
 #include "harness/text/format.h"
@@ -42,8 +43,7 @@ static bt_status print_table(const bt_calibration_result *result, bt_str *out)
     bt_table_heads(&table,
                    "case|>time|>pairs|>pairs differ|>b to a|>false alarms|>at most|>finds 9 "
                    "in 10|>at most|>slowed, seen||>found");
-    for (int64_t i = 0; i < result->count; ++i) {
-        const bt_calibrated_case *item = &result->items[i];
+    BT_EACH(const bt_calibrated_case, item, result->items, result->count) {
         const bt_noise_rates *rates = &item->rates;
         bt_table_cells(&table, "%s|%s|%lld|%s|%s|%s|%s|%s|%s|%s|%s|%s", item->name,
                        bt_format_value(BT_UNIT_NS, item->base_ns).text, (long long)rates->pairs,
@@ -152,10 +152,8 @@ bt_status bt_calibration_json(const bt_calibration_result *result, bt_str *out)
     BT_JSON(&json, BT_KV("run", result->run->id), BT_KV("suite", result->run->info.suite.name),
             BT_KV("seed", (int64_t)result->run->schedule.seed),
             BT_KV("exit_code", bt_calibration_exit_code(result)));
-    bt_json_writer_open(&json, "cases", '[');
-    for (int64_t i = 0; i < result->count; ++i) {
+    BT_JSON_LIST(&json, "cases", i, result->count) {
         write_item(&result->items[i], &json);
     }
-    bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/run/child_env.h"
 
@@ -57,9 +58,8 @@ static bt_status start(const char *const *arguments, const char *const *environm
                        bt_str *output, int *code)
 {
     int ends[2] = {-1, -1};
-    if (output && pipe2(ends, O_CLOEXEC) != 0) {
-        return bt_error(BT_STATUS_IO, "no pipe for %s: %s", arguments[0], strerror(errno));
-    }
+    BT_FAIL_IF(output && pipe2(ends, O_CLOEXEC) != 0, BT_STATUS_IO, "no pipe for %s: %s",
+               arguments[0], strerror(errno));
     pid_t process = fork();
     if (process == 0) {
         become(arguments, environment, log, ends[1]);
@@ -85,9 +85,7 @@ bt_status bt_command_run(const char *const *arguments, const char *log_path, bt_
     *code = EXIT_NOT_STARTED;
     if (log_path) {
         log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        if (log < 0) {
-            return bt_error(BT_STATUS_IO, "cannot write %s: %s", log_path, strerror(errno));
-        }
+        BT_FAIL_IF(log < 0, BT_STATUS_IO, "cannot write %s: %s", log_path, strerror(errno));
     }
     const char **environment = NULL;
     bt_status status = bt_child_env_make(&environment);

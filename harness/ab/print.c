@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "framework/base/idioms.h"
 #include "harness/ab/ab.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
@@ -19,8 +20,7 @@ static bt_unit unit_of(bt_gate_metric metric)
 // "base       9f3c2d1e07, Release, GNU 12.2.0", for each system.
 static void print_systems(const bt_store_run *run, bt_str *out)
 {
-    for (int64_t i = 0; i < run->schedule.system_count; ++i) {
-        const bt_store_system *system = &run->schedule.systems[i];
+    BT_EACH(const bt_store_system, system, run->schedule.systems, run->schedule.system_count) {
         const bt_store_build *build = &system->build;
         bt_str_format(out, "%-14s ", system->name);
         if (*build->git_commit) {
@@ -61,8 +61,7 @@ static bt_status print_table(const bt_gate_result *result, bt_str *out)
 {
     bt_table table = {0};
     bt_table_heads(&table, "case||>base|>candidate|>candidate/base|95 %%|>pairs|verdict");
-    for (int64_t i = 0; i < result->count; ++i) {
-        const bt_gate_item *item = &result->items[i];
+    BT_EACH(const bt_gate_item, item, result->items, result->count) {
         bool metric = item->metric < BT_GATE_METRIC_COUNT;
         bt_table_cells(&table, "%s|%s", item->subject,
                        metric ? bt_gate_metric_info(item->metric)->words : "");
@@ -77,8 +76,7 @@ static bt_status print_table(const bt_gate_result *result, bt_str *out)
 // For verdicts other than SAME: how much, and what else changed.
 static void print_findings(const bt_gate_result *result, bt_str *out)
 {
-    for (int64_t i = 0; i < result->count; ++i) {
-        const bt_gate_item *item = &result->items[i];
+    BT_EACH(const bt_gate_item, item, result->items, result->count) {
         if (item->verdict.word == BT_GATE_SAME && !item->clocks_differ) {
             continue;
         }
@@ -132,11 +130,9 @@ bt_status bt_ab_json(const bt_gate_result *result, bt_str *out)
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '{');
     BT_JSON(&json, BT_KV("run", result->request.run->id), BT_KV("seed", (int64_t)schedule->seed));
-    bt_json_writer_open(&json, "systems", '[');
-    for (int64_t i = 0; i < schedule->system_count; ++i) {
+    BT_JSON_LIST(&json, "systems", i, schedule->system_count) {
         write_system(&schedule->systems[i], &json);
     }
-    bt_json_writer_close(&json, ']');
     bt_str_append(out, ",\"gate\":");
     BT_TRY(bt_gate_json(result, out));
     return bt_json_writer_end(&json, '}');

@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "bt_bundle_format.h" // generated from FORMAT.md
+#include "framework/base/idioms.h"
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
 #include "harness/env/build.h"
@@ -45,9 +46,7 @@ bt_status bt_content_read_maker(const bt_files *files, bt_content_maker *out)
                 {"zstd", out->zstd, sizeof out->zstd},
                 {"page", out->page, sizeof out->page}};
     bt_json_doc json;
-    if (!file) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "manifest.json is missing");
-    }
+    BT_FAIL_IF(!file, BT_STATUS_INVALID_ARGUMENT, "manifest.json is missing");
     BT_TRY(bt_json_parse("manifest.json", file->bytes, file->size_bytes, &json));
     bt_status status = BT_OK;
     for (size_t i = 0; status == BT_OK && i < sizeof rows / sizeof rows[0]; i++) {
@@ -149,11 +148,9 @@ static void write_root(bt_json_writer *json, const bt_store_run *run, const bt_f
                    (long long)run->round_count, run->info.suite.name, run->info.suite.profile);
     BT_JSON(json, BT_KV("description", text), BT_KV("datePublished", time[0] ? time : "1970-01-01"),
             BT_KV("license", "Not stated: ask whoever published this bundle"));
-    bt_json_writer_open(json, "hasPart", '[');
-    for (int64_t i = 0; i < files->count; i++) {
+    BT_JSON_LIST(json, "hasPart", i, files->count) {
         write_reference(json, NULL, files->items[i].name);
     }
-    bt_json_writer_close(json, ']');
     write_reference(json, "mentions", "#run");
     bt_json_writer_close(json, '}');
 }
@@ -218,15 +215,13 @@ bt_status bt_content_add_manifest(const bt_content_maker *maker, bt_files *files
     bt_json_writer_text(&json, "format", BT_BUNDLE_FORMAT);
     BT_JSON_OBJECT(&json, "made_by", BT_OF(maker, version), BT_OF(maker, git_commit),
                    BT_OF(maker, git_diff), BT_OF(maker, zstd), BT_OF(maker, page));
-    bt_json_writer_open(&json, "files", '[');
-    for (int64_t i = 0; i < files->count; i++) {
+    BT_JSON_LIST(&json, "files", i, files->count) {
         char digest[65];
         bt_files_digest(files->items[i].bytes, files->items[i].size_bytes, digest);
         BT_JSON_OBJECT(&json, NULL, BT_OF(&files->items[i], name),
                        BT_KV("size_bytes", (int64_t)files->items[i].size_bytes),
                        BT_KV("sha256", digest));
     }
-    bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');
     bt_str_append(&text, "\n");
     return bt_files_add(files, "manifest.json", &text);
@@ -247,8 +242,7 @@ static void write_digest_of(bt_json_writer *json, const bt_file *file)
 // Rounds of one outcome by name: passed, could not run here, or anything else.
 static void write_tests(bt_json_writer *json, const char *key, const bt_store_run *run, int outcome)
 {
-    bt_json_writer_open(json, key, '[');
-    for (int64_t i = 0; i < run->round_count; i++) {
+    BT_JSON_LIST(json, key, i, run->round_count) {
         const bt_store_round *round = &run->rounds[i];
         int mine = round->status == BT_RUN_PASSED ? 0 : round->status == BT_RUN_UNAVAILABLE ? 1 : 2;
         char name[512];
@@ -258,7 +252,6 @@ static void write_tests(bt_json_writer *json, const char *key, const bt_store_ru
             bt_json_writer_text(json, NULL, name);
         }
     }
-    bt_json_writer_close(json, ']');
 }
 
 bt_status bt_content_statement(const bt_store_run *run, const bt_files *files, bt_str *out)

@@ -77,22 +77,15 @@ bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_options
     BT_SCOPED(bt_store_run) record = {0};
     BT_SCOPED(bt_files) files = {0};
     BT_SCOPED(bt_str) packed = {0};
-    if (sodium_init() < 0) {
-        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
-    }
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
     BT_TRY(bt_store_run_read(store, run, &record));
-    bt_status status = BT_OK;
-    if (record.status == BT_RUN_RUNNING) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "run %lld is still running; export it when it has ended", (long long)run);
-    }
-    if (status == BT_OK) {
-        note_missing(&record, notes);
-        status = build(&record, options, notes, &files);
-    }
-    BT_IF_OK(status, bt_files_pack(&files, &packed));
-    BT_IF_OK(status, bt_file_write(path, bt_str_text(&packed), packed.length_bytes));
-    return status == BT_OK ? bt_str_status(notes) : status;
+    BT_FAIL_IF(record.status == BT_RUN_RUNNING, BT_STATUS_INVALID_ARGUMENT,
+               "run %lld is still running; export it when it has ended", (long long)run);
+    note_missing(&record, notes);
+    BT_TRY(build(&record, options, notes, &files));
+    BT_TRY(bt_files_pack(&files, &packed));
+    BT_TRY(bt_file_write(path, bt_str_text(&packed), packed.length_bytes));
+    return bt_str_status(notes);
 }
 
 bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t size_bytes,
@@ -102,20 +95,17 @@ bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t siz
     BT_SCOPED(bt_store_run) run = {0};
     BT_TRY(bt_error_context(bt_files_unpack(bytes, size_bytes, &files), "%s", name));
     BT_TRY(bt_error_context(bt_content_read(&files, &run), "%s", name));
-    for (int64_t i = 0; i < run.info.env.fact_count; i++) {
-        const bt_store_fact *fact = &run.info.env.facts[i];
-        if (bt_fact_is_private(fact->key) && strcmp(fact->value, BT_REDACT_LEFT_OUT) != 0) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "%s: gives %s, which identifies the machine; 'bt-bench export "
-                            "--public' leaves such things out",
-                            name, fact->key);
-        }
+    BT_EACH(const bt_store_fact, fact, run.info.env.facts, run.info.env.fact_count) {
+        BT_FAIL_IF(bt_fact_is_private(fact->key) && strcmp(fact->value, BT_REDACT_LEFT_OUT) != 0,
+                   BT_STATUS_INVALID_ARGUMENT,
+                   "%s: gives %s, which identifies the machine; 'bt-bench export "
+                   "--public' leaves such things out",
+                   name, fact->key);
     }
-    if (of && (run.started_ns != of->started_ns || run.round_count != of->round_count ||
-               strcmp(run.info.suite.plan_hash, of->info.suite.plan_hash) != 0)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: holds another run than run %lld, or its state before it ended", name,
-                        (long long)of->id);
-    }
+    BT_FAIL_IF(of && (run.started_ns != of->started_ns || run.round_count != of->round_count ||
+                      strcmp(run.info.suite.plan_hash, of->info.suite.plan_hash) != 0),
+               BT_STATUS_INVALID_ARGUMENT,
+               "%s: holds another run than run %lld, or its state before it ended", name,
+               (long long)of->id);
     return BT_OK;
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/bundle/libarchive.h"
 
@@ -224,11 +223,9 @@ static bt_status decompress(const unsigned char *bytes, size_t size_bytes, void 
     if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR) {
         return damaged("the zstd frame does not say its size");
     }
-    if (size > limit) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "it declares %llu bytes unpacked; allowed: at most %llu for %zu packed",
-                        size, limit, size_bytes);
-    }
+    BT_FAIL_IF(size > limit, BT_STATUS_CORRUPT_DATA,
+               "it declares %llu bytes unpacked; allowed: at most %llu for %zu packed", size, limit,
+               size_bytes);
     size_t frame = ZSTD_findFrameCompressedSize(bytes, size_bytes);
     if (ZSTD_isError(frame) || frame != size_bytes) {
         return damaged("it is not one zstd frame");
@@ -263,24 +260,18 @@ static bool is_plain_name(const char *name)
 static bt_status check_entry(const bt_files *files, struct archive_entry *entry, size_t tar_bytes)
 {
     const char *name = bt_archive.entry_pathname(entry);
-    if (!name || !is_plain_name(name)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "\"%.120s\" is not a valid file name in a bundle",
-                        name ? name : "");
-    }
-    if (bt_archive.entry_filetype(entry) != AE_IFREG || bt_archive.entry_hardlink(entry) ||
-        bt_archive.entry_symlink(entry)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s is no plain file", name);
-    }
-    if (bt_archive.entry_size(entry) < 0 || (uint64_t)bt_archive.entry_size(entry) > tar_bytes) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s declares %lld bytes, more than the whole archive", name,
-                        (long long)bt_archive.entry_size(entry));
-    }
+    BT_FAIL_IF(!name || !is_plain_name(name), BT_STATUS_CORRUPT_DATA,
+               "\"%.120s\" is not a valid file name in a bundle", name ? name : "");
+    BT_FAIL_IF(bt_archive.entry_filetype(entry) != AE_IFREG || bt_archive.entry_hardlink(entry) ||
+                   bt_archive.entry_symlink(entry),
+               BT_STATUS_CORRUPT_DATA, "%s is no plain file", name);
+    BT_FAIL_IF(bt_archive.entry_size(entry) < 0 ||
+                   (uint64_t)bt_archive.entry_size(entry) > tar_bytes,
+               BT_STATUS_CORRUPT_DATA, "%s declares %lld bytes, more than the whole archive", name,
+               (long long)bt_archive.entry_size(entry));
     int order = files->count ? strcmp(files->items[files->count - 1].name, name) : -1;
-    if (order >= 0) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        order ? "%s is not in the order of names" : "%s is there twice", name);
-    }
+    BT_FAIL_IF(order >= 0, BT_STATUS_CORRUPT_DATA,
+               order ? "%s is not in the order of names" : "%s is there twice", name);
     return files->count < BT_FILES_COUNT_MAX ? BT_OK : damaged("more files than a bundle has");
 }
 

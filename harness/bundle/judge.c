@@ -79,8 +79,7 @@ static const bt_store_verdict *find_verdict(const verdict_list *list, const bt_s
 static void compare_lists(const verdict_list *recorded, const verdict_list *follows,
                           bt_bundle_check *check)
 {
-    for (int64_t i = 0; i < recorded->count; i++) {
-        const bt_store_verdict *item = &recorded->items[i];
+    BT_EACH(const bt_store_verdict, item, recorded->items, recorded->count) {
         const bt_store_verdict *again = find_verdict(follows, item);
         if (again) {
             compare(item, again, check);
@@ -124,8 +123,7 @@ static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *ch
 // The baseline that the run was judged with; *out stays zeroed if the record has none.
 static bt_status read_baseline(const bt_store_run *run, bt_baseline *out)
 {
-    for (int64_t i = 0; i < run->file_count; i++) {
-        const bt_store_file *file = &run->files[i];
+    BT_EACH(const bt_store_file, file, run->files, run->file_count) {
         if (strcmp(file->kind, BT_BASELINE_FILE_KIND) == 0) {
             return bt_baseline_parse("from/baseline.json", file->bytes, (size_t)file->size_bytes,
                                      out);
@@ -283,12 +281,10 @@ static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
         bt_json_write(node, &text);
     }
     bt_json_doc_release(&json);
-    bt_status status = bt_str_status(&text);
-    BT_IF_OK(status, bt_policy_parse("run.json, schedule: its policy", bt_str_text(&text),
-                                     text.length_bytes, &policy));
-    BT_TRY(status);
-    status = judge_by_policy(run, &policy, recorded, check);
-    return status;
+    BT_TRY(bt_str_status(&text));
+    BT_TRY(bt_policy_parse("run.json, schedule: its policy", bt_str_text(&text), text.length_bytes,
+                           &policy));
+    return judge_by_policy(run, &policy, recorded, check);
 }
 
 // ---- replicate ---------------------------------------------------------------------------------

@@ -41,9 +41,7 @@ static bt_status read_list(const content_reader *in, const cJSON *list, const ch
                            bt_fields_of kind, item_list *out)
 {
     const size_t item_bytes = bt_fields_info(kind)->item_bytes;
-    if (!cJSON_IsArray(list)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: a list is missing", place);
-    }
+    BT_FAIL_IF(!cJSON_IsArray(list), BT_STATUS_INVALID_ARGUMENT, "%s: a list is missing", place);
     size_t count = (size_t)cJSON_GetArraySize(list);
     BT_TRY(bt_arena_alloc(in->arena, count * item_bytes + 1, &out->items));
     out->count = 0;
@@ -107,10 +105,9 @@ static bt_status read_samples(const content_reader *in, const char *folder, doub
     (void)snprintf(path, sizeof path, "%s/%s.f64", folder, bt_metric_info(item->metric)->tag);
     BT_TRY(find_file(in, path, &file));
     size_t samples = file->size_bytes / sizeof(double);
-    if (file->size_bytes % sizeof(double) != 0 || !(count == (double)samples)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %zu bytes are not %.0f samples of 8 bytes",
-                        path, file->size_bytes, count);
-    }
+    BT_FAIL_IF(file->size_bytes % sizeof(double) != 0 || !(count == (double)samples),
+               BT_STATUS_INVALID_ARGUMENT, "%s: %zu bytes are not %.0f samples of 8 bytes", path,
+               file->size_bytes, count);
     void *copy = NULL;
     BT_TRY(bt_arena_alloc(in->arena, file->size_bytes + 1, &copy));
     memcpy(copy, file->bytes, file->size_bytes);
@@ -124,10 +121,8 @@ static bt_status read_measurement(const content_reader *in, const char *folder, 
 {
     const cJSON *metric = bt_json_get(node, "metric");
     const cJSON *samples = bt_json_get(node, "samples");
-    if (!cJSON_IsString(metric) || !bt_metric_parse(metric->valuestring, &item->metric)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: a measurement of an unknown metric",
-                        place);
-    }
+    BT_FAIL_IF(!cJSON_IsString(metric) || !bt_metric_parse(metric->valuestring, &item->metric),
+               BT_STATUS_INVALID_ARGUMENT, "%s: a measurement of an unknown metric", place);
     BT_TRY(bt_fields_real(node, place, "value", &item->value));
     BT_TRY(bt_fields_real(node, place, "low", &item->low));
     BT_TRY(bt_fields_real(node, place, "high", &item->high));
@@ -141,9 +136,8 @@ static bt_status read_measurements(const content_reader *in, const char *folder,
                                    const cJSON *list, bt_store_round *round)
 {
     size_t count = cJSON_IsArray(list) ? (size_t)cJSON_GetArraySize(list) : 0;
-    if (!cJSON_IsArray(list)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: \"measurements\" is missing", place);
-    }
+    BT_FAIL_IF(!cJSON_IsArray(list), BT_STATUS_INVALID_ARGUMENT, "%s: \"measurements\" is missing",
+               place);
     bt_store_measurement *items = NULL;
     BT_TRY(BT_ARENA_ARRAY(in->arena, count, &items));
     round->measurements = items;
@@ -233,10 +227,9 @@ static bt_status read_run_object(const content_reader *in, const cJSON *json)
               run->gap_count);
     READ_LIST(in, bt_json_get(json, "files"), "run.json, files", BT_FIELDS_FILE, run->files,
               run->file_count);
-    if (!cJSON_IsNumber(count) || !(count->valuedouble >= 0 && count->valuedouble <= ROUNDS_MAX)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run.json: \"rounds\" is missing, or not what it must be");
-    }
+    BT_FAIL_IF(
+        !cJSON_IsNumber(count) || !(count->valuedouble >= 0 && count->valuedouble <= ROUNDS_MAX),
+        BT_STATUS_INVALID_ARGUMENT, "run.json: \"rounds\" is missing, or not what it must be");
     run->round_count = (int64_t)count->valuedouble;
     return BT_OK;
 }
@@ -268,9 +261,8 @@ static bt_status read_environment(const content_reader *in, const cJSON *json)
 {
     bt_store_env *env = &in->run->info.env;
     const cJSON *digest = bt_json_get(json, "digest");
-    if (!cJSON_IsString(digest)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "environment.json: \"digest\" is missing");
-    }
+    BT_FAIL_IF(!cJSON_IsString(digest), BT_STATUS_INVALID_ARGUMENT,
+               "environment.json: \"digest\" is missing");
     BT_TRY(bt_keep(in->arena, digest->valuestring, &env->digest));
     READ_LIST(in, bt_json_get(json, "facts"), "environment.json", BT_FIELDS_FACT, env->facts,
               env->fact_count);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/bundle/content.h"
 #include "harness/env/facts.h"
@@ -163,8 +162,7 @@ static bt_status of_steps(const round_check *self, const bt_store_measurement *i
     const bt_store_round *round = self->round;
     bool device = item->metric == BT_METRIC_STEP_DEVICE_TIME;
     int64_t count = 0;
-    for (int64_t i = 0; i < round->step_count; i++) {
-        const bt_store_step *step = &round->steps[i];
+    BT_EACH(const bt_store_step, step, round->steps, round->step_count) {
         double time_ns = (double)(device ? step->device_ns : step->host_ns);
         if (step->warmup || step->profiled || !(time_ns > 0)) {
             continue;
@@ -381,8 +379,7 @@ static bt_status check_round(round_check *self)
 {
     const bt_store_round *round = self->round;
     check_noise(self);
-    for (int64_t i = 0; i < round->measurement_count; i++) {
-        const bt_store_measurement *item = &round->measurements[i];
+    BT_EACH(const bt_store_measurement, item, round->measurements, round->measurement_count) {
         for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
             if (rules[r].metric == item->metric) {
                 BT_TRY(rules[r].recompute(self, item));

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/bundle/files.h"
 #include "harness/suite/json.h"
@@ -85,10 +84,8 @@ bt_status bt_bundle_key_make(const char *secret_path, const char *open_path)
 {
     unsigned char open_key[KEY_BYTES], secret[64];
     BT_TRY(start());
-    if (bt_file_exists(open_path)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s already exists and is not overwritten; choose another name", open_path);
-    }
+    BT_FAIL_IF(bt_file_exists(open_path), BT_STATUS_INVALID_ARGUMENT,
+               "%s already exists and is not overwritten; choose another name", open_path);
     (void)crypto_sign_ed25519_keypair(open_key, secret);
     bt_status status =
         write_pem(secret_path, "PRIVATE", secret_head, sizeof secret_head, secret, 0600);
@@ -140,10 +137,8 @@ bt_status bt_bundle_key_read(const char *path, bool need_secret, bt_bundle_key *
     size_t size_bytes = 0;
     memset(out, 0, sizeof *out);
     BT_TRY(start());
-    if (!bt_file_exists(path)) {
-        return bt_error(BT_STATUS_IO, "%s: no such key; 'bt-bench keygen -o NAME' makes a pair",
-                        path);
-    }
+    BT_FAIL_IF(!bt_file_exists(path), BT_STATUS_IO,
+               "%s: no such key; 'bt-bench keygen -o NAME' makes a pair", path);
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bool found = take_key(bytes, need_secret, out);
     sodium_memzero(bytes, size_bytes);
@@ -235,13 +230,12 @@ static bt_status take_apart(const char *name, const bt_json_doc *json, size_t si
     BT_TRY(bt_str_status(&again));
     bool same = again.length_bytes == size_bytes &&
                 memcmp(bt_str_text(&again), json->text, size_bytes) == 0;
-    if (!same || strlen(out->key_id) != 64 ||
-        sodium_base642bin(out->signature, sizeof out->signature, out->code, strlen(out->code), NULL,
-                          &length, NULL, sodium_base64_VARIANT_ORIGINAL) != 0 ||
-        length != sizeof out->signature) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no DSSE envelope with one signature",
-                        name);
-    }
+    BT_FAIL_IF(!same || strlen(out->key_id) != 64 ||
+                   sodium_base642bin(out->signature, sizeof out->signature, out->code,
+                                     strlen(out->code), NULL, &length, NULL,
+                                     sodium_base64_VARIANT_ORIGINAL) != 0 ||
+                   length != sizeof out->signature,
+               BT_STATUS_INVALID_ARGUMENT, "%s: no DSSE envelope with one signature", name);
     return BT_OK;
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/bundle/content.h"
 #include "harness/bundle/recompute.h"
@@ -126,8 +125,7 @@ static bt_status write_expected(const bt_files *files, const bt_store_run *run,
 
 static void compare_files(const bt_files *expected, const bt_files *files, bt_bundle_check *check)
 {
-    for (int64_t i = 0; i < expected->count; i++) {
-        const bt_file *wanted = &expected->items[i];
+    BT_EACH(const bt_file, wanted, expected->items, expected->count) {
         const bt_file *file = bt_files_find(files, wanted->name);
         if (!file) {
             bt_bundle_find(check, "%s is missing", wanted->name);
@@ -162,10 +160,8 @@ static bt_status open_statement(const bt_files *files, const bt_bundle_key *key,
 {
     const bt_file *bare = bt_files_find(files, BT_BUNDLE_STATEMENT);
     const bt_file *envelope = bt_files_find(files, BT_BUNDLE_ENVELOPE);
-    if (!bare == !envelope) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "there must be one statement, %s or %s",
-                        BT_BUNDLE_STATEMENT, BT_BUNDLE_ENVELOPE);
-    }
+    BT_FAIL_IF(!bare == !envelope, BT_STATUS_INVALID_ARGUMENT,
+               "there must be one statement, %s or %s", BT_BUNDLE_STATEMENT, BT_BUNDLE_ENVELOPE);
     if (bare) {
         bt_str_append_bytes(statement, bare->bytes, bare->size_bytes);
         return bt_str_status(statement);
@@ -239,9 +235,7 @@ bt_status bt_bundle_verify_bytes(const char *name, const void *bytes, size_t siz
     BT_SCOPED(bt_files) files = {0};
     memset(out, 0, sizeof *out);
     out->size_bytes = (int64_t)size_bytes;
-    if (sodium_init() < 0) {
-        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
-    }
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
     BT_TRY(bt_error_context(bt_files_unpack(bytes, size_bytes, &files), "%s", name));
     bt_status status = check_files(&files, key, out);
     BT_IF_OK(status, bt_str_status(&out->findings));
@@ -258,10 +252,8 @@ bt_status bt_bundle_verify(const char *path, const bt_bundle_key *key, bt_bundle
     BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     memset(out, 0, sizeof *out);
-    if (!bt_file_exists(path)) {
-        return bt_error(BT_STATUS_IO,
-                        "%s: no such file; expected a bundle that 'bt-bench export' wrote", path);
-    }
+    BT_FAIL_IF(!bt_file_exists(path), BT_STATUS_IO,
+               "%s: no such file; expected a bundle that 'bt-bench export' wrote", path);
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     return bt_bundle_verify_bytes(path, bytes, size_bytes, key, out);
 }

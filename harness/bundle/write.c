@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
 #include "harness/text/record_json.h"
@@ -25,14 +26,12 @@ static void write_schedule(bt_json_writer *json, const bt_store_schedule *schedu
 {
     bt_json_writer_open(json, "schedule", '{');
     bt_fields_write(json, BT_FIELDS_SCHEDULE, schedule);
-    bt_json_writer_open(json, "systems", '[');
-    for (int64_t i = 0; i < schedule->system_count; i++) {
+    BT_JSON_LIST(json, "systems", i, schedule->system_count) {
         bt_json_writer_open(json, NULL, '{');
         bt_fields_write(json, BT_FIELDS_SYSTEM, &schedule->systems[i]);
         write_object(json, "build", BT_FIELDS_BUILD, &schedule->systems[i].build);
         bt_json_writer_close(json, '}');
     }
-    bt_json_writer_close(json, ']');
     bt_json_writer_close(json, '}');
 }
 
@@ -92,8 +91,7 @@ static bt_status add_series(const char *folder, const bt_list *list, const bt_st
 
 static void write_measurements(bt_json_writer *json, const bt_store_round *round)
 {
-    bt_json_writer_open(json, "measurements", '[');
-    for (int64_t i = 0; i < round->measurement_count; i++) {
+    BT_JSON_LIST(json, "measurements", i, round->measurement_count) {
         const bt_store_measurement *item = &round->measurements[i];
         const bt_metric_row *metric = bt_metric_info(item->metric);
         bt_json_writer_open(json, NULL, '{');
@@ -108,13 +106,11 @@ static void write_measurements(bt_json_writer *json, const bt_store_round *round
         }
         bt_json_writer_close(json, '}');
     }
-    bt_json_writer_close(json, ']');
 }
 
 static bt_status add_samples(const char *folder, const bt_store_round *round, bt_files *files)
 {
-    for (int64_t i = 0; i < round->measurement_count; i++) {
-        const bt_store_measurement *item = &round->measurements[i];
+    BT_EACH(const bt_store_measurement, item, round->measurements, round->measurement_count) {
         bt_str bytes = {0};
         char path[96];
         if (!item->samples) {
@@ -164,8 +160,7 @@ bt_status bt_content_write(const bt_store_run *run, bt_files *files)
     BT_TRY(add_run(run, files));
     BT_TRY(add_environment(&run->info.env, files));
     BT_TRY(add_verdicts(run, files));
-    for (int64_t i = 0; i < run->file_count; i++) {
-        const bt_store_file *file = &run->files[i];
+    BT_EACH(const bt_store_file, file, run->files, run->file_count) {
         bt_str bytes = {0};
         char name[80];
         (void)snprintf(name, sizeof name, "from/%.64s.json", file->kind);

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/compiler/capture.h"
 #include "framework/compiler/form.h"
@@ -209,10 +208,8 @@ static bt_status compile_groups(bt_chain *chain)
     for (int i = 0; i < chain->fusion.count; ++i) {
         BT_TRY(bt_compiler_get(&chain->compiler, chain->context.device,
                                chain->fusion.groups[i].group, &chain->codes[i]));
-        if (!chain->codes[i]) {
-            return bt_error(BT_STATUS_UNSUPPORTED, "a group of the chain has no code: %s",
-                            chain->compiler.reason);
-        }
+        BT_FAIL_IF(!chain->codes[i], BT_STATUS_UNSUPPORTED, "a group of the chain has no code: %s",
+                   chain->compiler.reason);
     }
     return BT_OK;
 }
@@ -222,9 +219,8 @@ bt_status bt_chain_compile(bt_chain *chain, bt_code_cache *cache)
     void *codes = NULL;
     drop_code(chain);
     bt_compiler_init(&chain->compiler, cache);
-    if (chain->fusion.count == 0) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "no calls of the chain would be faster as one");
-    }
+    BT_FAIL_IF(chain->fusion.count == 0, BT_STATUS_UNSUPPORTED,
+               "no calls of the chain would be faster as one");
     BT_TRY(bt_mem_alloc((size_t)chain->fusion.count, sizeof(void *), &codes));
     chain->codes = codes;
     BT_TRY(compile_groups(chain));

@@ -1,5 +1,6 @@
 // harness/cases/chains.c - the chains: RMSNorm, SwiGLU, RoPE, softmax, cross-entropy composed of
 // ops
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/cases/chain.h"
 
@@ -99,11 +100,9 @@ bt_status bt_chain_constant(const bt_chain_args *args, int64_t *dim, double **va
         return BT_OK;
     }
     const int64_t size = args->body->shape.axes[2], half = size / 2;
-    if (size % 2 != 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "a head of %lld elements; rotary positions turn pairs: it must be even",
-                        (long long)size);
-    }
+    BT_FAIL_IF(size % 2 != 0, BT_STATUS_INVALID_ARGUMENT,
+               "a head of %lld elements; rotary positions turn pairs: it must be even",
+               (long long)size);
     BT_TRY(bt_mem_alloc((size_t)(size * size), sizeof(double), &block));
     *values = block;
     *dim = size;

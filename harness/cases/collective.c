@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "framework/base/environment.h"
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "framework/dist/host.h"
 #include "framework/dist/nccl.h"
@@ -92,12 +93,6 @@ typedef struct job {
     pid_t children[RANKS_MOST]; // of ranks 1 .. size - 1, [0] unused
 } job;
 
-static const char *text_of(const cJSON *kernel, const char *key)
-{
-    const cJSON *node = bt_json_get(kernel, key);
-    return cJSON_IsString(node) ? node->valuestring : "";
-}
-
 static bt_status allocate(collective_rank *self, const group_row *row, size_t bytes, char **out)
 {
     void *block = NULL;
@@ -112,15 +107,14 @@ static bt_status make_operands(collective_rank *self, const group_row *row)
 {
     const cJSON *kernel = self->kernel;
     bt_kernel_shape shape;
-    const char *dtype = text_of(kernel, "dtype");
+    const char *dtype = bt_json_text_of(kernel, "dtype");
     self->dtype = strcmp(dtype, "bf16") == 0  ? BT_BF16
                   : strcmp(dtype, "f64") == 0 ? BT_F64
                                               : BT_F32;
-    self->call = bt_collective_call(text_of(kernel, "op"));
-    if (!self->call || !bt_kernel_shape_parse(text_of(kernel, "shape"), &shape) ||
-        shape.count % self->group->size != 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "the case has no such operation, or no size");
-    }
+    self->call = bt_collective_call(bt_json_text_of(kernel, "op"));
+    BT_FAIL_IF(!self->call || !bt_kernel_shape_parse(bt_json_text_of(kernel, "shape"), &shape) ||
+                   shape.count % self->group->size != 0,
+               BT_STATUS_INVALID_ARGUMENT, "the case has no such operation, or no size");
     self->count = shape.count;
     self->part = shape.count / self->group->size;
     self->max_time_s = bt_json_number_of(kernel, "max_time_s");
@@ -175,9 +169,9 @@ static bt_status say_start(collective_rank *self, const bt_case_listener *listen
     const bt_train_start start = {.device = &self->device.info};
     BT_TRY(listener->train.start(listener->train.self, &start));
     char label[96];
-    (void)snprintf(label, sizeof label, "%s, %d ranks", text_of(self->kernel, "group"),
+    (void)snprintf(label, sizeof label, "%s, %d ranks", bt_json_text_of(self->kernel, "group"),
                    self->group->size);
-    const bt_train_kernel kernel = {text_of(self->kernel, "op"), label};
+    const bt_train_kernel kernel = {bt_json_text_of(self->kernel, "op"), label};
     return listener->train.kernel(listener->train.self, &kernel);
 }
 
@@ -222,9 +216,7 @@ static bt_status start_children(job *all)
     (void)fflush(NULL);
     for (int rank = 1; rank < all->size; ++rank) {
         pid_t child = fork();
-        if (child < 0) {
-            return bt_error(BT_STATUS_UNAVAILABLE, "cannot start the process of rank %d", rank);
-        }
+        BT_FAIL_IF(child < 0, BT_STATUS_UNAVAILABLE, "cannot start the process of rank %d", rank);
         if (child == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
             bt_status status =
@@ -279,15 +271,12 @@ bt_status bt_case_run_collective(const bt_case_work *work, const bt_case_listene
 {
     job all = {.work = work, .kernel = bt_json_get(work->item, "kernel"), .control_fd = -1};
     int64_t ranks = (int64_t)bt_json_number_of(all.kernel, "ranks");
-    if (ranks < 2 || ranks > RANKS_MOST) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "collective.ranks is %lld; expected 2 to %d",
-                        (long long)ranks, RANKS_MOST);
-    }
-    if (work->inject_slowdown > 0 && strcmp(work->device, "cpu") != 0) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "collective cases can be slowed on the CPU only");
-    }
+    BT_FAIL_IF(ranks < 2 || ranks > RANKS_MOST, BT_STATUS_INVALID_ARGUMENT,
+               "collective.ranks is %lld; expected 2 to %d", (long long)ranks, RANKS_MOST);
+    BT_FAIL_IF(work->inject_slowdown > 0 && strcmp(work->device, "cpu") != 0, BT_STATUS_UNSUPPORTED,
+               "collective cases can be slowed on the CPU only");
     all.size = (int)ranks;
-    BT_TRY(find_group(text_of(all.kernel, "group"), work->device, &all.row));
+    BT_TRY(find_group(bt_json_text_of(all.kernel, "group"), work->device, &all.row));
     BT_TRY(bt_group_host_memory(all.size, &all.meeting_fd));
     bt_status status = bt_group_host_memory(all.size, &all.control_fd);
     status = status == BT_OK ? run_all(&all, listener, result) : status;

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/collective.h"
 
@@ -154,11 +153,9 @@ static bt_status check_values(collective_rank *rank, int salt, void *host)
     for (int64_t i = 0; i < got; ++i) {
         double value = get(rank, host, i);
         int expected = expected_at(rank, row, salt, i);
-        if (!(value == expected)) {
-            return bt_error(BT_STATUS_INTERNAL,
-                            "%s: rank %d has %g at element %" PRId64 ", expected %d", row->name,
-                            self, value, i, expected);
-        }
+        BT_FAIL_IF(!(value == expected), BT_STATUS_INTERNAL,
+                   "%s: rank %d has %g at element %" PRId64 ", expected %d", row->name, self, value,
+                   i, expected);
     }
     return BT_OK;
 }

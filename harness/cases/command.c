@@ -359,18 +359,12 @@ static char **environment_of_calls(void)
     return bt_environment_all();
 }
 
-static const char *text_of(const cJSON *values, const char *key)
-{
-    const cJSON *node = bt_json_get(values, key);
-    return cJSON_IsString(node) ? node->valuestring : NULL;
-}
-
 bt_status bt_case_run_command(const bt_case_work *work, const bt_case_listener *listener,
                               bt_train_result *result)
 {
     const cJSON *values = bt_json_get(work->item, "command");
-    command self = {.folder = text_of(values, "folder"),
-                    .expected = text_of(values, "output"),
+    command self = {.folder = bt_json_text_or_null(values, "folder"),
+                    .expected = bt_json_text_or_null(values, "output"),
                     .exit_code = (int)bt_json_number_of(values, "exit_code"),
                     .environment = environment_of_calls(),
                     .inject_slowdown = work->inject_slowdown};

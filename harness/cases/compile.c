@@ -5,7 +5,6 @@
 
 #include "framework/autograd/session.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/compiler/capture.h"
 #include "framework/compiler/form.h"
@@ -30,11 +29,8 @@ bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps)
         for (unsigned i = 0; i < BT_COMPILE_DUMP_COUNT; ++i) {
             found |= strlen(words[i]) == length && strncmp(words[i], at, length) == 0 ? 1U << i : 0;
         }
-        if (!found) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "--dump %s: \"%.*s\" is none of graph, simple, groups", list,
-                            (int)length, at);
-        }
+        BT_FAIL_IF(!found, BT_STATUS_INVALID_ARGUMENT,
+                   "--dump %s: \"%.*s\" is none of graph, simple, groups", list, (int)length, at);
         *dumps |= found;
         at += length + (at[length] == ',');
     }

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/file_ops.h"

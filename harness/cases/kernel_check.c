@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/kernel.h"
 
@@ -38,16 +37,6 @@ typedef struct checking {
     char where[160];
 } checking;
 
-static bool is_input(const bt_operand *operand)
-{
-    return operand->role == BT_OPERAND_IN || operand->role == BT_OPERAND_INOUT;
-}
-
-static bool is_output(const bt_operand *operand)
-{
-    return operand->role == BT_OPERAND_OUT || operand->role == BT_OPERAND_INOUT;
-}
-
 static int64_t pieces_of(int64_t count) { return (count + PIECE - 1) / PIECE; }
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -55,7 +44,7 @@ static int64_t pieces_of(int64_t count) { return (count + PIECE - 1) / PIECE; }
 static bt_status draw_tiles(checking *self, uint64_t seed)
 {
     for (int i = 0; i < self->body->count; ++i) {
-        if (is_input(&self->body->operands[i])) {
+        if (bt_operand_is_input(&self->body->operands[i])) {
             int64_t all = bt_operand_count(&self->body->operands[i], self->body->rows);
             int64_t tile = all < BT_OPERAND_TILE ? all : BT_OPERAND_TILE;
             BT_TRY(BT_MEM_ARRAY(tile, &self->tiles[i]));
@@ -81,7 +70,8 @@ static bt_status make_room(checking *self)
                 &self->cpu, (size_t)(count + BT_OPERAND_SLACK) * sizeof(double), &self->at[i]));
             self->room[i] = count;
         }
-        if (is_output(&self->body->operands[i]) && (!self->narrow || count > self->window_room)) {
+        if (bt_operand_is_output(&self->body->operands[i]) &&
+            (!self->narrow || count > self->window_room)) {
             bt_mem_free(self->narrow);
             bt_mem_free(self->pieces);
             self->narrow = NULL;
@@ -134,7 +124,7 @@ static void lay_out(const checking *self)
     for (int i = 0; i < self->body->count; ++i) {
         const bt_operand *operand = &self->body->operands[i];
         // Parts made of rows all have the same whole operands.
-        if (is_input(operand) && (operand->per_row > 0 || self->part.first)) {
+        if (bt_operand_is_input(operand) && (operand->per_row > 0 || self->part.first)) {
             lay_out_window(self, i);
         }
     }
@@ -265,8 +255,7 @@ static bt_status compare(checking *self, int index)
         self->pieces[piece] = worst_of_piece(actual, expected + from, part, base, slope);
         self->pieces[piece].at += from;
     }
-    for (int64_t piece = 0; piece < pieces_of(count); ++piece) {
-        const worst_element *worst = &self->pieces[piece];
+    BT_EACH(const worst_element, worst, self->pieces, pieces_of(count)) {
         if (is_worse(worst->share, self->worst)) {
             note_worst(self, operand, window, worst, expected,
                        base + slope * fabs(expected[worst->at]));
@@ -280,7 +269,7 @@ static bt_status compare_part(checking *self)
     for (int i = 0; i < self->body->count; ++i) {
         const bt_operand *operand = &self->body->operands[i];
         const bool whole = operand->per_row == 0;
-        if (is_output(operand) && (whole ? self->part.last : self->part.compared)) {
+        if (bt_operand_is_output(operand) && (whole ? self->part.last : self->part.compared)) {
             BT_TRY(compare(self, i));
         }
     }

@@ -71,9 +71,7 @@ static bt_status make_group(const bt_dag *graph, bt_target_kind kind, bt_fused *
     const int node = 0;
     const char *why = NULL;
     bt_fused_of_nodes(graph, &options, &node, 1, group, &why);
-    if (why) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "no code is generated for this call: %s", why);
-    }
+    BT_FAIL_IF(why, BT_STATUS_UNSUPPORTED, "no code is generated for this call: %s", why);
     bt_fused_collapse(group);
     return BT_OK;
 }

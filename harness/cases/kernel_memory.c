@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/rng.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/kernel.h"

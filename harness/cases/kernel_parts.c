@@ -35,11 +35,6 @@ static int64_t between(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-static bool is_output(const bt_operand *operand)
-{
-    return operand->role == BT_OPERAND_OUT || operand->role == BT_OPERAND_INOUT;
-}
-
 static bool is_attention(const bt_kernel_body *body)
 {
     return body->what == BT_KERNEL_CASE_attention || body->what == BT_KERNEL_CASE_attention_causal;
@@ -62,7 +57,7 @@ static int64_t longest_row(const bt_kernel_body *body)
 static bool sums_over_rows(const bt_kernel_body *body)
 {
     for (int i = 0; i < body->count; ++i) {
-        if (is_output(&body->operands[i]) && body->operands[i].per_row == 0) {
+        if (bt_operand_is_output(&body->operands[i]) && body->operands[i].per_row == 0) {
             return true;
         }
     }

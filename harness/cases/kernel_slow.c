@@ -5,6 +5,7 @@
 // longer by the requested fraction. A fill has a minimum time, so short samples cannot be made
 // longer by a small amount.
 #include "framework/base/clock.h"
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/cases/kernel.h"
 #include "harness/stats/stats.h"
@@ -25,12 +26,10 @@ bt_status bt_kernel_fill_search(bt_status (*added)(void *self, uint64_t bytes, d
     uint64_t low = FILL_MIN, high = FILL_MIN;
     double added_ns = 0;
     BT_TRY(added(self, low, &added_ns));
-    if (!(added_ns <= EXCESS * wanted_ns)) {
-        return bt_error(BT_STATUS_UNSUPPORTED,
-                        "a sample cannot be made longer by %.0f ns: the least is %.0f ns; take a "
-                        "case whose samples are longer, or a larger slowdown",
-                        wanted_ns, added_ns);
-    }
+    BT_FAIL_IF(!(added_ns <= EXCESS * wanted_ns), BT_STATUS_UNSUPPORTED,
+               "a sample cannot be made longer by %.0f ns: the least is %.0f ns; take a "
+               "case whose samples are longer, or a larger slowdown",
+               wanted_ns, added_ns);
     while (added_ns < wanted_ns && high < FILL_MAX) {
         low = high;
         high *= 2;

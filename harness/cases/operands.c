@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/cases/operands/make.h"
 
 // ---- the table ---------------------------------------------------------------------------------
@@ -21,13 +22,12 @@ static bt_status make_body(const cJSON *kernel, bool peer, bt_kernel_body *out)
     out->tf32 = strcmp(dtype, "tf32") == 0;
     out->backward = strcmp(bt_json_text_of(kernel, "direction"), "backward") == 0;
     out->peer = peer;
-    if (!bt_kernel_case_op_parse(bt_json_text_of(kernel, "op"), &out->what) ||
-        !bt_kernel_shape_parse(bt_json_text_of(kernel, "shape"), &out->shape) ||
-        !bt_dtype_parse(out->tf32 ? "f32" : dtype, &out->dtype) || !bt_dtype_is_float(out->dtype)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "a kernel case of op \"%s\", dtype \"%s\", shape \"%s\"",
-                        bt_json_text_of(kernel, "op"), dtype, bt_json_text_of(kernel, "shape"));
-    }
+    BT_FAIL_IF(!bt_kernel_case_op_parse(bt_json_text_of(kernel, "op"), &out->what) ||
+                   !bt_kernel_shape_parse(bt_json_text_of(kernel, "shape"), &out->shape) ||
+                   !bt_dtype_parse(out->tf32 ? "f32" : dtype, &out->dtype) ||
+                   !bt_dtype_is_float(out->dtype),
+               BT_STATUS_INVALID_ARGUMENT, "a kernel case of op \"%s\", dtype \"%s\", shape \"%s\"",
+               bt_json_text_of(kernel, "op"), dtype, bt_json_text_of(kernel, "shape"));
     out->main = out->dtype;
     makers[out->what](out);
     return BT_OK;
@@ -70,4 +70,14 @@ double bt_operand_tolerance(const bt_kernel_body *self, const bt_operand *operan
 int64_t bt_operand_count(const bt_operand *operand, int64_t rows)
 {
     return operand->per_row ? operand->per_row * rows : operand->whole;
+}
+
+bool bt_operand_is_input(const bt_operand *operand)
+{
+    return operand->role == BT_OPERAND_IN || operand->role == BT_OPERAND_INOUT;
+}
+
+bool bt_operand_is_output(const bt_operand *operand)
+{
+    return operand->role == BT_OPERAND_OUT || operand->role == BT_OPERAND_INOUT;
 }

@@ -121,6 +121,9 @@ void bt_kernel_body_reshape(const bt_kernel_body *self, const bt_kernel_shape *s
                             bt_kernel_body *out);
 // The tolerance of a result.
 double bt_operand_tolerance(const bt_kernel_body *self, const bt_operand *operand, double expected);
+// Whether a call reads it, or writes it.
+bool bt_operand_is_input(const bt_operand *operand);
+bool bt_operand_is_output(const bt_operand *operand);
 // Elements of an operand over `rows` rows.
 int64_t bt_operand_count(const bt_operand *operand, int64_t rows);
 

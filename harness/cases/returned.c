@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/kernel.h"
 
@@ -35,16 +34,6 @@ bool bt_returned_can(const cJSON *kernel)
 }
 
 static uint64_t seed_of(const cJSON *kernel) { return (uint64_t)bt_json_number_of(kernel, "seed"); }
-
-static bool is_input(const bt_operand *operand)
-{
-    return operand->role == BT_OPERAND_IN || operand->role == BT_OPERAND_INOUT;
-}
-
-static bool is_output(const bt_operand *operand)
-{
-    return operand->role == BT_OPERAND_OUT || operand->role == BT_OPERAND_INOUT;
-}
 
 // ---- the task ----------------------------------------------------------------------------------
 
@@ -87,7 +76,7 @@ static bt_status ask_inputs(const bt_kernel_body *body, uint64_t seed, const cha
     const char *comma = "";
     bt_str_append(task, ",\"inputs\":[");
     for (int i = 0; i < body->count; ++i) {
-        if (is_input(&body->operands[i])) {
+        if (bt_operand_is_input(&body->operands[i])) {
             bt_str_append(task, comma);
             describe(body, &body->operands[i], task);
             bt_str_append(task, "}");
@@ -145,7 +134,7 @@ bt_status bt_returned_ask(const cJSON *kernel, const char *folder, bt_str *task)
     BT_TRY(ask_inputs(&body, seed_of(kernel), folder, task));
     bt_str_append(task, ",\"outputs\":[");
     for (int i = 0; i < body.count; ++i) {
-        if (is_output(&body.operands[i])) {
+        if (bt_operand_is_output(&body.operands[i])) {
             bt_str_append(task, comma);
             describe(&body, &body.operands[i], task);
             ask_windows(&parts, i, task);
@@ -169,10 +158,9 @@ static bt_status read_returned(void *context, int index, const kernel_window *wi
     returned *self = context;
     const bt_operand *operand = &self->body->operands[index];
     const size_t count = (size_t)bt_kernel_window_count(window);
-    if (fread(out, bt_dtype_size(operand->dtype), count, self->files[index]) != count) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s.out ends before all of %s was returned",
-                        operand->name, operand->name);
-    }
+    BT_FAIL_IF(fread(out, bt_dtype_size(operand->dtype), count, self->files[index]) != count,
+               BT_STATUS_CORRUPT_DATA, "%s.out ends before all of %s was returned", operand->name,
+               operand->name);
     return BT_OK;
 }
 
@@ -180,14 +168,12 @@ static bt_status open_outputs(returned *self)
 {
     for (int i = 0; i < self->body->count; ++i) {
         char path[1024];
-        if (is_output(&self->body->operands[i])) {
+        if (bt_operand_is_output(&self->body->operands[i])) {
             (void)snprintf(path, sizeof path, "%s/%s.out", self->folder,
                            self->body->operands[i].name);
             self->files[i] = fopen(path, "rbe");
-            if (!self->files[i]) {
-                return bt_error(BT_STATUS_IO, "%s.out was not written",
-                                self->body->operands[i].name);
-            }
+            BT_FAIL_IF(!self->files[i], BT_STATUS_IO, "%s.out was not written",
+                       self->body->operands[i].name);
         }
     }
     return BT_OK;
@@ -215,10 +201,8 @@ static bt_status widen_bounds(bt_kernel_body *body, const char *precision)
     if (!*precision) {
         return BT_OK;
     }
-    if (strcmp(precision, "tf32") != 0 || body->dtype != BT_F32) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "the peer computes in \"%s\"; allowed: tf32, in f32 cases", precision);
-    }
+    BT_FAIL_IF(strcmp(precision, "tf32") != 0 || body->dtype != BT_F32, BT_STATUS_INVALID_ARGUMENT,
+               "the peer computes in \"%s\"; allowed: tf32, in f32 cases", precision);
     for (int i = 0; i < body->count && !body->tf32; ++i) {
         bt_operand *operand = &body->operands[i];
         operand->rounded = LOWER_ROUNDINGS * (operand->terms > 1 ? operand->terms : 1);

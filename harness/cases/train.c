@@ -38,15 +38,9 @@ static bt_train_optimizer optimizer_of(const cJSON *train)
     };
 }
 
-static const char *text_of(const cJSON *train, const char *key)
-{
-    const cJSON *item = bt_json_get(train, key);
-    return cJSON_IsString(item) ? item->valuestring : NULL;
-}
-
 static bool has_text(const cJSON *train, const char *key, const char *text)
 {
-    const char *given = text_of(train, key);
+    const char *given = bt_json_text_or_null(train, key);
     return given && strcmp(given, text) == 0;
 }
 
@@ -98,13 +92,11 @@ static bt_status check_alone(const cJSON *train, const bt_plan_mesh *mesh,
                              const bt_train_parallel *parallel)
 {
     const int64_t data = mesh->data;
-    if (mesh->ranks > data) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "values of a step are those of one rank, which has not the bits of "
-                        "train.mesh.%s %lld; leave it out",
-                        mesh->tensor > 1 ? "tensor" : "context",
-                        (long long)(mesh->tensor > 1 ? mesh->tensor : mesh->context));
-    }
+    BT_FAIL_IF(mesh->ranks > data, BT_STATUS_INVALID_ARGUMENT,
+               "values of a step are those of one rank, which has not the bits of "
+               "train.mesh.%s %lld; leave it out",
+               mesh->tensor > 1 ? "tensor" : "context",
+               (long long)(mesh->tensor > 1 ? mesh->tensor : mesh->context));
     const int64_t of_rank = data * whole(train, "micro_batch") * whole(train, "sequence");
     const bool summed_first = parallel->sharding == BT_SHARDING_ZERO2 && of_rank > 0 &&
                               whole(train, "tokens_per_step") > of_rank;
@@ -123,20 +115,18 @@ static bt_status check_alone(const cJSON *train, const bt_plan_mesh *mesh,
 static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_train_parallel *out)
 {
     const cJSON *mesh = bt_json_get(train, "mesh");
-    const char *sharding = text_of(mesh, "sharding");
+    const char *sharding = bt_json_text_or_null(mesh, "sharding");
     *out = (bt_train_parallel){.group = work->group};
     if (!mesh) {
         return BT_OK;
     }
     out->invariant = (int64_t)bt_json_number_of(mesh, "invariant");
     out->bucket_mb = bt_json_number_of(mesh, "bucket_mb");
-    if (sharding && !bt_sharding_parse(sharding, &out->sharding)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.mesh.sharding is %s", sharding);
-    }
-    const char *rotation = text_of(mesh, "rotation");
-    if (rotation && !bt_rotation_parse(rotation, &out->rotation)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.mesh.rotation is %s", rotation);
-    }
+    BT_FAIL_IF(sharding && !bt_sharding_parse(sharding, &out->sharding), BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.sharding is %s", sharding);
+    const char *rotation = bt_json_text_or_null(mesh, "rotation");
+    BT_FAIL_IF(rotation && !bt_rotation_parse(rotation, &out->rotation), BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.rotation is %s", rotation);
     out->shared_heads = (int64_t)bt_json_number_of(mesh, "shared_heads");
     out->half_batches = cJSON_IsTrue(bt_json_get(mesh, "half_batches"));
     out->sequence_parallel = cJSON_IsTrue(bt_json_get(mesh, "sequence_parallel"));
@@ -167,7 +157,7 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
     *out = (bt_train_plan){
         .device = work->device,
         .ordinal = work->ordinal,
-        .model = {.family = text_of(bt_json_get(train, "model"), "family"),
+        .model = {.family = bt_json_text_or_null(bt_json_get(train, "model"), "family"),
                   .layers = model_value(train, "layers"),
                   .heads = model_value(train, "heads"),
                   .width = model_value(train, "width"),
@@ -198,29 +188,25 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .anomaly = cJSON_IsTrue(bt_json_get(train, "anomaly")),
         .digest_every = whole(train, "digest_every"),
         .verify_every = whole(train, "verify_every"),
-        .init = text_of(train, "init"),
+        .init = bt_json_text_or_null(train, "init"),
     };
     BT_TRY(parallel_of(work, train, &out->parallel));
-    if (!cJSON_IsString(precision) ||
-        !bt_precision_parse(precision->valuestring, &out->precision)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.precision is %s",
-                        cJSON_IsString(precision) ? precision->valuestring : "missing");
-    }
+    BT_FAIL_IF(!cJSON_IsString(precision) ||
+                   !bt_precision_parse(precision->valuestring, &out->precision),
+               BT_STATUS_INVALID_ARGUMENT, "train.precision is %s",
+               cJSON_IsString(precision) ? precision->valuestring : "missing");
     const cJSON *recompute = bt_json_get(train, "recompute");
-    if (!cJSON_IsString(recompute) ||
-        !bt_recompute_mode_parse(recompute->valuestring, &out->recompute)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.recompute is %s",
-                        cJSON_IsString(recompute) ? recompute->valuestring : "missing");
-    }
-    const char *graph = text_of(train, "graph");
-    if (graph && !bt_train_graph_parse(graph, &out->graph)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.graph is %s", graph);
-    }
+    BT_FAIL_IF(!cJSON_IsString(recompute) ||
+                   !bt_recompute_mode_parse(recompute->valuestring, &out->recompute),
+               BT_STATUS_INVALID_ARGUMENT, "train.recompute is %s",
+               cJSON_IsString(recompute) ? recompute->valuestring : "missing");
+    const char *graph = bt_json_text_or_null(train, "graph");
+    BT_FAIL_IF(graph && !bt_train_graph_parse(graph, &out->graph), BT_STATUS_INVALID_ARGUMENT,
+               "train.graph is %s", graph);
     const cJSON *policy = bt_json_get(train, "on_nonfinite");
-    if (cJSON_IsString(policy) && !bt_train_policy_parse(policy->valuestring, &out->on_nonfinite)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.on_nonfinite is %s",
-                        policy->valuestring);
-    }
+    BT_FAIL_IF(cJSON_IsString(policy) &&
+                   !bt_train_policy_parse(policy->valuestring, &out->on_nonfinite),
+               BT_STATUS_INVALID_ARGUMENT, "train.on_nonfinite is %s", policy->valuestring);
     return work->group_later ? BT_OK : bt_train_check(out); // bt_train_run checks it then
 }
 
@@ -228,11 +214,9 @@ static bt_status read_questions(const bt_case_work *work, bt_hellaswag *out)
 {
     const cJSON *train = bt_json_get(work->item, "train");
     bt_tokenizer *tokenizer = NULL;
-    if (!work->questions || !work->ranks) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.hellaswag_every is given, but the task has no hellaswag "
-                        "{questions, ranks}");
-    }
+    BT_FAIL_IF(!work->questions || !work->ranks, BT_STATUS_INVALID_ARGUMENT,
+               "train.hellaswag_every is given, but the task has no hellaswag "
+               "{questions, ranks}");
     BT_TRY(bt_tokenizer_load(work->ranks, false, &tokenizer));
     bt_status status =
         bt_hellaswag_read(work->questions, tokenizer, whole(train, "hellaswag_limit"), out);

@@ -82,8 +82,7 @@ static bool are_of_plan(const bt_store_schedule *schedule, const cJSON *systems)
 {
     int64_t count = 0;
     const cJSON *node = NULL;
-    cJSON_ArrayForEach(node, systems)
-    {
+    cJSON_ArrayForEach(node, systems) {
         const char *slash = strrchr(node->valuestring, '/');
         if (count >= schedule->system_count ||
             strcmp(slash ? slash + 1 : node->valuestring, schedule->systems[count].name) != 0) {
@@ -106,12 +105,10 @@ static bt_status take_systems(const bt_cli_arguments *arguments, const bt_store_
     for (int64_t i = 0; i < schedule->system_count; ++i) {
         const bt_store_system *system = &schedule->systems[i];
         bool other = *system->program != '\0';
-        if (other && !suite->trusted) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "run %lld was imported and names the program \"%s\", which was not "
-                            "started\nread it, then give --trust to start it",
-                            (long long)record->id, system->program);
-        }
+        BT_FAIL_IF(other && !suite->trusted, BT_STATUS_INVALID_ARGUMENT,
+                   "run %lld was imported and names the program \"%s\", which was not "
+                   "started\nread it, then give --trust to start it",
+                   (long long)record->id, system->program);
         if (other) {
             BT_TRY(check_program(arguments, system, record->id));
         }

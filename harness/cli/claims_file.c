@@ -2,7 +2,6 @@
 #include "harness/cli/claims_file.h"
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/suite/suite.h"
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "framework/base/environment.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/run/child.h"
 #include "harness/store/store.h"
@@ -173,11 +172,9 @@ bt_status bt_cli_number(const bt_cli_arguments *arguments, const char *name, int
     char *end = NULL;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value < minimum || value > maximum) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--%s %s: expected a whole number from %lld to %lld", name, text,
-                        (long long)minimum, (long long)maximum);
-    }
+    BT_FAIL_IF(errno || end == text || *end || value < minimum || value > maximum,
+               BT_STATUS_INVALID_ARGUMENT, "--%s %s: expected a whole number from %lld to %lld",
+               name, text, (long long)minimum, (long long)maximum);
     *out = value;
     return BT_OK;
 }

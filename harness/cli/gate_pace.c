@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/gate/pace.h"
 
 // Name of the plan's index-th system in the record: for a program its file name.
@@ -18,8 +19,7 @@ static const char *system_of(const bt_plan *plan, int64_t index)
 static const bt_gate_side *only_side(const bt_cli_gate_pace *self, const char *name)
 {
     const bt_gate_side *found = NULL;
-    for (int64_t i = 0; i < self->baseline->sides.count; ++i) {
-        const bt_gate_side *side = &self->baseline->sides.items[i];
+    BT_EACH(const bt_gate_side, side, self->baseline->sides.items, self->baseline->sides.count) {
         if (strcmp(side->bench, self->plan->suite) == 0 && strcmp(side->name, name) == 0) {
             if (found) {
                 return NULL;

@@ -27,10 +27,8 @@ static bt_status read_rule(int64_t run, const char *rule_json, bt_policy *policy
     BT_TRY(bt_json_parse("the rule of a run", rule_json, strlen(rule_json), &record->json));
     const cJSON *baseline = bt_json_get(record->json.root, "baseline");
     const cJSON *digest = bt_json_get(record->json.root, "digest");
-    if (!cJSON_IsString(baseline) || !cJSON_IsString(digest)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "run %lld: its rule names no baseline",
-                        (long long)run);
-    }
+    BT_FAIL_IF(!cJSON_IsString(baseline) || !cJSON_IsString(digest), BT_STATUS_CORRUPT_DATA,
+               "run %lld: its rule names no baseline", (long long)run);
     record->baseline = baseline->valuestring;
     record->digest = digest->valuestring;
     record->fixed = cJSON_IsTrue(bt_json_get(record->json.root, "fixed"));

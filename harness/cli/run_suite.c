@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/plan/plan.h"
 #include "harness/report/report.h"
 #include "harness/store/live.h"
@@ -70,17 +71,13 @@ static bt_status refuse_options(const bt_cli_arguments *arguments)
                                         "name",      "note",       "dry-run",  "policy",
                                         "tolerance", "rounds-max", "slowdown", "inject-slowdown"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (bt_cli_value(arguments, names[i])) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "--resume takes the plan from the record: --%s cannot be given with it",
-                            names[i]);
-        }
+        BT_FAIL_IF(bt_cli_value(arguments, names[i]), BT_STATUS_INVALID_ARGUMENT,
+                   "--resume takes the plan from the record: --%s cannot be given with it",
+                   names[i]);
     }
-    if (arguments->word_count) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--resume takes the plan from the record: \"%s\" cannot be given with it",
-                        arguments->words[0]);
-    }
+    BT_FAIL_IF(arguments->word_count, BT_STATUS_INVALID_ARGUMENT,
+               "--resume takes the plan from the record: \"%s\" cannot be given with it",
+               arguments->words[0]);
     return BT_OK;
 }
 

@@ -9,11 +9,9 @@
 static bt_status check_words(const bt_cli_arguments *arguments)
 {
     bool systems = bt_cli_value(arguments, "system") != NULL;
-    if (arguments->word_count != (systems ? 1 : 3)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        systems ? "with --system A,B there is only a suite to name: ab SUITE"
-                                : "ab takes two builds and a suite: ab BASE CANDIDATE SUITE");
-    }
+    BT_FAIL_IF(arguments->word_count != (systems ? 1 : 3), BT_STATUS_INVALID_ARGUMENT,
+               systems ? "with --system A,B there is only a suite to name: ab SUITE"
+                       : "ab takes two builds and a suite: ab BASE CANDIDATE SUITE");
     return BT_OK;
 }
 
@@ -26,11 +24,9 @@ static bt_status make_plan(bt_cli_ab_session *self)
     BT_TRY(bt_cli_suite_plan(arguments, arguments->words[arguments->word_count - 1], &wishes,
                              &self->suite));
     const cJSON *systems = self->suite.plan.systems;
-    if (arguments->word_count == 1 && (!systems || cJSON_GetArraySize(systems) != 2)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--system %s: two systems are compared, the base first",
-                        bt_cli_value(arguments, "system"));
-    }
+    BT_FAIL_IF(arguments->word_count == 1 && (!systems || cJSON_GetArraySize(systems) != 2),
+               BT_STATUS_INVALID_ARGUMENT, "--system %s: two systems are compared, the base first",
+               bt_cli_value(arguments, "system"));
     return BT_OK;
 }
 

@@ -4,7 +4,6 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
@@ -147,11 +146,9 @@ static bt_status set_or_add(bt_cli_call *call, bool add)
 
 static bt_status baseline_set(bt_cli_call *call)
 {
-    if (!bt_cli_value(call->arguments, "reason")) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "bt-bench baseline set: --reason TEXT is missing: why are later runs "
-                        "compared with this one?");
-    }
+    BT_FAIL_IF(!bt_cli_value(call->arguments, "reason"), BT_STATUS_INVALID_ARGUMENT,
+               "bt-bench baseline set: --reason TEXT is missing: why are later runs "
+               "compared with this one?");
     return set_or_add(call, false);
 }
 
@@ -164,10 +161,8 @@ static bt_status list_rows(bt_cli_call *call, const char *name, bool all)
     BT_SCOPED(bt_store_baseline_list) list = {0};
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
     BT_TRY(bt_store_baseline_list_read(call->store, name, &list));
-    if (name && list.count == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"",
-                        bt_store_path(call->store), name);
-    }
+    BT_FAIL_IF(name && list.count == 0, BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"",
+               bt_store_path(call->store), name);
     return (call->json ? bt_baseline_list_json : bt_baseline_list_text)(&list, all, &call->out);
 }
 
@@ -255,17 +250,12 @@ static bt_status baseline_import(bt_cli_call *call)
     const char *path = call->arguments->words[1];
     BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
-    bt_baseline baseline = {0};
-    if (!bt_file_exists(path)) {
-        return bt_error(
-            BT_STATUS_IO,
-            "%s: no such file; expected a baseline that 'bt-bench baseline export' wrote", path);
-    }
+    BT_SCOPED(bt_baseline) baseline = {0};
+    BT_FAIL_IF(!bt_file_exists(path), BT_STATUS_IO,
+               "%s: no such file; expected a baseline that 'bt-bench baseline export' wrote", path);
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
-    bt_status status = bt_baseline_parse(path, bytes, size_bytes, &baseline);
-    BT_IF_OK(status, import_document(call, bytes, &baseline));
-    bt_baseline_release(&baseline);
-    return status;
+    BT_TRY(bt_baseline_parse(path, bytes, size_bytes, &baseline));
+    return import_document(call, bytes, &baseline);
 }
 
 // ---- the verb ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 #include "harness/diff/bisect.h"
@@ -24,8 +25,7 @@ static bool is_ours(const bt_store_round *round)
 
 static const bt_store_round *round_of(const bt_store_run *run, const char *name, int64_t ordinal)
 {
-    for (int64_t i = 0; i < run->round_count; ++i) {
-        const bt_store_round *round = &run->rounds[i];
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         if (is_ours(round) && round->ordinal == ordinal && strcmp(round->what.name, name) == 0) {
             return round;
         }
@@ -97,9 +97,7 @@ static bt_status open_side(const bt_store_round *round, const char *device, side
 {
     BT_TRY(bt_plan_read(s->run.info.suite.plan_json, &s->plan));
     const cJSON *item = case_of(&s->plan, round->what.name);
-    if (!item) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "its plan has no case %s", round->what.name);
-    }
+    BT_FAIL_IF(!item, BT_STATUS_CORRUPT_DATA, "its plan has no case %s", round->what.name);
     BT_TRY(bt_diff_source_open(item, device ? device : s->plan.device, false, say, &s->source));
     BT_TRY(find_checkpoints(item, round, s));
     *out = (bt_bisect_side){.name = s->name,

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/ab/bisect.h"
 #include "harness/ab/command.h"
@@ -102,8 +101,7 @@ static bool is_found(const bt_bisect *search)
 static void print_text(const bisect_verb *self, bt_str *out)
 {
     const bt_bisect *search = &self->search;
-    for (int64_t i = 0; i < search->count; ++i) {
-        const bt_bisect_commit *commit = &search->commits[i];
+    BT_EACH(const bt_bisect_commit, commit, search->commits, search->count) {
         if (commit->verdict != BT_BISECT_OPEN) {
             bt_str_format(out, "%.10s  %-16s  %s\n", commit->hash, verdicts[commit->verdict],
                           commit->subject);
@@ -132,13 +130,11 @@ static void print_json(const bisect_verb *self, bt_str *out)
     } else {
         bt_json_writer_null(&json, "first_slower");
     }
-    bt_json_writer_open(&json, "commits", '[');
-    for (int64_t i = 0; i < search->count; ++i) {
+    BT_JSON_LIST(&json, "commits", i, search->count) {
         BT_JSON_OBJECT(&json, NULL, BT_KV("commit", search->commits[i].hash),
                        BT_KV("subject", search->commits[i].subject),
                        BT_KV("verdict", verdicts[search->commits[i].verdict]));
     }
-    bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');
     bt_str_append(out, "\n");
 }

@@ -1,7 +1,6 @@
 // harness/cli/verb_calibrate.c - calibrate: what a comparison can detect on this machine
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/ab/calibrate.h"
 #include "harness/cli/ab_session.h"
@@ -18,16 +17,12 @@ static bt_status begin(bt_cli_ab_session *self)
     const bt_cli_arguments *arguments = self->arguments;
     double slowdown = 0;
     const bt_cli_suite_wishes wishes = {.builds = true, .order_seed = true, .rounds = ROUNDS};
-    if (arguments->word_count != 1) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "calibrate takes a suite: calibrate SUITE");
-    }
+    BT_FAIL_IF(arguments->word_count != 1, BT_STATUS_INVALID_ARGUMENT,
+               "calibrate takes a suite: calibrate SUITE");
     BT_TRY(bt_cli_ab_policy(arguments, &self->policy));
     BT_TRY(bt_cli_share(arguments, "slowdown", SLOWDOWN, &slowdown));
-    if (!(slowdown > 0 && slowdown <= SLOWDOWN_MAX)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--slowdown %g: expected a fraction above 0, such as 0.02 for 2 %%",
-                        slowdown);
-    }
+    BT_FAIL_IF(!(slowdown > 0 && slowdown <= SLOWDOWN_MAX), BT_STATUS_INVALID_ARGUMENT,
+               "--slowdown %g: expected a fraction above 0, such as 0.02 for 2 %%", slowdown);
     BT_TRY(bt_cli_suite_plan(arguments, arguments->words[0], &wishes, &self->suite));
     for (int i = 0; i < BT_CLI_AB_SYSTEMS_MAX; ++i) {
         self->systems[i] = (bt_peer){.name = names[i]};
@@ -129,11 +124,8 @@ static bt_status remove_rows(bt_cli_call *call)
     const char *glob = call->arguments->words[1];
     BT_TRY(bt_cli_open(call, BT_STORE_AMEND));
     BT_TRY(bt_store_calibrations_remove(call->store, glob, &removed));
-    if (removed == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "no calibration of a case \"%s\"; 'bt-bench calibrate list' names them",
-                        glob);
-    }
+    BT_FAIL_IF(removed == 0, BT_STATUS_INVALID_ARGUMENT,
+               "no calibration of a case \"%s\"; 'bt-bench calibrate list' names them", glob);
     bt_str_format(&call->out, "removed %lld calibration%s of %s; the recorded sessions stay\n",
                   (long long)removed, removed == 1 ? "" : "s", glob);
     return BT_OK;

@@ -5,7 +5,6 @@
 
 #include "framework/autograd/session.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/eval/pretrained.h"
@@ -112,9 +111,7 @@ static bt_status list(const bt_cli_arguments *arguments, const char *path, bool 
     const bt_checkpoint_store store = {.folder = path};
     BT_SCOPED_MEM(int64_t *) steps = NULL;
     int64_t count = 0, damaged = 0;
-    if (!bt_file_exists(path)) {
-        return bt_error(BT_STATUS_IO, "there is no folder %s", path);
-    }
+    BT_FAIL_IF(!bt_file_exists(path), BT_STATUS_IO, "there is no folder %s", path);
     BT_TRY(bt_checkpoint_list(&store, &steps, &count));
     BT_TRY(list_steps(&store, steps, count, bt_cli_value(arguments, "quick") != NULL, as_json, out,
                       &damaged));
@@ -168,15 +165,12 @@ static bt_status verify(const char *path, bool as_json, bt_str *out)
     if (is_step) {
         return verify_step(path, as_json, out);
     }
-    if (!bt_file_exists(path)) {
-        return bt_error(BT_STATUS_IO, "there is no folder %s", path);
-    }
+    BT_FAIL_IF(!bt_file_exists(path), BT_STATUS_IO, "there is no folder %s", path);
     BT_TRY(bt_checkpoint_list(&store, &steps, &count));
     bt_status status = list_steps(&store, steps, count, false, as_json, out, &damaged);
     BT_TRY(status);
-    if (count == 0) {
-        return bt_error(BT_STATUS_IO, "%s has no checkpoint: expected folders step-NNNNNNNN", path);
-    }
+    BT_FAIL_IF(count == 0, BT_STATUS_IO, "%s has no checkpoint: expected folders step-NNNNNNNN",
+               path);
     return damaged ? bt_error(BT_STATUS_CORRUPT_DATA, "%s: %lld of %lld checkpoints not valid",
                               path, (long long)damaged, (long long)count)
                    : BT_OK;
@@ -261,10 +255,8 @@ static bt_status save_imported(opened *o, const char *folder, bt_str *out)
     bt_build_digest(build);
     const bt_checkpoint_options options = {.build = build};
     BT_TRY(bt_checkpoint_newest(&store, &newest));
-    if (newest.step >= 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s already has checkpoints; expected a folder without", folder);
-    }
+    BT_FAIL_IF(newest.step >= 0, BT_STATUS_INVALID_ARGUMENT,
+               "%s already has checkpoints; expected a folder without", folder);
     o->state.values = (bt_state_values){.heads = o->from.model.heads};
     BT_TRY(bt_checkpoint_save(&o->session.context, &store, &options, &o->state));
     BT_TRY(bt_state_digest(&o->session.context, &o->state, digest));

@@ -4,6 +4,7 @@
 // program when a word is completed, since they change.
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/cli/cli.h"
 
 // "run list watch", the verbs that the help shows.
@@ -97,10 +98,8 @@ bt_status bt_verb_completion(bt_cli_call *call)
 {
     const char *shell = call->arguments->words[0];
     const bool zsh = strcmp(shell, "zsh") == 0;
-    if (!zsh && strcmp(shell, "bash") != 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "bt-bench completion: \"%s\" is none of bash, zsh", shell);
-    }
+    BT_FAIL_IF(!zsh && strcmp(shell, "bash") != 0, BT_STATUS_INVALID_ARGUMENT,
+               "bt-bench completion: \"%s\" is none of bash, zsh", shell);
     bt_str_append(&call->out, zsh ? "autoload -U +X bashcompinit && bashcompinit\n" : "");
     append_function(&call->out);
     bt_str_append(&call->out, "complete -o filenames -F _bt_bench bt-bench ./bt-bench\n");

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/data/dataset.h"
 #include "harness/cli/cli.h"
@@ -96,10 +95,9 @@ static bt_status read_fraction(const bt_cli_arguments *arguments, double *fracti
     const char *text = bt_cli_value(arguments, "val");
     char *end = NULL;
     *fraction = text ? strtod(text, &end) : 0.0;
-    if (text && (end == text || *end || !(*fraction >= 0 && *fraction < 1))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--val %s: expected a fraction from 0 to below 1, such as 0.02", text);
-    }
+    BT_FAIL_IF(text && (end == text || *end || !(*fraction >= 0 && *fraction < 1)),
+               BT_STATUS_INVALID_ARGUMENT,
+               "--val %s: expected a fraction from 0 to below 1, such as 0.02", text);
     return BT_OK;
 }
 
@@ -109,12 +107,11 @@ static bt_status check_free(const bt_cli_arguments *arguments, const char *folde
     BT_SCOPED(bt_str) manifest = {0};
     bt_str_format(&manifest, "%s/" BT_DATASET_MANIFEST, folder);
     BT_TRY(bt_str_status(&manifest));
-    if (!bt_cli_value(arguments, "force") && bt_file_exists(bt_str_text(&manifest))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: already holds a dataset; not overwritten: give another -o, or "
-                        "--force to replace it",
-                        folder);
-    }
+    BT_FAIL_IF(!bt_cli_value(arguments, "force") && bt_file_exists(bt_str_text(&manifest)),
+               BT_STATUS_INVALID_ARGUMENT,
+               "%s: already holds a dataset; not overwritten: give another -o, or "
+               "--force to replace it",
+               folder);
     return BT_OK;
 }
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/diff/diff.h"
@@ -42,9 +41,8 @@ static bt_status read_word(const char *word, side *out)
     bt_precision precision = BT_PRECISION_FP32;
     bt_recompute_mode recompute = BT_RECOMPUTE_NONE;
     char *key = out->keys[out->set_count % WORDS_MAX];
-    if (out->set_count >= WORDS_MAX) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a side has at most %d keys", WORDS_MAX);
-    }
+    BT_FAIL_IF(out->set_count >= WORDS_MAX, BT_STATUS_INVALID_ARGUMENT,
+               "a side has at most %d keys", WORDS_MAX);
     if (is_device(word)) {
         out->device = word;
         return BT_OK;
@@ -72,19 +70,16 @@ static bt_status read_word(const char *word, side *out)
 static bt_status read_side(const bt_cli_arguments *arguments, const char *given, side *out)
 {
     char *rest = NULL;
-    if (strlen(given) >= sizeof out->text) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a side has at most %zu characters",
-                        sizeof out->text - 1);
-    }
+    BT_FAIL_IF(strlen(given) >= sizeof out->text, BT_STATUS_INVALID_ARGUMENT,
+               "a side has at most %zu characters", sizeof out->text - 1);
     (void)snprintf(out->text, sizeof out->text, "%s", given);
     if (strchr(given, '/') && !strchr(given, '=')) {
         out->folder = given;
         return BT_OK;
     }
     for (int64_t i = 0; i < arguments->repeated_count; ++i) {
-        if (out->set_count == WORDS_MAX) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "--set: at most %d", WORDS_MAX);
-        }
+        BT_FAIL_IF(out->set_count == WORDS_MAX, BT_STATUS_INVALID_ARGUMENT, "--set: at most %d",
+                   WORDS_MAX);
         out->sets[out->set_count++] = arguments->repeated[i];
     }
     for (char *word = strtok_r(out->text, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
@@ -127,10 +122,8 @@ static bt_status open_side(const bt_cli_arguments *arguments, differ *self, int 
                                      .seed = -1};
     BT_TRY(bt_plan_make(&self->suite, &options, &self->machine, &s->plan));
     const cJSON *item = training_case(&s->plan);
-    if (!item) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "no training case of suite %s, profile %s",
-                        s->plan.suite, s->plan.profile);
-    }
+    BT_FAIL_IF(!item, BT_STATUS_INVALID_ARGUMENT, "no training case of suite %s, profile %s",
+               s->plan.suite, s->plan.profile);
     BT_TRY(
         bt_diff_source_open(item, s->device ? s->device : s->plan.device, true, say, &s->source));
     out->lockstep.plan = &s->source.train;

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cli/gate_pace.h"
 #include "harness/cli/gate_resume.h"
@@ -181,11 +180,9 @@ static bt_status gate(gate_verb *self)
 {
     const bt_cli_arguments *arguments = self->arguments;
     bool resumes = bt_cli_value(arguments, "resume") != NULL;
-    if (arguments->word_count == 0 && !resumes) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "bt-bench gate: SUITE or RUN is missing\nusage: bt-bench gate %s",
-                        arguments->verb->usage);
-    }
+    BT_FAIL_IF(arguments->word_count == 0 && !resumes, BT_STATUS_INVALID_ARGUMENT,
+               "bt-bench gate: SUITE or RUN is missing\nusage: bt-bench gate %s",
+               arguments->verb->usage);
     self->given = bt_cli_value(arguments, "baseline");
     if (!resumes) {
         BT_TRY(bt_policy_load(bt_cli_value(arguments, "policy"), &self->policy));

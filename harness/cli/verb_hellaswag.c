@@ -35,9 +35,8 @@ static bt_status write_answer(scoring *self, int64_t question, const bt_hellaswa
     }
     bt_json_writer_close(&json, ']');
     BT_TRY(bt_json_writer_end(&json, '}'));
-    if (fputs(bt_str_text(&line), self->answers) == EOF) {
-        return bt_error(BT_STATUS_IO, "--answers: %s", strerror(errno));
-    }
+    BT_FAIL_IF(fputs(bt_str_text(&line), self->answers) == EOF, BT_STATUS_IO, "--answers: %s",
+               strerror(errno));
     return BT_OK;
 }
 
@@ -92,9 +91,8 @@ static bt_status open_answers(const bt_cli_arguments *arguments, scoring *self)
 
 static bt_status close_answers(scoring *self, bt_status status)
 {
-    if (self->answers && fclose(self->answers) != 0 && status == BT_OK) {
-        return bt_error(BT_STATUS_IO, "--answers: %s", strerror(errno));
-    }
+    BT_FAIL_IF(self->answers && fclose(self->answers) != 0 && status == BT_OK, BT_STATUS_IO,
+               "--answers: %s", strerror(errno));
     return status;
 }
 

@@ -19,11 +19,11 @@ static bt_status write_index(bt_cli_call *call, const char *path)
     BT_SCOPED(bt_str) folder = {0}, page = {0};
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
     append_folder(path, &folder);
-    bt_status status = bt_str_status(&folder);
-    BT_IF_OK(status, bt_report_index(call->store, bt_str_text(&folder), &page));
-    BT_IF_OK(status, bt_file_write(path, bt_str_text(&page), page.length_bytes));
+    BT_TRY(bt_str_status(&folder));
+    BT_TRY(bt_report_index(call->store, bt_str_text(&folder), &page));
+    BT_TRY(bt_file_write(path, bt_str_text(&page), page.length_bytes));
     bt_str_format(&call->out, "index          %s\n", path);
-    return status;
+    return BT_OK;
 }
 
 bt_status bt_verb_index(bt_cli_call *call)

@@ -1,4 +1,5 @@
 // harness/cli/verb_label.c - label: names a recorded run, or adds a note
+#include "framework/base/idioms.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 
@@ -9,10 +10,8 @@ bt_status bt_verb_label(bt_cli_call *call)
     const char *name = bt_cli_value(arguments, "name"), *note = bt_cli_value(arguments, "note");
     int64_t run = 0;
     BT_TRY(bt_cli_open(call, BT_STORE_AMEND));
-    if (!name && !note) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "bt-bench label: --name NAME or --note TEXT is missing (\"\" removes it)");
-    }
+    BT_FAIL_IF(!name && !note, BT_STATUS_INVALID_ARGUMENT,
+               "bt-bench label: --name NAME or --note TEXT is missing (\"\" removes it)");
     BT_TRY(bt_cli_check_run_name(name && *name ? name : NULL));
     BT_TRY(bt_cli_run_in(call->store, arguments->words[0], &run));
     BT_TRY(bt_store_run_label(call->store, run, name, note));

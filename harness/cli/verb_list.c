@@ -14,7 +14,7 @@ static void append_suite(const char *name, size_t length, bt_json_writer *json, 
 {
     BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "suites/%.*s", (int)length, name);
-    bt_suite suite;
+    BT_SCOPED(bt_suite) suite = {0};
     bt_status status = bt_suite_load(bt_str_text(&path), &suite);
     const cJSON *description = status == BT_OK ? bt_json_get(suite.json.root, "description") : NULL;
     const char *words = description       ? description->valuestring
@@ -24,9 +24,6 @@ static void append_suite(const char *name, size_t length, bt_json_writer *json, 
         BT_JSON_OBJECT(json, NULL, BT_KV("suite", bt_str_text(&path)), BT_KV("description", words));
     } else {
         bt_str_format(out, "%-24s %s\n", bt_str_text(&path), words);
-    }
-    if (status == BT_OK) {
-        bt_suite_release(&suite);
     }
 }
 
@@ -55,11 +52,9 @@ static bt_status list_cases(bt_cli_call *call)
                          &suite));
     bt_str_append(out, call->json ? "[" : "");
     const cJSON *profile = NULL;
-    cJSON_ArrayForEach(profile, bt_json_get(suite.json.root, "profiles"))
-    {
+    cJSON_ArrayForEach(profile, bt_json_get(suite.json.root, "profiles")) {
         const cJSON *item = NULL;
-        cJSON_ArrayForEach(item, bt_json_get(profile, "cases"))
-        {
+        cJSON_ArrayForEach(item, bt_json_get(profile, "cases")) {
             bt_str_format(
                 out,
                 call->json ? "%s{\"profile\":\"%s\",\"device\":\"%s\",\"case\":\"%s\",\"kind\":"

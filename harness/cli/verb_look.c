@@ -29,8 +29,7 @@ static bt_status append_rows(bt_store *store, bt_str *out)
     bt_json_writer json = {.out = out};
     BT_TRY(bt_store_run_list_read(store, &list));
     bt_json_writer_open(&json, NULL, '[');
-    for (int64_t i = 0; i < list.count; ++i) {
-        const bt_store_run_row *row = &list.rows[i];
+    BT_EACH(const bt_store_run_row, row, list.rows, list.count) {
         BT_JSON_OBJECT(&json, NULL, BT_KV("run", row->id), BT_OF(row, suite), BT_OF(row, name),
                        BT_OF(row, note), BT_OF(row, profile),
                        BT_KV("status", bt_run_status_name(row->status)), BT_OF(row, started_ns),

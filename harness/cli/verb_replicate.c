@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cli/claims_file.h"
 #include "harness/cli/run_name.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/bundle/bundle.h"
 #include "harness/cli/claims_file.h"
@@ -51,17 +50,12 @@ static bt_status check(const bt_cli_arguments *arguments)
 {
     static const char *const of_publish[] = {"bundle", "claims", "force", "draft"};
     bool publishes = bt_cli_value(arguments, "publish") != NULL;
-    if (!publishes && !bt_cli_value(arguments, "output")) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "bt-bench report: -o FILE is missing (its ending says what it is: .html, .md, "
-            ".json or .csv), or --publish DIR");
-    }
+    BT_FAIL_IF(!publishes && !bt_cli_value(arguments, "output"), BT_STATUS_INVALID_ARGUMENT,
+               "bt-bench report: -o FILE is missing (its ending says what it is: .html, .md, "
+               ".json or .csv), or --publish DIR");
     for (size_t i = 0; i < sizeof of_publish / sizeof of_publish[0]; i++) {
-        if (!publishes && bt_cli_value(arguments, of_publish[i])) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "bt-bench report: --%s goes with --publish",
-                            of_publish[i]);
-        }
+        BT_FAIL_IF(!publishes && bt_cli_value(arguments, of_publish[i]), BT_STATUS_INVALID_ARGUMENT,
+                   "bt-bench report: --%s goes with --publish", of_publish[i]);
     }
     return BT_OK;
 }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
 #include "harness/cli/cli.h"
@@ -80,12 +79,10 @@ static bt_status check_references(bt_store *store, int64_t run, bool force)
 {
     BT_SCOPED(bt_str) text = {0};
     BT_TRY(bt_store_run_references(store, run, &text));
-    if (text.length_bytes > 0 && !force) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld is in use: other results were compared with it (%s)\n--force "
-                        "removes it; they keep their own copies of its values",
-                        (long long)run, bt_str_text(&text));
-    }
+    BT_FAIL_IF(text.length_bytes > 0 && !force, BT_STATUS_INVALID_ARGUMENT,
+               "run %lld is in use: other results were compared with it (%s)\n--force "
+               "removes it; they keep their own copies of its values",
+               (long long)run, bt_str_text(&text));
     return BT_OK;
 }
 
@@ -115,10 +112,8 @@ static bt_status remove_run(const bt_cli_arguments *arguments, bt_store *store, 
 static bt_status check_once(const int64_t *runs, int64_t index)
 {
     for (int64_t i = 0; i < index; ++i) {
-        if (runs[i] == runs[index]) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld is named twice",
-                            (long long)runs[i]);
-        }
+        BT_FAIL_IF(runs[i] == runs[index], BT_STATUS_INVALID_ARGUMENT, "run %lld is named twice",
+                   (long long)runs[i]);
     }
     return BT_OK;
 }

@@ -12,12 +12,11 @@ static bt_status read_temperature(const bt_cli_arguments *arguments, double *tem
     const char *text = bt_cli_value(arguments, "temperature");
     char *end = NULL;
     *temperature = text ? strtod(text, &end) : 1;
-    if (text && (end == text || *end || !(*temperature > 0 && *temperature <= 1000))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--temperature %s: expected a number above 0, at most 1000; --greedy takes "
-                        "the likeliest token",
-                        text);
-    }
+    BT_FAIL_IF(text && (end == text || *end || !(*temperature > 0 && *temperature <= 1000)),
+               BT_STATUS_INVALID_ARGUMENT,
+               "--temperature %s: expected a number above 0, at most 1000; --greedy takes "
+               "the likeliest token",
+               text);
     return BT_OK;
 }
 
@@ -25,11 +24,10 @@ static bt_status read_options(const bt_cli_arguments *arguments, bt_generate_opt
 {
     int64_t seed = 0;
     *out = (bt_generate_options){0};
-    if (bt_cli_value(arguments, "greedy") &&
-        (bt_cli_value(arguments, "temperature") || bt_cli_value(arguments, "top-k"))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--greedy draws nothing: it goes with neither --temperature nor --top-k");
-    }
+    BT_FAIL_IF(bt_cli_value(arguments, "greedy") &&
+                   (bt_cli_value(arguments, "temperature") || bt_cli_value(arguments, "top-k")),
+               BT_STATUS_INVALID_ARGUMENT,
+               "--greedy draws nothing: it goes with neither --temperature nor --top-k");
     BT_TRY(bt_cli_number(arguments, "tokens", 1, 1000000, 100, &out->tokens));
     BT_TRY(bt_cli_number(arguments, "top-k", 0, 65536, 50, &out->top_k));
     BT_TRY(bt_cli_number(arguments, "seed", 0, INT64_MAX, 0, &seed));
@@ -53,10 +51,9 @@ static bt_status print_token(void *self, uint16_t id)
     bt_str_append(&text, to->prompt ? to->prompt : "");
     to->prompt = NULL;
     BT_TRY(bt_tokenizer_decode(to->tokenizer, &id, 1, &text));
-    if ((fwrite(bt_str_text(&text), 1, text.length_bytes, stdout) != text.length_bytes ||
-         fflush(stdout) != 0)) {
-        return bt_error(BT_STATUS_IO, "cannot write to standard output");
-    }
+    BT_FAIL_IF((fwrite(bt_str_text(&text), 1, text.length_bytes, stdout) != text.length_bytes ||
+                fflush(stdout) != 0),
+               BT_STATUS_IO, "cannot write to standard output");
     return BT_OK;
 }
 

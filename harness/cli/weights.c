@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/train/train.h"
 #include "harness/run/data.h"
@@ -27,10 +26,8 @@ static bt_status read_device(const bt_cli_arguments *arguments, const char **bac
     }
     char *end = NULL;
     const long number = strncmp(given, "cuda:", 5) == 0 ? strtol(given + 5, &end, 10) : -1;
-    if (number < 0 || number > 1023 || end == given + 5 || *end) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "--device %s: allowed: cpu, cuda, cuda:N",
-                        given);
-    }
+    BT_FAIL_IF(number < 0 || number > 1023 || end == given + 5 || *end, BT_STATUS_INVALID_ARGUMENT,
+               "--device %s: allowed: cpu, cuda, cuda:N", given);
     *ordinal = (int)number;
     return BT_OK;
 }
@@ -40,14 +37,11 @@ static bt_status read_precision(const bt_cli_arguments *arguments, const char *b
 {
     const char *given = bt_cli_value(arguments, "precision");
     *precision = BT_PRECISION_FP32;
-    if (given && !bt_precision_parse(given, precision)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "--precision %s: allowed: fp32, tf32, bf16",
-                        given);
-    }
-    if (*precision == BT_PRECISION_TF32 && strcmp(backend, "cpu") == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--precision tf32 needs a GPU; on the CPU allowed: fp32, bf16");
-    }
+    BT_FAIL_IF(given && !bt_precision_parse(given, precision), BT_STATUS_INVALID_ARGUMENT,
+               "--precision %s: allowed: fp32, tf32, bf16", given);
+    BT_FAIL_IF(*precision == BT_PRECISION_TF32 && strcmp(backend, "cpu") == 0,
+               BT_STATUS_INVALID_ARGUMENT,
+               "--precision tf32 needs a GPU; on the CPU allowed: fp32, bf16");
     return BT_OK;
 }
 
@@ -82,11 +76,9 @@ bt_status bt_cli_weights_open(const bt_cli_arguments *arguments, bt_cli_weights 
     int ordinal = 0;
     bt_precision precision = BT_PRECISION_FP32;
     *out = (bt_cli_weights){0};
-    if (!path) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--from is missing: expected a checkpoint, a folder of checkpoints or a "
-                        "model.safetensors");
-    }
+    BT_FAIL_IF(!path, BT_STATUS_INVALID_ARGUMENT,
+               "--from is missing: expected a checkpoint, a folder of checkpoints or a "
+               "model.safetensors");
     BT_TRY(bt_cli_number(arguments, "heads", 1, 1 << 20, 0, &heads));
     BT_TRY(read_device(arguments, &backend, &ordinal));
     BT_TRY(read_precision(arguments, backend, &precision));

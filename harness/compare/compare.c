@@ -4,18 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/compare/items.h"
 #include "harness/stats/loss.h"
 #include "harness/stats/noise.h"
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 void bt_curve_compare(const bt_store_round *left, const bt_store_round *right,
                       bt_curve_difference *out)
@@ -31,7 +23,7 @@ void bt_curve_compare(const bt_store_round *left, const bt_store_round *right,
             continue;
         }
         out->shared++;
-        if (bits_of(a->loss) != bits_of(b->loss)) {
+        if (bt_loss_bits(a->loss) != bt_loss_bits(b->loss)) {
             double difference = fabs((double)a->loss - (double)b->loss);
             out->first_step = out->first_step < 0 ? a->step : out->first_step;
             // A NaN counts as the largest difference.
@@ -65,8 +57,7 @@ static bool is_same_case(const bt_store_round *a, const bt_store_round *b)
 static const bt_store_round *first_of(const bt_store_run *run, const bt_store_round *round)
 {
     const bt_store_round *first = NULL;
-    for (int64_t i = 0; i < run->round_count; i++) {
-        const bt_store_round *other = &run->rounds[i];
+    BT_EACH(const bt_store_round, other, run->rounds, run->round_count) {
         if (!is_kept(other) || !is_same_case(other, round)) {
             continue;
         }
@@ -88,8 +79,7 @@ static bt_status summarise_side(const bt_store_run *run, const bt_store_round *f
                                 bt_arena *arena, bt_compare_side *side, bt_summary *out)
 {
     BT_TRY(bt_arena_array(arena, (size_t)run->round_count, sizeof(void *), &side->rounds));
-    for (int64_t i = 0; i < run->round_count; i++) {
-        const bt_store_round *round = &run->rounds[i];
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         bool counts = is_kept(round) && is_same_case(round, first) &&
                       (round == first || round->status == BT_RUN_PASSED);
         if (counts) {
@@ -102,12 +92,10 @@ static bt_status summarise_side(const bt_store_run *run, const bt_store_round *f
     }
     BT_SCOPED_MEM(bt_summary *) rounds = NULL;
     BT_TRY(BT_MEM_ARRAY(side->count, &rounds));
-    bt_status status = BT_OK;
-    for (int64_t i = 0; i < side->count && status == BT_OK; i++) {
-        status = bt_summary_of(side->rounds[i], &rounds[i]);
+    for (int64_t i = 0; i < side->count; i++) {
+        BT_TRY(bt_summary_of(side->rounds[i], &rounds[i]));
     }
-    BT_IF_OK(status, bt_summary_over(rounds, side->count, out));
-    return status;
+    return bt_summary_over(rounds, side->count, out);
 }
 
 // ---- pairs -------------------------------------------------------------------------------------

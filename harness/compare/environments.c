@@ -105,12 +105,10 @@ bt_status bt_compare_environments_json(const bt_compare_item *items, int64_t cou
     bt_json_writer_open(&json, NULL, '{');
     BT_JSON(&json, BT_KV("left", left), BT_KV("right", right),
             BT_FLAG("hard_facts_differ", hard_differs));
-    bt_json_writer_open(&json, "differs", '[');
-    for (int64_t i = 0; i < count; i++) {
+    BT_JSON_LIST(&json, "differs", i, count) {
         BT_JSON_OBJECT(&json, NULL, BT_OF(&items[i], key),
                        BT_KV("level", bt_fact_level_name(items[i].level)), BT_OF(&items[i], left),
                        BT_OF(&items[i], right));
     }
-    bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');
 }

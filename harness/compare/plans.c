@@ -43,9 +43,7 @@ static bt_status value_text(bt_arena *arena, const cJSON *value, const char **ou
         return bt_keep(arena, value->valuestring, out);
     }
     char *text = cJSON_PrintUnformatted(value);
-    if (!text) {
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "printing a value of the plan");
-    }
+    BT_FAIL_IF(!text, BT_STATUS_OUT_OF_MEMORY, "printing a value of the plan");
     bt_status status = bt_keep(arena, text, out);
     cJSON_free(text);
     return status;
@@ -60,14 +58,12 @@ static bt_status compare_objects(item_list *list, const char *path, const cJSON 
     char below[PATH_BYTES];
     const cJSON *child;
     const char *dot = path[0] ? "." : "";
-    cJSON_ArrayForEach(child, left)
-    {
+    cJSON_ArrayForEach(child, left) {
         (void)snprintf(below, sizeof below, "%s%s%s", path, dot, child->string);
         BT_TRY(compare_values(list, below, child,
                               cJSON_GetObjectItemCaseSensitive(right, child->string)));
     }
-    cJSON_ArrayForEach(child, right)
-    {
+    cJSON_ArrayForEach(child, right) {
         if (!cJSON_GetObjectItemCaseSensitive(left, child->string)) {
             (void)snprintf(below, sizeof below, "%s%s%s", path, dot, child->string);
             BT_TRY(compare_values(list, below, NULL, child));

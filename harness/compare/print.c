@@ -141,8 +141,7 @@ static bt_status print_items(const bt_comparison *both, bt_str *out)
     bt_str_append(out, "\nwhat differs\n");
     bt_table table = {0};
     bt_table_heads(&table, "||||");
-    for (int64_t i = 0; i < both->item_count; i++) {
-        const bt_compare_item *item = &both->items[i];
+    BT_EACH(const bt_compare_item, item, both->items, both->item_count) {
         bool fact = strcmp(item->group, "environment") == 0;
         bt_table_cells(&table, "%s|%s", item->group, item->key);
         add_value(&table, item->left);
@@ -155,8 +154,7 @@ static bt_status print_items(const bt_comparison *both, bt_str *out)
 static bt_status print_all(const bt_comparison *both, bt_str *out)
 {
     BT_TRY(print_runs(both, out));
-    for (int64_t i = 0; i < both->pair_count; i++) {
-        const bt_compare_pair *pair = &both->pairs[i];
+    BT_EACH(const bt_compare_pair, pair, both->pairs, both->pair_count) {
         bt_str_format(out, "\n%s, %s", pair->left->what.name, pair->left->what.system);
         if (strcmp(pair->left->what.system, pair->right->what.system) != 0) {
             bt_str_format(out, " against %s", pair->right->what.system);
@@ -237,23 +235,17 @@ bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *
     bt_json_writer_open(&json, NULL, '{');
     BT_JSON(&json, BT_KV("left", both.left.id), BT_KV("right", both.right.id),
             BT_FLAG("hard_facts_differ", both.hard_differs));
-    bt_json_writer_open(&json, "cases", '[');
-    for (int64_t i = 0; i < both.pair_count; i++) {
+    BT_JSON_LIST(&json, "cases", i, both.pair_count) {
         json_pair(&json, &both.pairs[i]);
     }
-    bt_json_writer_close(&json, ']');
-    bt_json_writer_open(&json, "alone", '[');
-    for (int64_t i = 0; i < both.alone_count; i++) {
+    BT_JSON_LIST(&json, "alone", i, both.alone_count) {
         bt_json_writer_text(&json, NULL, both.alone[i]->what.name);
     }
-    bt_json_writer_close(&json, ']');
-    bt_json_writer_open(&json, "differs", '[');
-    for (int64_t i = 0; i < both.item_count; i++) {
+    BT_JSON_LIST(&json, "differs", i, both.item_count) {
         BT_JSON_OBJECT(&json, NULL, BT_OF(&both.items[i], group), BT_OF(&both.items[i], key),
                        BT_OF(&both.items[i], left), BT_OF(&both.items[i], right),
                        BT_KV("level", bt_fact_level_name(both.items[i].level)));
     }
-    bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');
     bt_str_append(out, "\n");
     return bt_str_status(out);

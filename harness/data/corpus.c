@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "framework/data/shard.h"
 #include "harness/data/corpus_internal.h"
 
@@ -30,13 +28,11 @@ static bt_status check_space(const bt_corpus_job *job)
         needed += job->sources[i].size_bytes;
     }
     BT_TRY(bt_disk_free(job->out_dir, &available));
-    if (available < needed) {
-        return bt_error(BT_STATUS_IO,
-                        "%s: not enough space: the shards need up to %llu MiB, %llu "
-                        "MiB are free",
-                        job->out_dir, (unsigned long long)(needed >> 20) + 1,
-                        (unsigned long long)(available >> 20));
-    }
+    BT_FAIL_IF(available < needed, BT_STATUS_IO,
+               "%s: not enough space: the shards need up to %llu MiB, %llu "
+               "MiB are free",
+               job->out_dir, (unsigned long long)(needed >> 20) + 1,
+               (unsigned long long)(available >> 20));
     return BT_OK;
 }
 
@@ -91,9 +87,8 @@ static bt_status remove_old(const char *folder)
     BT_SCOPED(bt_dataset) old = {0};
     bool there = bt_file_exists(manifest);
     bool readable = there && bt_dataset_open(folder, &old) == BT_OK;
-    if (there && unlink(manifest) != 0) {
-        return bt_error(BT_STATUS_IO, "cannot replace %s: %s", manifest, strerror(errno));
-    }
+    BT_FAIL_IF(there && unlink(manifest) != 0, BT_STATUS_IO, "cannot replace %s: %s", manifest,
+               strerror(errno));
     if (readable) {
         remove_files(&old.train);
         remove_files(&old.val);
@@ -105,10 +100,8 @@ static bt_status remove_old(const char *folder)
 // one.
 static bt_status move_file(const bt_corpus_job *job, int from, int to, const char *file)
 {
-    if (renameat(from, file, to, file) != 0) {
-        return bt_error(BT_STATUS_IO, "cannot move %s to %s: %s", file, job->out_dir,
-                        strerror(errno));
-    }
+    BT_FAIL_IF(renameat(from, file, to, file) != 0, BT_STATUS_IO, "cannot move %s to %s: %s", file,
+               job->out_dir, strerror(errno));
     return BT_OK;
 }
 
@@ -160,8 +153,7 @@ static bt_status describe(bt_corpus_job *job)
     (void)snprintf(made->tokenizer.hex, sizeof made->tokenizer.hex, "%s",
                    bt_tokenizer_digest(job->tokenizer));
     made->vocab = bt_tokenizer_vocab(job->tokenizer);
-    for (int64_t i = 0; i < job->document_count; ++i) {
-        const bt_corpus_document *document = &job->documents[i];
+    BT_EACH(const bt_corpus_document, document, job->documents, job->document_count) {
         ++(document->val_from == document->begin ? &made->val : &made->train)->documents;
     }
     void *block = NULL;
@@ -185,10 +177,9 @@ static bt_status stage(bt_corpus_job *job, double fraction)
     BT_TRY(bt_dir_make(job->staging));
     BT_TRY(bt_corpus_encode(job));
     BT_TRY(bt_dataset_write(&job->made, job->staging));
-    if (job->digest && strcmp(job->made.digest.hex, job->digest) != 0) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: the texts make dataset %s, expected %s",
-                        job->out_dir, job->made.digest.hex, job->digest);
-    }
+    BT_FAIL_IF(job->digest && strcmp(job->made.digest.hex, job->digest) != 0,
+               BT_STATUS_CORRUPT_DATA, "%s: the texts make dataset %s, expected %s", job->out_dir,
+               job->made.digest.hex, job->digest);
     return BT_OK;
 }
 
@@ -218,24 +209,19 @@ static bt_status check_options(const bt_tokenize_options *options)
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (options->name) {
         size_t length = strlen(options->name);
-        if (length == 0 || length > MAX_NAME_BYTES || strspn(options->name, allowed) != length) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "dataset name \"%s\": allowed are 1 to %d letters, digits, . _ and -",
-                            options->name, MAX_NAME_BYTES);
-        }
+        BT_FAIL_IF(length == 0 || length > MAX_NAME_BYTES ||
+                       strspn(options->name, allowed) != length,
+                   BT_STATUS_INVALID_ARGUMENT,
+                   "dataset name \"%s\": allowed are 1 to %d letters, digits, . _ and -",
+                   options->name, MAX_NAME_BYTES);
     }
-    if (!(options->val_fraction >= 0 && options->val_fraction < 1)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "validation fraction is %g, allowed: 0 to below 1", options->val_fraction);
-    }
-    if (options->shard_tokens < 0 || options->shard_tokens > INT32_MAX) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "tokens per shard are %lld, allowed: 1 to %d (0: %d)",
-                        (long long)options->shard_tokens, INT32_MAX, SHARD_TOKENS);
-    }
-    if (options->file_count < 1) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "no files to tokenize");
-    }
+    BT_FAIL_IF(!(options->val_fraction >= 0 && options->val_fraction < 1),
+               BT_STATUS_INVALID_ARGUMENT, "validation fraction is %g, allowed: 0 to below 1",
+               options->val_fraction);
+    BT_FAIL_IF(options->shard_tokens < 0 || options->shard_tokens > INT32_MAX,
+               BT_STATUS_INVALID_ARGUMENT, "tokens per shard are %lld, allowed: 1 to %d (0: %d)",
+               (long long)options->shard_tokens, INT32_MAX, SHARD_TOKENS);
+    BT_FAIL_IF(options->file_count < 1, BT_STATUS_INVALID_ARGUMENT, "no files to tokenize");
     return BT_OK;
 }
 

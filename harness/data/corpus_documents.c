@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/data/corpus_internal.h"
 
@@ -61,11 +62,9 @@ bt_status bt_corpus_find_documents(bt_corpus_job *job)
     for (int64_t i = 0; i < job->source_count; ++i) {
         BT_TRY(find_in_source(job, &job->sources[i]));
     }
-    if (job->document_count == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s%s: no text to tokenize",
-                        job->source_count > 0 ? job->sources[0].path : "no files",
-                        job->source_count > 1 ? " and the other files" : "");
-    }
+    BT_FAIL_IF(job->document_count == 0, BT_STATUS_INVALID_ARGUMENT, "%s%s: no text to tokenize",
+               job->source_count > 0 ? job->sources[0].path : "no files",
+               job->source_count > 1 ? " and the other files" : "");
     return BT_OK;
 }
 
@@ -75,8 +74,7 @@ static uint64_t hold_out_documents(bt_corpus_job *job, double fraction)
 {
     double seen = 0;
     double held_out = 0;
-    for (int64_t i = 0; i < job->document_count; ++i) {
-        bt_corpus_document *document = &job->documents[i];
+    BT_EACH(bt_corpus_document, document, job->documents, job->document_count) {
         double size = (double)(document->end - document->begin);
         seen += size;
         bool nearer = held_out + size / 2 < fraction * seen;
@@ -90,8 +88,7 @@ static uint64_t hold_out_documents(bt_corpus_job *job, double fraction)
 static void cut_once(bt_corpus_job *job, uint64_t val_bytes)
 {
     uint64_t train_bytes = job->text_bytes - val_bytes;
-    for (int64_t i = 0; i < job->document_count; ++i) {
-        bt_corpus_document *document = &job->documents[i];
+    BT_EACH(bt_corpus_document, document, job->documents, job->document_count) {
         uint64_t size = document->end - document->begin;
         uint64_t train = size < train_bytes ? size : train_bytes;
         document->val_from = document->begin + (size_t)train;
@@ -102,8 +99,7 @@ static void cut_once(bt_corpus_job *job, uint64_t val_bytes)
 void bt_corpus_split(bt_corpus_job *job, double fraction)
 {
     bool chosen = false;
-    for (int64_t i = 0; i < job->document_count; ++i) {
-        bt_corpus_document *document = &job->documents[i];
+    BT_EACH(bt_corpus_document, document, job->documents, job->document_count) {
         document->val_from = document->source->val ? document->begin : document->end;
         chosen = chosen || document->source->val;
     }

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/data/shard.h"
 #include "framework/data/tokenizer.h"
@@ -167,9 +166,8 @@ static bt_status run_wave(wave *shared, worker *workers, int count)
         }
     }
     for (int64_t i = 0; i < shared->count; ++i) {
-        if (shared->items[i].status != BT_OK) {
-            return bt_error(shared->items[i].status, "%s", shared->items[i].message);
-        }
+        BT_FAIL_IF(shared->items[i].status != BT_OK, shared->items[i].status, "%s",
+                   shared->items[i].message);
     }
     return BT_OK;
 }
@@ -186,8 +184,7 @@ static bt_status finish_shard(bt_corpus_job *job, sink *out, bool val)
     BT_SCOPED_MEM(char *) path = NULL;
     bt_digest digest;
     BT_TRY(bt_path_join(job->staging, out->file, &path));
-    bt_status status = bt_digest_file(path, &digest);
-    BT_TRY(status);
+    BT_TRY(bt_digest_file(path, &digest));
     return bt_dataset_add_shard(&job->made, val, out->file, tokens, &digest);
 }
 
@@ -229,8 +226,7 @@ static bt_status encode_all(bt_corpus_job *job, wave *shared, worker *workers, i
             work->end = where;
         }
         BT_TRY(run_wave(shared, workers, threads));
-        for (int64_t i = 0; i < shared->count; ++i) {
-            const item *work = &shared->items[i];
+        BT_EACH(const item, work, shared->items, shared->count) {
             BT_TRY(append(job, &sinks[TRAIN], false, &work->tokens[TRAIN]));
             BT_TRY(append(job, &sinks[VAL], true, &work->tokens[VAL]));
             event.tokens += work->tokens[TRAIN].count + work->tokens[VAL].count;
@@ -245,9 +241,8 @@ static bt_status encode_all(bt_corpus_job *job, wave *shared, worker *workers, i
                 event.done_bytes += work->end.at - from;
             }
         }
-        if (!bt_progress_report(job->progress, &event)) {
-            return bt_error(BT_STATUS_INTERRUPTED, "tokenizing was stopped");
-        }
+        BT_FAIL_IF(!bt_progress_report(job->progress, &event), BT_STATUS_INTERRUPTED,
+                   "tokenizing was stopped");
     }
     BT_TRY(finish_shard(job, &sinks[TRAIN], false));
     return finish_shard(job, &sinks[VAL], true);

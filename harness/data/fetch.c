@@ -6,7 +6,6 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/data/fetch_internal.h"
 
@@ -37,15 +36,13 @@ static bt_status fill_options(const bt_fetch_options *given, bt_fetch_options *o
     options->attempts = given->attempts ? given->attempts : ATTEMPTS;
     options->stall_seconds = given->stall_seconds ? given->stall_seconds : STALL_SECONDS;
     options->backoff_ms = given->backoff_ms ? given->backoff_ms : BACKOFF_MS;
-    if (options->connections < 1 || options->connections > MAX_CONNECTIONS) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%d connections, allowed: 1 to %d",
-                        options->connections, MAX_CONNECTIONS);
-    }
-    if (options->attempts < 1 || options->stall_seconds < 1 || options->backoff_ms < 1 ||
-        options->max_files < 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "fetch: attempts, seconds, waits and files must be above 0");
-    }
+    BT_FAIL_IF(options->connections < 1 || options->connections > MAX_CONNECTIONS,
+               BT_STATUS_INVALID_ARGUMENT, "%d connections, allowed: 1 to %d", options->connections,
+               MAX_CONNECTIONS);
+    BT_FAIL_IF(options->attempts < 1 || options->stall_seconds < 1 || options->backoff_ms < 1 ||
+                   options->max_files < 0,
+               BT_STATUS_INVALID_ARGUMENT,
+               "fetch: attempts, seconds, waits and files must be above 0");
     return BT_OK;
 }
 
@@ -66,8 +63,7 @@ static void count_bytes(job *self)
     self->event.done_bytes = 0;
     self->event.total_bytes = 0;
     self->event.tokens = 0;
-    for (int64_t i = 0; i < self->corpus.count; ++i) {
-        const bt_fetch_file *file = &self->corpus.files[i];
+    BT_EACH(const bt_fetch_file, file, self->corpus.files, self->corpus.count) {
         self->event.done_bytes += (uint64_t)file->have_bytes;
         self->event.total_bytes += (uint64_t)expected_bytes(self, file);
         self->event.tokens += file->tokens;
@@ -78,12 +74,10 @@ static bt_status report(job *self, const char *note)
 {
     count_bytes(self);
     self->event.note = note;
-    if (!bt_progress_report(self->options.progress, &self->event)) {
-        return bt_error(BT_STATUS_INTERRUPTED,
-                        "fetching was stopped; what was fetched is in %s, the next call goes on "
-                        "from there",
-                        self->options.out_dir);
-    }
+    BT_FAIL_IF(!bt_progress_report(self->options.progress, &self->event), BT_STATUS_INTERRUPTED,
+               "fetching was stopped; what was fetched is in %s, the next call goes on "
+               "from there",
+               self->options.out_dir);
     return BT_OK;
 }
 
@@ -93,12 +87,10 @@ static bt_status check_space(job *self)
     count_bytes(self);
     uint64_t needed = self->event.total_bytes - self->event.done_bytes;
     BT_TRY(bt_disk_free(self->options.out_dir, &available));
-    if (available < needed) {
-        return bt_error(
-            BT_STATUS_IO, "%s: not enough space: %s needs %llu MiB more, %llu MiB are free",
-            self->options.out_dir, self->corpus.name, (unsigned long long)(needed >> 20) + 1,
-            (unsigned long long)(available >> 20));
-    }
+    BT_FAIL_IF(available < needed, BT_STATUS_IO,
+               "%s: not enough space: %s needs %llu MiB more, %llu MiB are free",
+               self->options.out_dir, self->corpus.name, (unsigned long long)(needed >> 20) + 1,
+               (unsigned long long)(available >> 20));
     return BT_OK;
 }
 
@@ -125,8 +117,7 @@ static bt_status start_some(job *self, int64_t *waiting, int *pause_ms)
     *pause_ms = POLL_MS;
     int64_t now = bt_clock_ns();
     int limit = self->unreachable > 0 ? 1 : self->options.connections;
-    for (int64_t i = 0; i < self->corpus.count; ++i) {
-        bt_fetch_file *file = &self->corpus.files[i];
+    BT_EACH(bt_fetch_file, file, self->corpus.files, self->corpus.count) {
         *waiting += file->state != BT_FETCH_DONE;
         if (file->state != BT_FETCH_WAITING || self->running >= limit) {
             continue;
@@ -182,10 +173,9 @@ static bt_status after_attempt(job *self, bt_fetch_file *file)
         wait = wait_ms(self, attempts);
         file->not_before_ns = bt_clock_ns() + wait * 1000000;
     }
-    if (file->fatal || attempts >= self->options.attempts) {
-        return bt_error(file->problem, "%s (attempt %d of %d); what was fetched is in %s",
-                        file->message, attempts, self->options.attempts, self->options.out_dir);
-    }
+    BT_FAIL_IF(file->fatal || attempts >= self->options.attempts, file->problem,
+               "%s (attempt %d of %d); what was fetched is in %s", file->message, attempts,
+               self->options.attempts, self->options.out_dir);
     if (wait == 0) {
         return BT_OK; // another transfer has said it
     }
@@ -217,8 +207,7 @@ static bt_status end_some(job *self)
 static bt_status end_stalled(job *self)
 {
     int64_t limit_ns = (int64_t)self->options.stall_seconds * 1000000000;
-    for (int64_t i = 0; i < self->corpus.count; ++i) {
-        bt_fetch_file *file = &self->corpus.files[i];
+    BT_EACH(bt_fetch_file, file, self->corpus.files, self->corpus.count) {
         if (file->state == BT_FETCH_RUNNING && bt_clock_ns() - file->last_byte_ns > limit_ns) {
             bt_fetch_file_end(file, self->multi, CURLE_OPERATION_TIMEDOUT);
             --self->running;

@@ -11,7 +11,6 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/data/shard.h"
 #include "harness/data/fetch_internal.h"
@@ -64,14 +63,12 @@ static bt_status check(bt_fetch_file *file, const char *path, const bt_digest *k
     int64_t size = (int64_t)shard.mapping_bytes;
     int64_t tokens = shard.count;
     bt_shard_close(&shard);
-    if (file->size_bytes != BT_FETCH_UNKNOWN && size != file->size_bytes) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: expected %lld bytes, got %lld", path,
-                        (long long)file->size_bytes, (long long)size);
-    }
-    if (file->digest.hex[0] && strcmp(file->digest.hex, digest.hex) != 0) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: expected sha256 %s, got %s", path,
-                        file->digest.hex, digest.hex);
-    }
+    BT_FAIL_IF(file->size_bytes != BT_FETCH_UNKNOWN && size != file->size_bytes,
+               BT_STATUS_CORRUPT_DATA, "%s: expected %lld bytes, got %lld", path,
+               (long long)file->size_bytes, (long long)size);
+    BT_FAIL_IF(file->digest.hex[0] && strcmp(file->digest.hex, digest.hex) != 0,
+               BT_STATUS_CORRUPT_DATA, "%s: expected sha256 %s, got %s", path, file->digest.hex,
+               digest.hex);
     file->got = digest;
     file->tokens = tokens;
     file->have_bytes = size;
@@ -232,16 +229,13 @@ static size_t take_header(char *bytes, size_t one, size_t size_bytes, void *self
 static bt_status open_part(bt_fetch_file *file)
 {
     file->part = open(file->part_path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (file->part < 0) {
-        return bt_error(BT_STATUS_IO, "cannot create %s: %s", file->part_path, strerror(errno));
-    }
-    if (flock(file->part, LOCK_EX | LOCK_NB) != 0) {
-        return bt_error(BT_STATUS_IO, "%s is being fetched by another process", file->part_path);
-    }
+    BT_FAIL_IF(file->part < 0, BT_STATUS_IO, "cannot create %s: %s", file->part_path,
+               strerror(errno));
+    BT_FAIL_IF(flock(file->part, LOCK_EX | LOCK_NB) != 0, BT_STATUS_IO,
+               "%s is being fetched by another process", file->part_path);
     struct stat info;
-    if (fstat(file->part, &info) != 0) {
-        return bt_error(BT_STATUS_IO, "cannot read %s: %s", file->part_path, strerror(errno));
-    }
+    BT_FAIL_IF(fstat(file->part, &info) != 0, BT_STATUS_IO, "cannot read %s: %s", file->part_path,
+               strerror(errno));
     file->have_bytes = info.st_size;
     return BT_OK;
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/data/fetch_internal.h"
 
@@ -43,22 +42,17 @@ static bt_status parse(const char *list, cJSON **root)
     BT_TRY(bt_file_read(list, &bytes, &size));
     const char *stop = NULL; // the text ends at the zero byte that bt_file_read adds
     *root = cJSON_ParseWithLengthOpts(bytes, size + 1, &stop, true);
-    if (!*root) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: not JSON at byte %td", list,
-                        stop ? stop - (const char *)bytes : 0);
-    }
+    BT_FAIL_IF(!*root, BT_STATUS_CORRUPT_DATA, "%s: not JSON at byte %td", list,
+               stop ? stop - (const char *)bytes : 0);
     const char *format = *root ? text_of(*root, "format") : NULL;
-    if (*root && (!format || strcmp(format, list_format) != 0)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: expected format %s, got %s", list, list_format,
-                        format ? format : "none");
-    }
+    BT_FAIL_IF(*root && (!format || strcmp(format, list_format) != 0), BT_STATUS_CORRUPT_DATA,
+               "%s: expected format %s, got %s", list, list_format, format ? format : "none");
     return BT_OK;
 }
 
 void bt_fetch_corpus_release(bt_fetch_corpus *corpus)
 {
-    for (int64_t i = 0; i < corpus->count; ++i) {
-        bt_fetch_file *file = &corpus->files[i];
+    BT_EACH(bt_fetch_file, file, corpus->files, corpus->count) {
         bt_mem_free(file->file);
         bt_mem_free(file->url);
         bt_mem_free(file->path);
@@ -165,8 +159,7 @@ static bt_status read_corpus(const char *list, const cJSON *object, int64_t max_
         return bad(list, corpus->name, "\"vocab\" and \"about_bytes\" to be whole numbers");
     }
     const cJSON *row = NULL;
-    cJSON_ArrayForEach(row, files)
-    {
+    cJSON_ArrayForEach(row, files) {
         bool is_val = text_of(row, "split") && strcmp(text_of(row, "split"), "val") == 0;
         int64_t left = max_files > 0 ? max_files - count_train(corpus) : 0;
         if (is_val || max_files == 0 || left > 0) {
@@ -181,8 +174,7 @@ bt_status bt_data_fetch_names(const char *list, bt_str *lines)
     cJSON *root = NULL;
     bt_status status = parse(list, &root);
     const cJSON *object = NULL;
-    cJSON_ArrayForEach(object, cJSON_GetObjectItemCaseSensitive(root, "corpora"))
-    {
+    cJSON_ArrayForEach(object, cJSON_GetObjectItemCaseSensitive(root, "corpora")) {
         const char *name = text_of(object, "name");
         const char *about = text_of(object, "about");
         bt_fetch_corpus corpus = {0};
@@ -208,8 +200,7 @@ bt_status bt_fetch_corpus_read(const char *list, const char *name, int64_t max_f
     bt_status status = parse(list, &root);
     const cJSON *found = NULL;
     const cJSON *object = NULL;
-    cJSON_ArrayForEach(object, cJSON_GetObjectItemCaseSensitive(root, "corpora"))
-    {
+    cJSON_ArrayForEach(object, cJSON_GetObjectItemCaseSensitive(root, "corpora")) {
         const char *its_name = text_of(object, "name");
         bt_str_format(&known, "%s%s", known.length_bytes ? ", " : "", its_name ? its_name : "?");
         found = its_name && strcmp(its_name, name) == 0 ? object : found;

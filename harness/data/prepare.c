@@ -11,9 +11,7 @@
 
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "framework/data/utf8.h"
 #include "harness/data/corpus_internal.h"
 

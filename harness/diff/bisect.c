@@ -9,6 +9,7 @@
 
 #include "framework/base/scoped.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "harness/stats/loss.h"
 
 static const struct {
     const char *name;
@@ -21,13 +22,6 @@ static const struct {
 const char *bt_bisect_record_name(bt_bisect_record record) { return records[record].name; }
 
 // ---- records ------------------------------------------------------------------------------------
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 static const bt_store_step *step_of(const bt_store_round *round, int64_t step)
 {
@@ -50,9 +44,9 @@ static bt_status compare_steps(const bt_bisect_side sides[2], bt_bisect_span *ou
         }
         ++common;
         out->last = mine->step;
-        if (bits_of(mine->loss) != bits_of(other->loss)) {
+        if (bt_loss_bits(mine->loss) != bt_loss_bits(other->loss)) {
             out->differs = BT_BISECT_LOSS;
-        } else if (bits_of(mine->grad_norm) != bits_of(other->grad_norm)) {
+        } else if (bt_loss_bits(mine->grad_norm) != bt_loss_bits(other->grad_norm)) {
             out->differs = BT_BISECT_NORM;
         }
     }
@@ -144,8 +138,8 @@ static void hold_against_record(replay *self, const bt_lockstep_step *step, int 
     const bt_train_step *event = &step->event[index];
     const bt_store_step *record = step_of(self->sides[index].round, step->step);
     if (self->out->strange[index] < 0 && record &&
-        (bits_of(record->loss) != bits_of(event->loss) ||
-         bits_of(record->grad_norm) != bits_of(event->grad_norm))) {
+        (bt_loss_bits(record->loss) != bt_loss_bits(event->loss) ||
+         bt_loss_bits(record->grad_norm) != bt_loss_bits(event->grad_norm))) {
         self->out->strange[index] = step->step;
     }
 }
@@ -171,7 +165,7 @@ static void compare_numbers(replay *self, const bt_lockstep_step *step)
         float a, b;
     } rows[] = {{"loss", a->loss, b->loss}, {"gradient norm", a->grad_norm, b->grad_norm}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !self->out->found; ++i) {
-        if (bits_of(rows[i].a) != bits_of(rows[i].b)) {
+        if (bt_loss_bits(rows[i].a) != bt_loss_bits(rows[i].b)) {
             const bt_diff_value value = {
                 .name = rows[i].name, .layer = "", .op = "", .dtype = BT_F32};
             self->out->difference = (bt_difference){.elements = 1,
@@ -219,9 +213,7 @@ static bt_status lend_checkpoint(const bt_bisect_side *side, int64_t step, char 
 {
     char own[BT_PATH_CAPACITY], lent[128];
     (void)snprintf(folder, 64, "/tmp/bt-bisect-XXXXXX");
-    if (!mkdtemp(folder)) {
-        return bt_error(BT_STATUS_IO, "cannot make %s: %s", folder, strerror(errno));
-    }
+    BT_FAIL_IF(!mkdtemp(folder), BT_STATUS_IO, "cannot make %s: %s", folder, strerror(errno));
     (void)snprintf(own, sizeof own, "%s/step-%08lld", side->checkpoints, (long long)step);
     (void)snprintf(lent, sizeof lent, "%s/step-%08lld", folder, (long long)step);
     char *whole = realpath(own, NULL);

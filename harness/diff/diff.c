@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/diff/gather.h"
 #include "harness/record/keep.h"
 
@@ -56,11 +57,9 @@ static bt_status compare_value(differ *self, const bt_diff_value *a, const bt_di
 {
     bt_diff_value told = *a->op || a->depth ? *a : *b;
     char shapes[2][BT_SHAPE_TEXT_BYTES];
-    if (a->count != b->count) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is %s in %s, %s in %s", a->name,
-                        bt_shape_text(&a->shape, shapes[0]), self->sides[0].lockstep.name,
-                        bt_shape_text(&b->shape, shapes[1]), self->sides[1].lockstep.name);
-    }
+    BT_FAIL_IF(a->count != b->count, BT_STATUS_INVALID_ARGUMENT, "%s is %s in %s, %s in %s",
+               a->name, bt_shape_text(&a->shape, shapes[0]), self->sides[0].lockstep.name,
+               bt_shape_text(&b->shape, shapes[1]), self->sides[1].lockstep.name);
     told.depth = depth_of(a, b);
     bt_diff_row row = {.kind = told.kind,
                        .layer = told.layer,
@@ -130,8 +129,7 @@ static bt_status compare_values(differ *self, const bt_lockstep_step *given, bt_
     // A file may have another order of tensors.
     const int leading = self->sides[0].lockstep.plan ? 0 : 1;
     bt_diff_values *lead = given->values[leading], *other = given->values[1 - leading];
-    for (int64_t i = 0; i < lead->count; ++i) {
-        const bt_diff_value *mine = &lead->items[i];
+    BT_EACH(const bt_diff_value, mine, lead->items, lead->count) {
         if (mine->copy_of) {
             continue;
         }
@@ -207,10 +205,8 @@ bt_status bt_diff_run(const bt_diff_side sides[2], int64_t steps, bt_diff_result
     const bt_train_plan *plan = both[0].plan ? both[0].plan : both[1].plan;
     int64_t done = 0;
     *out = (bt_diff_result){.first_over = -1};
-    if (!plan) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "two folders of values: at least one side must train");
-    }
+    BT_FAIL_IF(!plan, BT_STATUS_INVALID_ARGUMENT,
+               "two folders of values: at least one side must train");
     out->longest = longest_sum(plan);
     out->bound = bt_diff_bound_make(arithmetic, out->longest);
     differ self = {.sides = sides, .steps = steps, .bound = out->bound, .out = out};

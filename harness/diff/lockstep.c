@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/base/idioms.h"
 #include "framework/dist/threads.h"
 #include "harness/diff/gather.h"
 
@@ -133,10 +134,8 @@ static bt_status make_ranks(side *s)
     bt_group *groups[RANKS_MOST] = {NULL};
     s->rank_count = s->given->ranks > 1 ? s->given->ranks : 1;
     s->mesh = bt_diff_mesh_of(s->given->plan);
-    if (s->rank_count > RANKS_MOST) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s has %d ranks; allowed: %d", s->given->name,
-                        s->rank_count, RANKS_MOST);
-    }
+    BT_FAIL_IF(s->rank_count > RANKS_MOST, BT_STATUS_INVALID_ARGUMENT,
+               "%s has %d ranks; allowed: %d", s->given->name, s->rank_count, RANKS_MOST);
     BT_TRY(BT_MEM_ARRAY(s->rank_count, &s->ranks));
     BT_TRY(BT_MEM_ARRAY(s->rank_count, &s->told));
     BT_TRY(s->rank_count > 1 ? bt_group_threads_create(s->rank_count, TIMEOUT_NS, groups) : BT_OK);
@@ -238,11 +237,9 @@ static bt_status gather(side *s)
 static bt_status look(meeting *at, const bt_lockstep_listener *listener, bool *stop)
 {
     const side *a = &at->sides[0], *b = &at->sides[1];
-    if (a->event.step != b->event.step) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is at step %lld, %s at step %lld",
-                        a->given->name, (long long)a->event.step, b->given->name,
-                        (long long)b->event.step);
-    }
+    BT_FAIL_IF(a->event.step != b->event.step, BT_STATUS_INVALID_ARGUMENT,
+               "%s is at step %lld, %s at step %lld", a->given->name, (long long)a->event.step,
+               b->given->name, (long long)b->event.step);
     BT_TRY(gather(&at->sides[0]));
     BT_TRY(gather(&at->sides[1]));
     bt_lockstep_step step = {.step = a->event.step,

@@ -127,8 +127,7 @@ static void write_table(const bt_diff_result *result, bt_str *out)
     bt_table table = {0};
     bt_table_heads(&table, "step|value|type A|type B|L2|relative L2|max|relative max|bound|"
                            "differing|");
-    for (int64_t s = 0; s < result->step_count; ++s) {
-        const bt_diff_step *step = &result->steps[s];
+    BT_EACH(const bt_diff_step, step, result->steps, result->step_count) {
         for (int64_t i = step->first; i < step->first + step->count; ++i) {
             add_row(step, &result->rows[i], &table);
         }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/diff/diff.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
@@ -38,8 +39,7 @@ static bt_status write_steps(const bt_diff_result *result, bt_str *out)
 {
     bt_table table = {0};
     bt_table_heads(&table, ">step|>loss A|>loss B|>values|>missing|>over|>drift|>worst rel. L2");
-    for (int64_t i = 0; i < result->step_count; ++i) {
-        const bt_diff_step *step = &result->steps[i];
+    BT_EACH(const bt_diff_step, step, result->steps, result->step_count) {
         double worst = 0;
         for (int64_t r = step->first; r < step->first + step->count; ++r) {
             worst = fmax(worst, result->rows[r].difference.l2_relative);
@@ -93,8 +93,7 @@ static bt_status write_layers(const bt_diff_result *result, const bt_diff_step *
 
 static const bt_diff_step *step_of(const bt_diff_result *result, int64_t row)
 {
-    for (int64_t i = 0; i < result->step_count; ++i) {
-        const bt_diff_step *step = &result->steps[i];
+    BT_EACH(const bt_diff_step, step, result->steps, result->step_count) {
         if (row >= step->first && row < step->first + step->count) {
             return step;
         }
@@ -183,10 +182,8 @@ bt_status bt_diff_json(const bt_diff_side sides[2], const bt_diff_result *result
     } else {
         bt_json_writer_null(&json, "first_over");
     }
-    bt_json_writer_open(&json, "steps", '[');
-    for (int64_t i = 0; i < result->step_count; ++i) {
+    BT_JSON_LIST(&json, "steps", i, result->step_count) {
         write_step(&json, result, &result->steps[i]);
     }
-    bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');
 }

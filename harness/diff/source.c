@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/cases/cases.h"
 #include "harness/plan/plan.h"
 #include "harness/suite/json.h"
@@ -15,10 +16,9 @@ static bt_status read_device(const char *text, bt_diff_source *out)
     const size_t length = strcspn(text, ":");
     char *end = NULL;
     const long ordinal = text[length] ? strtol(text + length + 1, &end, 10) : 0;
-    if (length == 0 || length >= sizeof out->device ||
-        (end && (*end || end == text + length + 1)) || ordinal < 0 || ordinal > 1024) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "device %s; allowed: cpu, cuda, cuda:N", text);
-    }
+    BT_FAIL_IF(length == 0 || length >= sizeof out->device ||
+                   (end && (*end || end == text + length + 1)) || ordinal < 0 || ordinal > 1024,
+               BT_STATUS_INVALID_ARGUMENT, "device %s; allowed: cpu, cuda, cuda:N", text);
     (void)snprintf(out->device, sizeof out->device, "%.*s", (int)length, text);
     out->ordinal = (int)ordinal;
     return BT_OK;
@@ -29,10 +29,9 @@ bt_status bt_diff_source_open(const cJSON *item, const char *device, bool ranks,
 {
     *out = (bt_diff_source){0};
     const cJSON *name = bt_json_get(item, "name");
-    if (!cJSON_IsObject(bt_json_get(item, "train"))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "case %s trains nothing",
-                        cJSON_IsString(name) ? name->valuestring : "(without a name)");
-    }
+    BT_FAIL_IF(!cJSON_IsObject(bt_json_get(item, "train")), BT_STATUS_INVALID_ARGUMENT,
+               "case %s trains nothing",
+               cJSON_IsString(name) ? name->valuestring : "(without a name)");
     BT_TRY(read_device(device, out));
     BT_TRY(bt_run_data_find(bt_json_get(item, "dataset"), say, NULL, &out->data));
     const int64_t all = bt_plan_mesh_of(bt_json_get(item, "train")).ranks;

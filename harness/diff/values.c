@@ -123,8 +123,7 @@ static bool kind_of(const char *name, bt_train_value_kind *kind)
 
 static bt_status take_entries(bt_diff_values *values, const bt_safetensors *file)
 {
-    for (int64_t i = 0; i < file->count; ++i) {
-        const bt_safetensors_entry *entry = &file->entries[i];
+    BT_EACH(const bt_safetensors_entry, entry, file->entries, file->count) {
         bt_diff_value *row = NULL;
         BT_TRY(bt_diff_values_next(values, &row));
         if (!kind_of(entry->name, &row->kind)) {

@@ -10,7 +10,6 @@
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "framework/compiler/lower.h"
 #include "harness/env/blas.h"
 #include "harness/env/cgroup.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "harness/env/facts.h"
 #include "harness/env/nvml.h"
 

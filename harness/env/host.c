@@ -11,7 +11,6 @@
 
 #include "framework/base/environment.h"
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "harness/env/build.h"
 #include "harness/env/cgroup.h"
 #include "harness/env/facts.h"

@@ -10,9 +10,7 @@
 
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "harness/env/cgroup.h"
 #include "harness/env/nvml.h"
 #include "harness/suite/json.h"
@@ -83,9 +81,7 @@ bt_status bt_machine_open_cuda(bt_machine *machine)
 {
     machine->has_cuda = false;
     int ends[2];
-    if (pipe(ends) != 0) {
-        return bt_error(BT_STATUS_IO, "cannot start the device probe: no pipe");
-    }
+    BT_FAIL_IF(pipe(ends) != 0, BT_STATUS_IO, "cannot start the device probe: no pipe");
     pid_t child = fork();
     if (child == 0) {
         (void)dup2(ends[1], STDOUT_FILENO);
@@ -104,9 +100,8 @@ bt_status bt_machine_open_cuda(bt_machine *machine)
     }
     close(ends[0]);
     int state = 0;
-    if (child < 0 || waitpid(child, &state, 0) != child) {
-        return bt_error(BT_STATUS_IO, "cannot start the device probe");
-    }
+    BT_FAIL_IF(child < 0 || waitpid(child, &state, 0) != child, BT_STATUS_IO,
+               "cannot start the device probe");
     text[length] = '\0';
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0) {
         return take(machine, text, length);

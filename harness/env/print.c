@@ -36,11 +36,9 @@ bt_status bt_facts_json(const bt_facts *facts, bt_str *out)
     bt_json_writer json = {.out = out, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
     bt_json_writer_text(&json, "environment", facts->digest);
-    bt_json_writer_open(&json, "facts", '[');
-    for (int64_t i = 0; i < facts->count; ++i) {
+    BT_JSON_LIST(&json, "facts", i, facts->count) {
         BT_JSON_OBJECT(&json, NULL, BT_OF(&facts->rows[i], key), BT_OF(&facts->rows[i], value),
                        BT_KV("level", bt_fact_level_name(facts->rows[i].level)));
     }
-    bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/env/facts.h"
 #include "harness/gate/card.h"
@@ -69,37 +68,33 @@ static void write_metrics(const bt_gate_side *side, double *values, int64_t *ses
         if (count == 0) {
             continue;
         }
-        bt_json_writer_open(json, bt_gate_metric_info((bt_gate_metric)i)->tag, '[');
-        for (int64_t j = 0; j < count; ++j) {
+        BT_JSON_LIST(json, bt_gate_metric_info((bt_gate_metric)i)->tag, j, count) {
             bt_json_writer_open(json, NULL, '[');
             for (int64_t end = at + sessions[j]; at < end; ++at) {
                 bt_json_writer_real(json, NULL, values[at]);
             }
             bt_json_writer_close(json, ']');
         }
-        bt_json_writer_close(json, ']');
     }
     bt_json_writer_close(json, '}');
 }
 
 static bt_status write_side(const bt_gate_side *side, bt_json_writer *json)
 {
-    void *values = NULL, *sessions = NULL;
+    void *sessions = NULL;
+    BT_SCOPED_MEM(void *) values = NULL;
     BT_TRY(bt_mem_alloc((size_t)side->round_count, sizeof(double), &values));
     bt_status status = bt_mem_alloc((size_t)side->round_count, sizeof(int64_t), &sessions);
     if (status != BT_OK) {
-        bt_mem_free(values);
         return status;
     }
     bt_json_writer_open(json, NULL, '{');
     BT_JSON(json, BT_OF(side, bench), BT_OF(side, kind), BT_OF(side, name), BT_OF(side, system),
             BT_OF(side, precision),
             BT_KV("settings", side->axes_json)); // expanded when everything is written
-    bt_json_writer_open(json, "kernels", '[');
-    for (int64_t i = 0; i < side->kernel_count; ++i) {
+    BT_JSON_LIST(json, "kernels", i, side->kernel_count) {
         bt_json_writer_text(json, NULL, side->kernels[i]);
     }
-    bt_json_writer_close(json, ']');
     if (side->clock_mhz > 0) {
         bt_json_writer_real(json, "sm_clock_mhz", side->clock_mhz);
     }
@@ -110,7 +105,6 @@ static bt_status write_side(const bt_gate_side *side, bt_json_writer *json)
     status = bt_document_write_curves(side, json);
     bt_json_writer_close(json, '}');
     bt_mem_free(sessions);
-    bt_mem_free(values);
     return bt_error_context(status, "case %s", side->name);
 }
 
@@ -145,23 +139,19 @@ static void write_ceilings(const bt_gate_ceilings *ceilings, bt_json_writer *jso
 {
     bt_json_writer_open(json, "ceilings", '{');
     for (int64_t i = 0; i < ceilings->count; ++i) {
-        bt_json_writer_open(json, ceilings->items[i].name, '[');
-        for (int64_t j = 0; j < ceilings->items[i].count; ++j) {
+        BT_JSON_LIST(json, ceilings->items[i].name, j, ceilings->items[i].count) {
             bt_json_writer_real(json, NULL, ceilings->items[i].rates[j]);
         }
-        bt_json_writer_close(json, ']');
     }
     bt_json_writer_close(json, '}');
 }
 
 static void write_sessions(const bt_baseline *of, bt_json_writer *json)
 {
-    bt_json_writer_open(json, "sessions", '[');
-    for (int64_t i = 0; i < of->session_count; ++i) {
+    BT_JSON_LIST(json, "sessions", i, of->session_count) {
         BT_JSON_OBJECT(json, NULL, BT_OF(&of->sessions[i], run), BT_OF(&of->sessions[i], started),
                        BT_OF(&of->sessions[i], started_ns), BT_OF(&of->sessions[i], disturbed));
     }
-    bt_json_writer_close(json, ']');
 }
 
 static bt_status write_raw(const bt_baseline *of, bt_str *out)
@@ -178,11 +168,9 @@ static bt_status write_raw(const bt_baseline *of, bt_str *out)
     write_build(&of->build, &json);
     write_environment(&of->env, &json);
     write_ceilings(&of->ceilings, &json);
-    bt_json_writer_open(&json, "cases", '[');
-    for (int64_t i = 0; i < of->sides.count; ++i) {
+    BT_JSON_LIST(&json, "cases", i, of->sides.count) {
         BT_TRY(write_side(&of->sides.items[i], &json));
     }
-    bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');
     return bt_str_status(out);
 }
@@ -191,8 +179,7 @@ static bt_status write_raw(const bt_baseline *of, bt_str *out)
 static bt_status unfold_settings(cJSON *root)
 {
     cJSON *item = NULL;
-    cJSON_ArrayForEach(item, bt_json_get(root, "cases"))
-    {
+    cJSON_ArrayForEach(item, bt_json_get(root, "cases")) {
         bt_json_doc settings = {0};
         const char *text = bt_json_get(item, "settings")->valuestring;
         BT_TRY(
@@ -271,21 +258,19 @@ static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wi
 {
     int64_t count = 0;
     const bt_store_round *first = NULL;
-    for (int64_t i = 0; i < run->round_count; ++i) {
-        const bt_store_round *round = &run->rounds[i];
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         if (round->status == BT_RUN_PASSED && round->label && *round->label &&
             !bt_gate_is_ceiling(round)) {
             first = count++ ? first : round;
         }
     }
     *disturbed = *disturbed || count > 0;
-    if (count > 0 && !(wish->accept_noise && *wish->accept_noise)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld: the machine was disturbed in %lld round%s, the first is round "
-                        "%lld of %s (%s); measure again, or take them with --accept-noise REASON",
-                        (long long)run->id, (long long)count, count == 1 ? "" : "s",
-                        (long long)first->ordinal, first->what.name, first->label);
-    }
+    BT_FAIL_IF(count > 0 && !(wish->accept_noise && *wish->accept_noise),
+               BT_STATUS_INVALID_ARGUMENT,
+               "run %lld: the machine was disturbed in %lld round%s, the first is round "
+               "%lld of %s (%s); measure again, or take them with --accept-noise REASON",
+               (long long)run->id, (long long)count, count == 1 ? "" : "s",
+               (long long)first->ordinal, first->what.name, first->label);
     return BT_OK;
 }
 
@@ -353,9 +338,8 @@ bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
     bt_baseline made = {0};
     BT_SCOPED(bt_str) raw = {0};
     BT_TRY(bt_baseline_check_name(wish->name));
-    if (!wish->reason || !*wish->reason) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a baseline needs a reason: --reason TEXT");
-    }
+    BT_FAIL_IF(!wish->reason || !*wish->reason, BT_STATUS_INVALID_ARGUMENT,
+               "a baseline needs a reason: --reason TEXT");
     bt_status status = make(runs, count, wish, &made);
     BT_IF_OK(status, write_raw(&made, &raw));
     BT_IF_OK(status, format_document(&raw, out));
@@ -366,8 +350,7 @@ bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
 int64_t bt_baseline_sessions(const bt_baseline *baseline)
 {
     int64_t fewest = baseline->sides.count ? INT64_MAX : 0;
-    for (int64_t i = 0; i < baseline->sides.count; ++i) {
-        const bt_gate_side *side = &baseline->sides.items[i];
+    BT_EACH(const bt_gate_side, side, baseline->sides.items, baseline->sides.count) {
         int64_t sessions = side->rounds[side->round_count - 1].session + 1;
         fewest = sessions < fewest ? sessions : fewest;
     }

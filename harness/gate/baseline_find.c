@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/suite/suite.h"
 
@@ -14,11 +13,8 @@ static bt_status load(const char *path, bt_baseline *out)
     BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     memset(out, 0, sizeof *out);
-    if (!bt_file_exists(path)) {
-        return bt_error(
-            BT_STATUS_IO,
-            "%s: no such file; expected a baseline that 'bt-bench baseline export' wrote", path);
-    }
+    BT_FAIL_IF(!bt_file_exists(path), BT_STATUS_IO,
+               "%s: no such file; expected a baseline that 'bt-bench baseline export' wrote", path);
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     return bt_baseline_parse(path, bytes, size_bytes, out);
 }

@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "harness/gate/baseline.h"
 #include "harness/gate/curves.h"
 #include "harness/plan/plan.h"

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/stats/summary.h"
 #include "harness/text/format.h"
 
@@ -36,8 +37,7 @@ static bt_status gather(const bt_store_run *run, const char *name, bt_arena *are
     double *values = NULL;
     BT_TRY(BT_ARENA_ARRAY(arena, run->round_count, &values));
     *out = (bt_gate_ceiling){.name = name, .rates = values};
-    for (int64_t i = 0; i < run->round_count; ++i) {
-        const bt_store_round *round = &run->rounds[i];
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         bt_summary summary;
         if (round->status != BT_RUN_PASSED || strcmp(round->what.name, name) != 0) {
             continue;
@@ -58,8 +58,7 @@ bt_status bt_gate_ceilings_of_run(const bt_store_run *run, bt_arena *arena, bt_g
     bt_gate_ceiling *items = NULL;
     BT_TRY(BT_ARENA_ARRAY(arena, run->round_count, &items));
     out->items = items;
-    for (int64_t i = 0; i < run->round_count; ++i) {
-        const bt_store_round *round = &run->rounds[i];
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         if (bt_gate_is_ceiling(round) && !find(out, round->what.name)) {
             BT_TRY(gather(run, round->what.name, arena, &items[out->count]));
             ++out->count;

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 
 enum { DIGITS = 8, LEVEL = 9 }; // hex digits of a float in older documents; of zstd
@@ -123,11 +122,9 @@ static void write_tokens(const bt_loss_curve *curve, bt_json_writer *json)
         bt_json_writer_integer(json, "tokens", curve->steps[0].tokens);
         return;
     }
-    bt_json_writer_open(json, "tokens", '[');
-    for (int64_t i = 0; i < curve->count; ++i) {
+    BT_JSON_LIST(json, "tokens", i, curve->count) {
         bt_json_writer_integer(json, NULL, curve->steps[i].tokens);
     }
-    bt_json_writer_close(json, ']');
 }
 
 // Sources of the curves after the side's own, in this order.
@@ -166,13 +163,11 @@ bt_status bt_document_write_curves(const bt_gate_side *side, bt_json_writer *jso
     if (side->curve_count == 0) {
         return BT_OK;
     }
-    bt_json_writer_open(json, "losses", '[');
-    for (int64_t i = 0; i < side->curve_count; ++i) {
+    BT_JSON_LIST(json, "losses", i, side->curve_count) {
         const bt_loss_curve *curve = &side->curves[i];
         BT_TRY(write_curve(reference_of(&side->curves[0], i, curve->count), curve,
                            source_of(side, i), side->curve_rounds[i], json));
     }
-    bt_json_writer_close(json, ']');
     return BT_OK;
 }
 

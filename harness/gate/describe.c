@@ -41,11 +41,9 @@ bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all, bt
                        row->run > 0 ? bt_textf("%" PRId64, row->run).text : "file",
                        bt_format_date(row->created_ns).text, row->reason);
     }
-    bt_status status = bt_table_print(&table, 0, out);
-    if (status == BT_OK) {
-        bt_text_make_printable(out->text + start);
-    }
-    return status;
+    BT_TRY(bt_table_print(&table, 0, out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
 }
 
 bt_status bt_baseline_list_json(const bt_store_baseline_list *list, bool all, bt_str *out)
@@ -92,9 +90,9 @@ static bt_status curves_cell(const bt_gate_side *side, bt_table *table)
     if (seeds > 0) {
         bt_str_format(&text, " + %" PRId64 " seed%s", seeds, seeds > 1 ? "s" : "");
     }
-    bt_status status = bt_str_status(&text);
+    BT_TRY(bt_str_status(&text));
     bt_table_cells(table, "%s", bt_str_text(&text));
-    return status;
+    return BT_OK;
 }
 
 static bt_status side_row(const bt_gate_side *side, bt_table *table)
@@ -139,8 +137,7 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
     }
     BT_IF_OK(status, bt_table_print(&table, 2, out));
     bt_str_append(out, "\n  hard facts\n");
-    for (int64_t i = 0; i < baseline->env.fact_count; ++i) {
-        const bt_store_fact *fact = &baseline->env.facts[i];
+    BT_EACH(const bt_store_fact, fact, baseline->env.facts, baseline->env.fact_count) {
         if (fact->level == BT_FACT_HARD) {
             bt_str_format(out, "    %s  %.100s\n", fact->key, fact->value);
         }

@@ -83,8 +83,7 @@ static bool is_asked_for(const differences *all, const bt_compare_item *item)
 static void append_known(const differences *all, bool by_both, int64_t *room, int64_t *untold,
                          bt_str *out)
 {
-    for (int64_t i = 0; i < all->count; ++i) {
-        const bt_compare_item *item = &all->items[i];
+    BT_EACH(const bt_compare_item, item, all->items, all->count) {
         if (!is_asked_for(all, item) || (*item->left && *item->right) != by_both) {
             continue;
         }

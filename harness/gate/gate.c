@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/gate/card.h"
 #include "harness/gate/explain.h"
@@ -79,8 +78,7 @@ static const bt_gate_side *base_of(const gating *self, const bt_gate_side *side)
 // The side of the run for which a recorded one is the base.
 static const bt_gate_side *candidate_of(const gating *self, const bt_gate_side *recorded)
 {
-    for (int64_t i = 0; i < self->sides.count; ++i) {
-        const bt_gate_side *side = &self->sides.items[i];
+    BT_EACH(const bt_gate_side, side, self->sides.items, self->sides.count) {
         if (is_judged(self, side) && base_of(self, side) == recorded) {
             return side;
         }
@@ -120,8 +118,7 @@ static int64_t family_of(const bt_gate_side *side)
 static int64_t count_family(const gating *self)
 {
     int64_t family = 0;
-    for (int64_t i = 0; i < self->sides.count; ++i) {
-        const bt_gate_side *side = &self->sides.items[i];
+    BT_EACH(const bt_gate_side, side, self->sides.items, self->sides.count) {
         const bt_gate_side *base = is_judged(self, side) ? base_of(self, side) : NULL;
         family += base ? family_of(base) : 0;
     }
@@ -374,8 +371,7 @@ static bt_status judge_all(gating *self)
     BT_TRY(BT_ARENA_ARRAY(&self->out->arena, capacity, &self->items));
     self->out->items = self->items;
     self->family = count_family(self);
-    for (int64_t i = 0; i < self->sides.count; ++i) {
-        const bt_gate_side *side = &self->sides.items[i];
+    BT_EACH(const bt_gate_side, side, self->sides.items, self->sides.count) {
         if (is_judged(self, side)) {
             BT_TRY(judge_case(self, base_of(self, side), side));
         }
@@ -393,8 +389,7 @@ static void add_up(bt_gate_result *out)
 {
     static const int order[] = {5, 1, 4, 3};
     bool found[6] = {false};
-    for (int64_t i = 0; i < out->count; ++i) {
-        const bt_gate_item *item = &out->items[i];
+    BT_EACH(const bt_gate_item, item, out->items, out->count) {
         ++out->words[item->verdict.word];
         out->excused += item->excused;
         if (!item->excused && item->verdict.exit_code < (int)sizeof found) {
@@ -411,8 +406,7 @@ static void add_up(bt_gate_result *out)
 static void find_suspicion(bt_gate_result *out)
 {
     int64_t timed = 0, slower = 0, faster = 0;
-    for (int64_t i = 0; i < out->count; ++i) {
-        const bt_gate_item *item = &out->items[i];
+    BT_EACH(const bt_gate_item, item, out->items, out->count) {
         if (item->metric < BT_GATE_METRIC_COUNT && way_of(item->metric) == BT_GATE_WAY_TOTAL) {
             ++timed;
             slower += item->verdict.word == BT_GATE_SLOWER;
@@ -436,16 +430,12 @@ bt_status bt_gate_run(const bt_gate_request *request, bt_gate_result *out)
                    .baseline = request->baseline,
                    .session = bt_gate_is_paired(request->run),
                    .out = out};
-    if (request->run->status == BT_RUN_RUNNING) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld is still running",
-                        (long long)request->run->id);
-    }
-    if (!request->baseline && !self.session) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld is no session of 'bt-bench ab', so it needs a baseline: "
-                        "--baseline NAME or FILE",
-                        (long long)request->run->id);
-    }
+    BT_FAIL_IF(request->run->status == BT_RUN_RUNNING, BT_STATUS_INVALID_ARGUMENT,
+               "run %lld is still running", (long long)request->run->id);
+    BT_FAIL_IF(!request->baseline && !self.session, BT_STATUS_INVALID_ARGUMENT,
+               "run %lld is no session of 'bt-bench ab', so it needs a baseline: "
+               "--baseline NAME or FILE",
+               (long long)request->run->id);
     out->request = *request;
     out->paired = !request->baseline;
     bt_status status = bt_gate_sides_of_run(request->run, &out->arena, &self.sides);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/gate/rule_read.h"
 #include "harness/stats/pairs.h"
@@ -395,8 +394,7 @@ static void take_loss(const judging *self, const bt_loss_verdict *loss)
 static void judge_curves(const judging *self, const bt_gate_side *base, bt_loss_tier tier)
 {
     bt_loss_verdict loss = {0};
-    for (int64_t i = 0; i < self->candidate->curve_count; ++i) {
-        const bt_loss_curve *curve = &self->candidate->curves[i];
+    BT_EACH(const bt_loss_curve, curve, self->candidate->curves, self->candidate->curve_count) {
         if (tier == BT_LOSS_TIER_BITWISE) {
             bt_loss_check_bitwise(&base->curves[0], curve, &loss);
         } else {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/suite/schema.h"
@@ -84,9 +83,7 @@ static bt_status take_root(const cJSON *root, bt_policy *out)
 {
     bt_str text = {0};
     out->root = cJSON_Duplicate(root, true);
-    if (!out->root) {
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for a policy");
-    }
+    BT_FAIL_IF(!out->root, BT_STATUS_OUT_OF_MEMORY, "host memory for a policy");
     BT_TRY(bt_suite_fill_defaults(BT_SUITE_POLICY, out->root));
     bt_json_write(out->root, &text);
     const cJSON *calibration = bt_json_get(out->root, "calibration");
@@ -173,8 +170,7 @@ bt_gate_rule bt_policy_rule(const bt_policy *policy, const char *name, bt_gate_m
                          .reason = ""};
     take_allow(bt_json_get(policy->root, "allow"), rule.allow);
     const cJSON *override = NULL;
-    cJSON_ArrayForEach(override, bt_json_get(policy->root, "overrides"))
-    {
+    cJSON_ArrayForEach(override, bt_json_get(policy->root, "overrides")) {
         if (!fits(override, name, metric)) {
             continue;
         }

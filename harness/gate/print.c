@@ -254,10 +254,8 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
         bt_json_writer_integer(&json, bt_gate_word_name((bt_gate_word)i), result->words[i]);
     }
     bt_json_writer_close(&json, '}');
-    bt_json_writer_open(&json, "verdicts", '[');
-    for (int64_t i = 0; i < result->count; ++i) {
+    BT_JSON_LIST(&json, "verdicts", i, result->count) {
         write_item(&result->items[i], &json);
     }
-    bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');
 }

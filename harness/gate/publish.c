@@ -38,8 +38,7 @@ static void append_table(const bt_gate_result *result, bool same, bt_str *out)
     int64_t rows = 0;
     bt_table_heads(&table, "case|metric|verdict|>change|what");
     for (size_t i = 0; i < sizeof exits / sizeof exits[0]; ++i) {
-        for (int64_t j = 0; j < result->count; ++j) {
-            const bt_gate_item *item = &result->items[j];
+        BT_EACH(const bt_gate_item, item, result->items, result->count) {
             bool is_same = item->verdict.word == BT_GATE_SAME;
             bool wanted = is_same == same && item->verdict.exit_code == exits[i];
             if (wanted && ++rows <= ROWS_MAX) {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "harness/gate/ceiling.h"
 #include "harness/plan/plan.h"
 #include "harness/stats/noise.h"
@@ -57,20 +56,13 @@ static bt_status take_values(const bt_store_round *round, bt_gate_round *out)
     return BT_OK;
 }
 
-static uint32_t bits_of(float value)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 bool bt_gate_same_curve(const bt_loss_curve *left, const bt_loss_curve *right)
 {
     bool same =
         left->count == right->count && strcmp(left->params_digest, right->params_digest) == 0;
     for (int64_t i = 0; same && i < left->count; ++i) {
         const bt_store_step *a = &left->steps[i], *b = &right->steps[i];
-        same = a->step == b->step && bits_of(a->loss) == bits_of(b->loss);
+        same = a->step == b->step && bt_loss_bits(a->loss) == bt_loss_bits(b->loss);
     }
     return same;
 }
@@ -281,8 +273,7 @@ bt_status bt_gate_sides_of_run(const bt_store_run *run, bt_arena *arena, bt_gate
 const bt_gate_side *bt_gate_side_find(const bt_gate_sides *sides, const char *bench,
                                       const char *name, const char *system)
 {
-    for (int64_t i = 0; i < sides->count; ++i) {
-        const bt_gate_side *side = &sides->items[i];
+    BT_EACH(const bt_gate_side, side, sides->items, sides->count) {
         if (strcmp(side->bench, bench) == 0 && strcmp(side->name, name) == 0 &&
             strcmp(side->system, system) == 0) {
             return side;
@@ -307,8 +298,7 @@ int64_t bt_gate_side_sessions(const bt_gate_side *side, bt_gate_metric metric, d
                               int64_t *sessions)
 {
     int64_t count = 0, session = -1, found = 0;
-    for (int64_t i = 0; i < side->round_count; ++i) {
-        const bt_gate_round *round = &side->rounds[i];
+    BT_EACH(const bt_gate_round, round, side->rounds, side->round_count) {
         if (!(round->values[metric] > 0)) {
             continue;
         }

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/history/history.h"
 #include "harness/stats/stats.h"
@@ -182,8 +181,7 @@ bt_status bt_history_json(const bt_history *history, bt_str *out)
     const bt_metric_row *metric = bt_metric_info(history->metric);
     bt_json_writer_open(&json, NULL, '{');
     BT_JSON(&json, BT_KV("case", history->name), BT_KV("metric", metric->tag));
-    bt_json_writer_open(&json, "series", '[');
-    for (int64_t i = 0; i < history->series_count; i++) {
+    BT_JSON_LIST(&json, "series", i, history->series_count) {
         const bt_history_series *series = &history->series[i];
         bt_json_writer_open(&json, NULL, '{');
         BT_JSON(&json, BT_OF(series, system), BT_OF(series, environment),
@@ -201,6 +199,5 @@ bt_status bt_history_json(const bt_history *history, bt_str *out)
         bt_json_writer_close(&json, ']');
         bt_json_writer_close(&json, '}');
     }
-    bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');
 }

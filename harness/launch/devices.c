@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/environment.h"
+#include "framework/base/idioms.h"
 
 bt_xid_action bt_xid_action_of(unsigned long long xid, const char **meaning)
 {
@@ -32,18 +33,15 @@ static bt_status check_devices(const bt_nvml *nvml, int count)
     bt_nvml_device device;
     char first[96] = "";
     for (int i = 0; i < count; ++i) {
-        if (!bt_nvml_cuda_device(nvml, i, &device)) {
-            return bt_error(BT_STATUS_UNAVAILABLE,
-                            "train.mesh.data: %d ranks need a GPU each, %s %d", count,
-                            chosen ? "CUDA_VISIBLE_DEVICES shows" : "this host has", i);
-        }
+        BT_FAIL_IF(!bt_nvml_cuda_device(nvml, i, &device), BT_STATUS_UNAVAILABLE,
+                   "train.mesh.data: %d ranks need a GPU each, %s %d", count,
+                   chosen ? "CUDA_VISIBLE_DEVICES shows" : "this host has", i);
     }
     for (int i = 0; i < count; ++i) {
         char name[96] = "";
-        if (!bt_nvml_cuda_device(nvml, i, &device) ||
-            nvml->name(device, name, sizeof name) != BT_NVML_OK) {
-            return bt_error(BT_STATUS_UNAVAILABLE, "GPU %d of rank %d does not answer", i, i);
-        }
+        BT_FAIL_IF(!bt_nvml_cuda_device(nvml, i, &device) ||
+                       nvml->name(device, name, sizeof name) != BT_NVML_OK,
+                   BT_STATUS_UNAVAILABLE, "GPU %d of rank %d does not answer", i, i);
         if (i == 0) {
             (void)snprintf(first, sizeof first, "%s", name);
         } else if (strcmp(name, first) != 0) {
@@ -63,12 +61,10 @@ bt_status bt_launch_devices(int count, bool *usable)
     for (int i = 0; i < count; ++i) {
         usable[i] = true;
     }
-    if (!bt_nvml_open(&nvml, &error)) {
-        return bt_error(BT_STATUS_UNAVAILABLE,
-                        "train.mesh.data: %d ranks need a GPU each; the driver's library does not "
-                        "answer (%d)",
-                        count, error);
-    }
+    BT_FAIL_IF(!bt_nvml_open(&nvml, &error), BT_STATUS_UNAVAILABLE,
+               "train.mesh.data: %d ranks need a GPU each; the driver's library does not "
+               "answer (%d)",
+               count, error);
     const bt_status status = check_devices(&nvml, count);
     bt_nvml_close(&nvml);
     return status;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
+
 static const struct {
     const char *word;
     int signal;
@@ -27,12 +29,11 @@ bt_status bt_launch_fault_parse(const char *text, int size, bt_launch_fault *out
             out->signal = kinds[i].signal;
         }
     }
-    if (!said || text[end] != '\0' || !out->signal || rank < 0 || rank >= size) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.faults: expected '(kill, stop or segv) rank R at (step S or "
-                        "start)' with R below %d ranks, got '%s'",
-                        size, text);
-    }
+    BT_FAIL_IF(!said || text[end] != '\0' || !out->signal || rank < 0 || rank >= size,
+               BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.faults: expected '(kill, stop or segv) rank R at (step S or "
+               "start)' with R below %d ranks, got '%s'",
+               size, text);
     out->rank = (int)rank;
     out->step = step;
     return BT_OK;

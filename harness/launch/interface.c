@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 
 // Whether one of the names of `list` means this interface.
 static bool names(const char *list, const char *interface, bool whole)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/idioms.h"
 #include "framework/dist/host.h"
 #include "harness/launch/supervisor.h"
 
@@ -321,11 +322,9 @@ static bt_status begin_recovery(bt_supervisor *supervisor, const bt_cause *cause
 static bt_status finish(bt_supervisor *supervisor)
 {
     for (int i = 1; i < supervisor->size; ++i) {
-        if (strcmp(supervisor->ranks[i].digest, supervisor->ranks[0].digest) != 0) {
-            return bt_error(BT_STATUS_CORRUPT_DATA,
-                            "rank %d ended with the state %s, rank 0 with %s", i,
-                            supervisor->ranks[i].digest, supervisor->ranks[0].digest);
-        }
+        BT_FAIL_IF(strcmp(supervisor->ranks[i].digest, supervisor->ranks[0].digest) != 0,
+                   BT_STATUS_CORRUPT_DATA, "rank %d ended with the state %s, rank 0 with %s", i,
+                   supervisor->ranks[i].digest, supervisor->ranks[0].digest);
     }
     return bt_supervisor_tell_result(supervisor);
 }
@@ -362,12 +361,10 @@ static bt_status run_generations(bt_supervisor *supervisor)
         const bool again = goes_on(supervisor, &cause);
         BT_TRY(again ? begin_recovery(supervisor, &cause) : BT_OK);
         BT_TRY(end_generation(supervisor));
-        if (!again) {
-            return bt_error(cause.status, "%s%s", cause.message,
-                            supervisor->tries >= BT_LAUNCH_TRIES
-                                ? "; the third fault in a row without a step between them"
-                                : "");
-        }
+        BT_FAIL_IF(!again, cause.status, "%s%s", cause.message,
+                   supervisor->tries >= BT_LAUNCH_TRIES
+                       ? "; the third fault in a row without a step between them"
+                       : "");
         (void)fprintf(stderr, "launcher: %s: %s; %d ranks go on as generation %lld\n",
                       bt_cause_row_of(cause.kind)->name, cause.message, supervisor->next_size,
                       (long long)supervisor->generation + 1);
@@ -376,11 +373,9 @@ static bt_status run_generations(bt_supervisor *supervisor)
 
 bt_status bt_launch_run(const bt_launch *launch)
 {
-    if (launch->size < 1 || launch->size > BT_LAUNCH_RANKS_MAX) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.data: a launcher starts 1 to %d ranks on a host, got %d",
-                        BT_LAUNCH_RANKS_MAX, launch->size);
-    }
+    BT_FAIL_IF(launch->size < 1 || launch->size > BT_LAUNCH_RANKS_MAX, BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.data: a launcher starts 1 to %d ranks on a host, got %d",
+               BT_LAUNCH_RANKS_MAX, launch->size);
     bt_supervisor supervisor;
     bt_supervisor_init(launch, &supervisor);
     bt_status status = run_generations(&supervisor);

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 
 // If an earlier generation's steps are repeated with another order of sums, losses are not

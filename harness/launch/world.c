@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/environment.h"
+#include "framework/base/idioms.h"
 
 enum { FIRST_PORT = 20000, PORTS = 20000 };
 
@@ -36,10 +37,9 @@ static bt_status read_number(bt_variable variable, long least, long most, int *o
     const char *text = value_of(variable);
     char *end = NULL;
     const long value = text ? strtol(text, &end, 10) : -1;
-    if (!text || end == text || *end || value < least || value > most) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is %s, expected %ld to %ld",
-                        bt_environment_row(variable)->name, text ? text : "not set", least, most);
-    }
+    BT_FAIL_IF(!text || end == text || *end || value < least || value > most,
+               BT_STATUS_INVALID_ARGUMENT, "%s is %s, expected %ld to %ld",
+               bt_environment_row(variable)->name, text ? text : "not set", least, most);
     *out = (int)value;
     return BT_OK;
 }

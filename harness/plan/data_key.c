@@ -65,8 +65,7 @@ bt_status bt_plan_environment(const bt_store_env *env, const char *name, const c
     char data_key[BT_PLAN_DATA_KEY_BYTES];
     bt_str text = {0};
     BT_TRY(bt_plan_data_key_of(axes_json, data_key));
-    for (int64_t i = 0; i < env->fact_count; ++i) {
-        const bt_store_fact *fact = &env->facts[i];
+    BT_EACH(const bt_store_fact, fact, env->facts, env->fact_count) {
         if (bt_plan_fact_concerns(fact, name, data_key)) {
             // Data are identified by their digest, under either key.
             bt_str_format(&text, "%s=%s\n", is_data(fact) ? "data" : fact->key, fact->value);

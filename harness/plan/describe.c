@@ -86,8 +86,7 @@ void bt_plan_describe(const bt_plan *plan, bt_str *out)
         bt_str_format(out, "          and %lld more\n", (long long)(kernels - KERNELS_SHOWN));
     }
     const cJSON *system = NULL;
-    cJSON_ArrayForEach(system, plan->systems)
-    {
+    cJSON_ArrayForEach(system, plan->systems) {
         bt_str_format(out, "%s%s", system == plan->systems->child ? "          systems " : ", ",
                       system->valuestring);
     }

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/plan/collective.h"
 #include "harness/plan/sweep.h"
@@ -170,11 +169,9 @@ static bt_status normalise_dataset(const expansion *expand)
 {
     cJSON *dataset = bt_json_get(expand->item, "dataset");
     if (cJSON_IsObject(dataset)) {
-        if (!bt_json_get(dataset, "train")) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "case %s: dataset.val is given without dataset.train",
-                            bt_json_get(expand->item, "name")->valuestring);
-        }
+        BT_FAIL_IF(!bt_json_get(dataset, "train"), BT_STATUS_INVALID_ARGUMENT,
+                   "case %s: dataset.val is given without dataset.train",
+                   bt_json_get(expand->item, "name")->valuestring);
         BT_TRY(join_paths("", dataset, "train")); // a single path of --set becomes a list
         return join_paths("", dataset, "val");
     }

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/record/record.h"
@@ -29,11 +28,10 @@ bt_status bt_plan_index(bt_plan *plan)
     const cJSON *device = bt_json_get(plan->root, "device");
     plan->cases = bt_json_get(plan->root, "cases");
     plan->systems = bt_json_get(plan->root, "systems");
-    if (!cJSON_IsString(suite) || !cJSON_IsString(profile) || !cJSON_IsString(device) ||
-        !cJSON_IsArray(plan->cases)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "a plan without suite, profile, device or cases: not one of bt-bench");
-    }
+    BT_FAIL_IF(!cJSON_IsString(suite) || !cJSON_IsString(profile) || !cJSON_IsString(device) ||
+                   !cJSON_IsArray(plan->cases),
+               BT_STATUS_CORRUPT_DATA,
+               "a plan without suite, profile, device or cases: not one of bt-bench");
     bt_plan_hash(plan->text, plan->hash);
     plan->suite = suite->valuestring;
     plan->profile = profile->valuestring;

@@ -1,7 +1,6 @@
 // harness/plan/set.c - --set key=value, checked like the file
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/suite/schema.h"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/plan/plan.h"
 
@@ -86,11 +87,9 @@ bt_status bt_plan_sweep_make(const char *const *sets, int64_t set_count, const c
             BT_TRY(read_list(sets[i], axis));
             out->combinations *= axis->count;
         }
-        if (out->combinations > BT_PLAN_SWEEP_MAX) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "--set %.80s: the lists of --set have more than %d combinations",
-                            sets[i], BT_PLAN_SWEEP_MAX);
-        }
+        BT_FAIL_IF(out->combinations > BT_PLAN_SWEEP_MAX, BT_STATUS_INVALID_ARGUMENT,
+                   "--set %.80s: the lists of --set have more than %d combinations", sets[i],
+                   BT_PLAN_SWEEP_MAX);
     }
     return BT_OK;
 }
@@ -115,8 +114,7 @@ static const char *short_key(const bt_plan_sweep *sweep, const bt_plan_sweep_axi
         part = *at == '.' ? at + 1 : part;
     }
     const size_t length = (size_t)(axis->given + axis->key_bytes - part);
-    for (int64_t i = 0; i < sweep->axis_count; ++i) {
-        const bt_plan_sweep_axis *other = &sweep->axes[i];
+    BT_EACH(const bt_plan_sweep_axis, other, sweep->axes, sweep->axis_count) {
         const char *end = other->given + other->key_bytes;
         if (other != axis && other->key_bytes > (int64_t)length &&
             strncmp(end - length, part, length) == 0 && end[-(int64_t)length - 1] == '.') {

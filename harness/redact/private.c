@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
+
 enum { WORD_BYTES_MIN = 8 }; // a shorter one ("Linux") occurs in unrelated texts
 
 typedef struct bt_secret {
@@ -85,8 +87,7 @@ static size_t secret_at(const bt_secrets *secrets, const char *text, size_t at, 
 {
     static const char *const forms[] = {"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
                                         "xx:xx:xx:xx:xx:xx"};
-    for (int64_t i = 0; i < secrets->count; i++) {
-        const bt_secret *word = &secrets->words[i];
+    BT_EACH(const bt_secret, word, secrets->words, secrets->count) {
         if (word->size_bytes <= length - at &&
             memcmp(word->text, text + at, word->size_bytes) == 0) {
             return word->size_bytes;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
+
 #define OURS "blutrain"
 
 // Words of the file for metrics. Bandwidth and rate of one case are its bytes and operations
@@ -36,8 +38,7 @@ static const struct {
 static const char *stand_in(const cJSON *root, const char *name)
 {
     const cJSON *alias = NULL;
-    cJSON_ArrayForEach(alias, bt_json_get(root, "stands_for"))
-    {
+    cJSON_ArrayForEach(alias, bt_json_get(root, "stands_for")) {
         if (strcmp(bt_json_text_of(alias, "name"), name) == 0) {
             return bt_json_text_of(alias, "system");
         }
@@ -70,8 +71,7 @@ static double margin_of(const char *ours, const char *theirs)
 static const cJSON *ours_of(const cJSON *claim)
 {
     const cJSON *value = NULL;
-    cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
-    {
+    cJSON_ArrayForEach(value, bt_json_get(claim, "values")) {
         if (strcmp(bt_json_text_of(value, "system"), OURS) == 0) {
             return value;
         }
@@ -84,8 +84,7 @@ static int64_t count_others(const cJSON *claim)
 {
     int64_t count = 0;
     const cJSON *value = NULL;
-    cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
-    {
+    cJSON_ArrayForEach(value, bt_json_get(claim, "values")) {
         count += strcmp(bt_json_text_of(value, "system"), OURS) != 0;
     }
     return count;
@@ -167,20 +166,17 @@ static bt_status read_claims(bt_claims *claims, const cJSON *list)
 {
     int64_t count = 0;
     const cJSON *node = NULL, *value = NULL;
-    cJSON_ArrayForEach(node, list)
-    {
+    cJSON_ArrayForEach(node, list) {
         int64_t others = count_others(node);
         count += others > 0 ? others : 1;
     }
     BT_TRY(BT_ARENA_ARRAY(&claims->arena, count, &claims->items));
-    cJSON_ArrayForEach(node, list)
-    {
+    cJSON_ArrayForEach(node, list) {
         int64_t others = count_others(node);
         if (others == 0) {
             BT_TRY(add_pair(claims, node, NULL, false));
         }
-        cJSON_ArrayForEach(value, bt_json_get(node, "values"))
-        {
+        cJSON_ArrayForEach(value, bt_json_get(node, "values")) {
             if (strcmp(bt_json_text_of(value, "system"), OURS) != 0) {
                 BT_TRY(add_pair(claims, node, value, others > 1));
             }
@@ -242,8 +238,7 @@ const cJSON *bt_claim_case(const bt_claim *claim, const char *suite, const char 
     if (is_case(item, suite, profile, name)) {
         return item;
     }
-    cJSON_ArrayForEach(item, bt_json_get(claim->node, "stand_ins"))
-    {
+    cJSON_ArrayForEach(item, bt_json_get(claim->node, "stand_ins")) {
         if (is_case(item, suite, profile, name)) {
             return item;
         }
@@ -266,8 +261,7 @@ static bool is_of_suite(const bt_claim *claim, const bt_claims_suite *suite)
     if (*claim->untested) {
         return false;
     }
-    cJSON_ArrayForEach(item, bt_json_get(claim->node, "stand_ins"))
-    {
+    cJSON_ArrayForEach(item, bt_json_get(claim->node, "stand_ins")) {
         if (names_suite(item, suite)) {
             return true;
         }
@@ -278,8 +272,7 @@ static bool is_of_suite(const bt_claim *claim, const bt_claims_suite *suite)
 bool bt_claims_want(const char *name, const void *by)
 {
     const bt_claims_suite *suite = by;
-    for (int64_t i = 0; i < suite->claims->count; ++i) {
-        const bt_claim *claim = &suite->claims->items[i];
+    BT_EACH(const bt_claim, claim, suite->claims->items, suite->claims->count) {
         const bool over = is_of_suite(claim, suite) && strcmp(claim->over, name) == 0;
         if (!*claim->untested &&
             (over || bt_claim_case(claim, suite->suite, suite->profile, name))) {
@@ -310,8 +303,7 @@ const char *bt_claims_profile(const bt_claims *claims, const char *suite)
     const char *own = NULL;
     for (int64_t i = 0; i < claims->count; ++i) {
         const cJSON *item = NULL;
-        cJSON_ArrayForEach(item, bt_json_get(claims->items[i].node, "stand_ins"))
-        {
+        cJSON_ArrayForEach(item, bt_json_get(claims->items[i].node, "stand_ins")) {
             if (is_suite(item, suite)) {
                 return bt_json_text_of(item, "profile");
             }

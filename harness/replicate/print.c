@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/replicate/replicate.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
@@ -22,8 +23,7 @@ static bt_status print_tested(const bt_replications *replications, bt_str *out)
 {
     bt_table table = {0};
     bt_table_heads(&table, "claim||>paper|>here~95 %%|verdict|");
-    for (int64_t i = 0; i < replications->count; ++i) {
-        const bt_replication *item = &replications->items[i];
+    BT_EACH(const bt_replication, item, replications->items, replications->count) {
         if (item->verdict == BT_VERDICT_NOT_TESTABLE) {
             continue;
         }
@@ -116,8 +116,7 @@ bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
     BT_JSON(&json, BT_KV("paper", bt_json_text_of(claims->json->root, "paper")),
             BT_KV("url", bt_json_text_of(claims->json->root, "url")), BT_KV("run", run->id),
             BT_KV("device", device_of(run)));
-    bt_json_writer_open(&json, "claims", '[');
-    for (int64_t i = 0; i < replications->count; ++i) {
+    BT_JSON_LIST(&json, "claims", i, replications->count) {
         const bt_replication *item = &replications->items[i];
         BT_JSON_OBJECT(&json, NULL, BT_KV("id", item->subject), BT_OF(item, title),
                        BT_OF(item, counted), BT_KV("case", item->case_name), BT_OF(item, other),
@@ -126,6 +125,5 @@ bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
                        BT_OF(item, margin), BT_OF(item, ratio), BT_OF(item, low), BT_OF(item, high),
                        BT_OF(item, pairs), BT_OF(item, reason), BT_OF(item, deviations));
     }
-    bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');
 }

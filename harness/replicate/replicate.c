@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/stats/decide.h"
 #include "harness/stats/summary.h"
 
@@ -64,8 +65,7 @@ static bt_status value_of(const bt_store_round *round, bt_metric metric, double 
 static const bt_store_round *find_round(const bt_store_run *run, const char *name,
                                         const char *system, int64_t ordinal)
 {
-    for (int64_t i = 0; i < run->round_count; ++i) {
-        const bt_store_round *round = &run->rounds[i];
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         if (round->status == BT_RUN_PASSED && round->ordinal == ordinal &&
             strcmp(round->what.name, name) == 0 && strcmp(round->what.system, system) == 0) {
             return round;
@@ -129,15 +129,13 @@ static bt_status join_deviations(const cJSON *item, bt_arena *arena, const char 
     size_t size_bytes = 1;
     void *text = NULL;
     const cJSON *each = NULL;
-    cJSON_ArrayForEach(each, bt_json_get(item, "deviations"))
-    {
+    cJSON_ArrayForEach(each, bt_json_get(item, "deviations")) {
         size_bytes += strlen(each->valuestring) + 2;
     }
     BT_TRY(bt_arena_alloc(arena, size_bytes, &text));
     char *at = text;
     *at = '\0';
-    cJSON_ArrayForEach(each, bt_json_get(item, "deviations"))
-    {
+    cJSON_ArrayForEach(each, bt_json_get(item, "deviations")) {
         at = stpcpy(stpcpy(at, at == text ? "" : "; "), each->valuestring);
     }
     *out = text;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/record/keep.h"
 #include "harness/replicate/replicate.h"
 #include "harness/text/json_writer.h"
@@ -53,9 +54,7 @@ bt_status bt_replications_verdicts(bt_replications *replications, const bt_store
 static bt_status take_text(const cJSON *rule, const char *key, bt_arena *arena, const char **out)
 {
     const cJSON *node = bt_json_get(rule, key);
-    if (!cJSON_IsString(node)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "the rule has no \"%s\"", key);
-    }
+    BT_FAIL_IF(!cJSON_IsString(node), BT_STATUS_CORRUPT_DATA, "the rule has no \"%s\"", key);
     return bt_keep(arena, node->valuestring, out);
 }
 
@@ -63,9 +62,8 @@ static bt_status take_text(const cJSON *rule, const char *key, bt_arena *arena, 
 static bt_status take_number(const cJSON *rule, const char *key, double *out)
 {
     const cJSON *node = bt_json_get(rule, key);
-    if (!cJSON_IsNumber(node) && !cJSON_IsNull(node)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "the rule has no \"%s\"", key);
-    }
+    BT_FAIL_IF(!cJSON_IsNumber(node) && !cJSON_IsNull(node), BT_STATUS_CORRUPT_DATA,
+               "the rule has no \"%s\"", key);
     *out = cJSON_IsNumber(node) ? node->valuedouble : (double)NAN;
     return BT_OK;
 }
@@ -89,10 +87,8 @@ bt_status bt_replication_again(const bt_store_run *run, const bt_store_verdict *
 {
     bt_json_doc rule;
     *out = (bt_replication){.subject = recorded->subject, .reason = recorded->reason, .over = ""};
-    if (!bt_metric_parse(recorded->metric, &out->metric)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "claim %s: no metric \"%s\"", recorded->subject,
-                        recorded->metric);
-    }
+    BT_FAIL_IF(!bt_metric_parse(recorded->metric, &out->metric), BT_STATUS_CORRUPT_DATA,
+               "claim %s: no metric \"%s\"", recorded->subject, recorded->metric);
     bt_status status =
         bt_json_parse("rule", recorded->rule_json, strlen(recorded->rule_json), &rule);
     if (status == BT_OK) {

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "framework/base/idioms.h"
+
 double bt_axis_place(const ratio_axis *on, double ratio)
 {
     double share = 100.0 * log(ratio / on->low) / log(on->high / on->low);
@@ -42,8 +44,7 @@ static void set_ticks(ratio_axis *on)
 ratio_axis bt_axis_of(const ratio_list *list)
 {
     double low = 1.0, high = 1.0, widest_low = 1.0, widest_high = 1.0;
-    for (int64_t i = 0; i < list->count; i++) {
-        const ratio_row *row = &list->rows[i];
+    BT_EACH(const ratio_row, row, list->rows, list->count) {
         low = fmin(low, fmin(row->ratio, row->mark));
         high = fmax(high, fmax(row->ratio, row->mark));
         widest_low = fmin(widest_low, fmin(row->low, row->band_low));

@@ -49,8 +49,7 @@ static const report_case *kernel_case(const report_set *set, const report_case *
     const char *op = op_of(node).of_case;
     const char *direction = strstr(node->path, "backward") ? "backward" : "forward";
     const report_case *found = NULL;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *other = &set->cases[i];
+    BT_EACH(const report_case, other, set->cases, set->case_count) {
         if (!other->kernel.op[0] || other->kernel.ceiling || !starts_with(other->kernel.op, op) ||
             strcmp(other->kernel.direction, direction) != 0) {
             continue;
@@ -78,8 +77,7 @@ static void add_kernel(const report_set *set, const report_case *item, const ran
         bt_html_case_id(out, set, link);
         bt_html(out, "\" title=\"the kernel alone: %s\">", link->label);
     }
-    for (int64_t i = 0; i < item->round->kernel_count; i++) {
-        const bt_store_kernel *kernel = &item->round->kernels[i];
+    BT_EACH(const bt_store_kernel, kernel, item->round->kernels, item->round->kernel_count) {
         if (starts_with(kernel->op, op) && (strstr(kernel->op, "backward") != NULL) == backward) {
             bt_str_append(out, comma);
             bt_html_text(out, kernel->kernel);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/report/curves.h"
 
 enum { MANY_DOTS = 60 };
@@ -117,8 +118,7 @@ void bt_chart_draw(const chart *from, picture *to)
 static void write_legend(const chart *from, bt_str *out)
 {
     bt_str_append(out, "<ul class=legend>");
-    for (int64_t i = 0; i < from->count; i++) {
-        const curve *line = &from->curves[i];
+    BT_EACH(const curve, line, from->curves, from->count) {
         if (line->shape != CURVE_LINE) {
             continue;
         }
@@ -178,11 +178,9 @@ void bt_chart_write(const chart *from, bool first, bt_str *out)
 
 static void write_values(bt_json_writer *json, const char *key, const double *values, int64_t count)
 {
-    bt_json_writer_open(json, key, '[');
-    for (int64_t i = 0; i < count; i++) {
+    BT_JSON_LIST(json, key, i, count) {
         bt_json_writer_rounded(json, NULL, values[i], 6);
     }
-    bt_json_writer_close(json, ']');
 }
 
 void bt_chart_write_data(const chart *from, const report_set *set, bt_json_writer *json)
@@ -195,8 +193,7 @@ void bt_chart_write_data(const chart *from, const report_set *set, bt_json_write
     bt_json_writer_open(json, NULL, '{');
     BT_JSON(json, BT_OF(from->kind, id), BT_FLAG("fromZero", from->kind->from_zero));
     bt_json_writer_rounded(json, "last", from->x_max, 9);
-    bt_json_writer_open(json, "curves", '[');
-    for (int64_t i = 0; i < from->count; i++) {
+    BT_JSON_LIST(json, "curves", i, from->count) {
         const curve *line = &from->curves[i];
         bt_json_writer_open(json, NULL, '{');
         BT_JSON(json, BT_KV("tag", set->case_count > 1 ? line->item->tag : ""),
@@ -213,6 +210,5 @@ void bt_chart_write_data(const chart *from, const report_set *set, bt_json_write
         }
         bt_json_writer_close(json, '}');
     }
-    bt_json_writer_close(json, ']');
     bt_json_writer_close(json, '}');
 }

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "framework/base/idioms.h"
 #include "harness/report/internal.h"
 #include "harness/report/report.h"
 
@@ -57,8 +58,7 @@ static bt_status write_metrics(const bt_store_run *run, const bt_store_round *ro
 
 static bt_status write_steps(const bt_store_run *run, const bt_store_round *round, bt_str *out)
 {
-    for (int64_t i = 0; i < round->step_count; ++i) {
-        const bt_store_step *step = &round->steps[i];
+    BT_EACH(const bt_store_step, step, round->steps, round->step_count) {
         append_round(run, round, out);
         bt_str_format(out, ",%" PRId64, step->step);
         append_number((double)step->loss, out);
@@ -73,8 +73,7 @@ static bt_status write_steps(const bt_store_run *run, const bt_store_round *roun
 
 static bt_status write_samples(const bt_store_run *run, const bt_store_round *round, bt_str *out)
 {
-    for (int64_t i = 0; i < round->measurement_count; ++i) {
-        const bt_store_measurement *from = &round->measurements[i];
+    BT_EACH(const bt_store_measurement, from, round->measurements, round->measurement_count) {
         for (int64_t j = 0; from->metric == BT_METRIC_TIME && j < from->sample_count; ++j) {
             append_round(run, round, out);
             bt_str_format(out, ",%" PRId64, j);

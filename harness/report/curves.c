@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
+
 enum { STILL_BUCKETS = 300, LIVE_POINTS = 50000, LIVE_BUCKETS = 12500, MIDDLE_BUCKETS = 200 };
 
 static bool loss_of(const bt_store_step *step, double *y)
@@ -256,8 +258,7 @@ static bt_status add_scores(chart *out, const report_case *item, int style, int6
     curve *line = add_curve(out, item, "", style, CURVE_LINE);
     BT_TRY(make_points(&out->arena, round->score_count, &line->x));
     BT_TRY(make_points(&out->arena, round->score_count, &line->y));
-    for (int64_t i = 0; i < round->score_count; i++) {
-        const bt_store_score *score = &round->scores[i];
+    BT_EACH(const bt_store_score, score, round->scores, round->score_count) {
         line->x[line->count] = (double)score->step;
         line->y[line->count++] = (double)score->normalised_correct / (double)score->questions;
     }
@@ -324,8 +325,7 @@ static void set_axes(const report_set *set, chart *out)
 {
     double low = HUGE_VAL, high = -HUGE_VAL;
     out->x_max = last_step(set);
-    for (int64_t i = 0; i < out->count; i++) {
-        const curve *line = &out->curves[i];
+    BT_EACH(const curve, line, out->curves, out->count) {
         for (int64_t j = 0; j < line->count; j++) {
             low = fmin(low, line->y[j]);
             high = fmax(high, line->high ? line->high[j] : line->y[j]);
@@ -350,8 +350,7 @@ bt_status bt_chart_make(const report_set *set, const chart_kind *kind, int64_t b
     BT_TRY(bt_arena_alloc(&out->arena,
                           ((size_t)cases * 3 + 2 * CHART_LINES + 2) * sizeof *out->curves, &block));
     out->curves = block;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *item = &set->cases[i];
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
         if (item->round->step_count == 0) {
             continue;
         }

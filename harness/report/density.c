@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 
@@ -39,12 +38,6 @@ static bt_status gather(const report_case *item, sample_list *list)
         }
     }
     return BT_OK;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 // Distributes sorted values over bins from the minimum to the 99th percentile; returns the largest
@@ -109,7 +102,7 @@ static bt_status write_case(const report_case *item, int64_t *written, bt_str *o
     sample_list list = {0};
     bt_status status = gather(item, &list);
     if (status == BT_OK && list.count >= SAMPLES_LEAST && !item->kernel.ceiling) {
-        qsort(list.values, (size_t)list.count, sizeof(double), by_value);
+        qsort(list.values, (size_t)list.count, sizeof(double), bt_ascending);
         write_figure(item, &list, out);
         ++*written;
     }

@@ -170,8 +170,7 @@ static void write_environment(const bt_store_run *run, bt_str *out)
                 {"cuda", build->cuda}};
     bt_table table = {.name = bt_textf("env-%lld", (long long)run->id)};
     bt_table_heads(&table, "fact|value|weight");
-    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
-        const bt_store_fact *fact = &run->info.env.facts[i];
+    BT_EACH(const bt_store_fact, fact, run->info.env.facts, run->info.env.fact_count) {
         if (strncmp(fact->key, "build.", 6) != 0) { // below, from the build's own record
             bt_table_cells(&table, "%s|%s|%s", fact->key, fact->value[0] ? fact->value : "-",
                            bt_fact_level_name(fact->level));
@@ -224,8 +223,7 @@ static void write_kernels(const report_case *item, bt_str *out)
         return;
     }
     bt_table_heads(&table, "op|kernel");
-    for (int64_t i = 0; i < item->round->kernel_count; i++) {
-        const bt_store_kernel *kernel = &item->round->kernels[i];
+    BT_EACH(const bt_store_kernel, kernel, item->round->kernels, item->round->kernel_count) {
         bt_table_cells(&table, "%s|%s", kernel->op, kernel->kernel[0] ? kernel->kernel : "-");
     }
     bt_html_details("Kernels that served", item, "", &table, out);

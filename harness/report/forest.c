@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/report/axis.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
@@ -221,8 +222,7 @@ static void write_rest(const ratio_list *list, bt_str *out)
     bt_marks_line(list->rest, list->rest_count, out);
     bt_table_heads(&table, "%s|verdict|reason",
                    strcmp(list->kind, "replicate") == 0 ? "claim" : "case");
-    for (int64_t i = 0; i < list->rest_count; i++) {
-        const ratio_row *row = &list->rest[i];
+    BT_EACH(const ratio_row, row, list->rest, list->rest_count) {
         bt_table_cells(&table, "%s", row->name);
         write_id(list, row, bt_table_part(&table, BT_CELL_ROW));
         write_link(list, row, bt_table_part(&table, BT_CELL_MARKUP));
@@ -313,8 +313,7 @@ bt_status bt_page_forest(const report_set *set, bt_str *out)
         return BT_OK;
     }
     bt_str_append(out, "<section id=ratios><h2>Ratios</h2>\n");
-    for (int64_t i = 0; i < set->ratio_count; i++) {
-        const ratio_list *list = &set->ratios[i];
+    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
         bool folded = judged && strcmp(list->kind, "pairs") == 0;
         if (folded) {
             bt_html(

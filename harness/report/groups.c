@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
 
@@ -24,8 +25,7 @@ typedef struct groups_sum {
 static groups_sum sum_of(const bt_store_round *round)
 {
     groups_sum sum = {0};
-    for (int64_t i = 0; i < round->group_count; i++) {
-        const bt_store_group *row = &round->groups[i];
+    BT_EACH(const bt_store_group, row, round->groups, round->group_count) {
         if (!is_group(row)) {
             sum.other_calls += (double)row->calls;
             sum.other_ns += (double)row->time_ns;
@@ -157,8 +157,7 @@ static void write_case(const report_set *set, const report_case *item, bool open
             item->tag);
     for (int d = 0; d < DIRECTIONS; d++) {
         for (int calls = 0; calls < 2; calls++) { // groups first
-            for (int64_t i = 0; i < item->round->group_count; i++) {
-                const bt_store_group *row = &item->round->groups[i];
+            BT_EACH(const bt_store_group, row, item->round->groups, item->round->group_count) {
                 if (strcmp(row->direction, directions[d]) == 0 && is_group(row) == !calls) {
                     write_row(row, &sum, out);
                 }
@@ -197,8 +196,7 @@ bt_status bt_page_groups(const report_set *set, bt_str *out)
 
 void bt_markdown_groups(const report_set *set, bt_str *out)
 {
-    for (int64_t at = 0; at < set->case_count; at++) {
-        const report_case *item = &set->cases[at];
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
         if (item->round->group_count == 0) {
             continue;
         }
@@ -206,8 +204,7 @@ void bt_markdown_groups(const report_set *set, bt_str *out)
         write_sum(set, item, out);
         bt_str_append(out, ".\n\n| kernel | direction | ops | groups | calls | moved | by the "
                            "calls | time |\n|---|---|---|--:|--:|--:|--:|--:|\n");
-        for (int64_t i = 0; i < item->round->group_count; i++) {
-            const bt_store_group *row = &item->round->groups[i];
+        BT_EACH(const bt_store_group, row, item->round->groups, item->round->group_count) {
             bt_markdown(out, "| %s | %s | %s |", is_group(row) ? row->kernel : "calls in no group",
                         row->direction, row->ops);
             bt_str_format(out, " %lld | %lld | %s | %s | %s |\n", (long long)row->count,

@@ -62,8 +62,7 @@ static void write_tiles(const report_set *set, bt_str *out)
 static bool write_verdict_tiles(const report_set *set, bt_str *out)
 {
     bool any = false;
-    for (int64_t i = 0; i < set->ratio_count; i++) {
-        const ratio_list *list = &set->ratios[i];
+    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
         any = bt_marks_tiles(list, out) || any;
     }
     return any;
@@ -173,8 +172,7 @@ static void write_row(const char *name, const ratio_row *row, bt_str *out)
 static void write_ratios(const ratio_list *list, bt_str *out)
 {
     const ratio_row *least = NULL, *most = NULL;
-    for (int64_t i = 0; i < list->count; i++) {
-        const ratio_row *row = &list->rows[i];
+    BT_EACH(const ratio_row, row, list->rows, list->count) {
         if (bt_ratios_counts(list->rows, list->count, row)) {
             least = !least || row->ratio < least->ratio ? row : least;
             most = !most || row->ratio > most->ratio ? row : most;
@@ -284,8 +282,7 @@ static void write_shape(const report_case *item, bt_str *out)
 static void write_noise(const report_set *set, bt_str *out)
 {
     long long rounds = 0, noisy = 0, invalid = 0;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *item = &set->cases[i];
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
         rounds += item->round_count;
         noisy += item->noisy;
         for (int64_t r = 0; r < item->round_count; r++) {

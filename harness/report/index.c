@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"

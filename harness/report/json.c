@@ -27,8 +27,7 @@ static void json_steps(bt_json_writer *json, const bt_store_round *round)
         bt_json_writer_text(json, NULL, columns[i]);
     }
     bt_json_writer_close(json, ']');
-    bt_json_writer_open(json, "step_rows", '[');
-    for (int64_t i = 0; i < round->step_count; i++) {
+    BT_JSON_LIST(json, "step_rows", i, round->step_count) {
         const bt_store_step *step = &round->steps[i];
         char bits_text[16];
         uint32_t bits;
@@ -45,33 +44,28 @@ static void json_steps(bt_json_writer *json, const bt_store_round *round)
                 BT_FLAG(NULL, step->warmup), BT_FLAG(NULL, step->profiled));
         bt_json_writer_close(json, ']');
     }
-    bt_json_writer_close(json, ']');
     json->indent = 1;
 }
 
 static void json_evals(bt_json_writer *json, const bt_store_round *round)
 {
-    bt_json_writer_open(json, "evals", '[');
-    for (int64_t i = 0; i < round->eval_count; i++) {
+    BT_JSON_LIST(json, "evals", i, round->eval_count) {
         BT_JSON_OBJECT(json, NULL, BT_OF(&round->evals[i], step), BT_OF(&round->evals[i], loss),
                        BT_OF(&round->evals[i], tokens), BT_OF(&round->evals[i], host_ns));
     }
-    bt_json_writer_close(json, ']');
 }
 
 static bt_status json_ranges(bt_json_writer *json, const bt_store_round *round)
 {
     BT_SCOPED(bt_arena) arena = {0};
     range_tree tree;
-    bt_status status = bt_range_tree_make(round, &arena, &tree);
-    bt_json_writer_open(json, "ranges", '[');
-    for (int64_t i = 0; status == BT_OK && i < tree.count; i++) {
+    BT_TRY(bt_range_tree_make(round, &arena, &tree));
+    BT_JSON_LIST(json, "ranges", i, tree.count) {
         BT_JSON_OBJECT(json, NULL, BT_OF(&tree.nodes[i], path), BT_OF(&tree.nodes[i], time_ns),
                        BT_KV("own_ns", tree.nodes[i].rest_ns), BT_OF(&tree.nodes[i], calls),
                        BT_KV("clock", tree.on_device ? "device" : "host"));
     }
-    bt_json_writer_close(json, ']');
-    return status;
+    return BT_OK;
 }
 
 static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
@@ -95,15 +89,13 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
 // Verdicts with the rules behind them, which are JSON of their own.
 static void json_verdicts(bt_json_writer *json, const bt_store_run *run)
 {
-    bt_json_writer_open(json, "verdicts", '[');
-    for (int64_t i = 0; i < run->verdict_count; i++) {
+    BT_JSON_LIST(json, "verdicts", i, run->verdict_count) {
         const bt_store_verdict *verdict = &run->verdicts[i];
         BT_JSON_OBJECT(json, NULL, BT_OF(verdict, kind), BT_OF(verdict, subject),
                        BT_OF(verdict, metric), BT_OF(verdict, verdict), BT_OF(verdict, ratio),
                        BT_OF(verdict, low), BT_OF(verdict, high), BT_OF(verdict, rounds),
                        BT_OF(verdict, reason), BT_OF(verdict, rule_json));
     }
-    bt_json_writer_close(json, ']');
 }
 
 void bt_json_write_setting(bt_json_writer *json, const bt_store_run *run)
@@ -122,13 +114,11 @@ static bt_status json_run(bt_json_writer *json, const bt_store_run *run)
     bt_json_writer_text(json, "plan_json", run->info.suite.plan_json);
     bt_json_write_setting(json, run);
     json_verdicts(json, run);
-    bt_json_writer_open(json, "cases", '[');
-    for (int64_t i = 0; i < run->round_count; i++) {
+    BT_JSON_LIST(json, "cases", i, run->round_count) {
         bt_json_writer_open(json, NULL, '{');
         BT_TRY(json_case(json, &run->rounds[i]));
         bt_json_writer_close(json, '}');
     }
-    bt_json_writer_close(json, ']');
     return BT_OK;
 }
 
@@ -140,12 +130,10 @@ bt_status bt_json_write_report(const report_set *set, bt_str *out)
     if (set->draft) {
         bt_json_writer_text(&json, "draft", set->draft);
     }
-    bt_json_writer_open(&json, "runs", '[');
-    for (int64_t i = 0; i < set->run_count; i++) {
+    BT_JSON_LIST(&json, "runs", i, set->run_count) {
         bt_json_writer_open(&json, NULL, '{');
         BT_TRY(json_run(&json, &set->runs[i]));
         bt_json_writer_close(&json, '}');
     }
-    bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');
 }

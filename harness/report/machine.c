@@ -86,14 +86,12 @@ void bt_report_json_telemetry(bt_json_writer *json, const bt_store_round *round)
         bt_json_writer_text(json, NULL, bt_telemetry_column_info(i)->name);
     }
     bt_json_writer_close(json, ']');
-    bt_json_writer_open(json, "telemetry_rows", '[');
-    for (int64_t i = 0; i < round->telemetry_count; i++) {
+    BT_JSON_LIST(json, "telemetry_rows", i, round->telemetry_count) {
         bt_json_writer_open(json, NULL, '[');
         for (int column = 0; column < BT_TELEMETRY_COLUMNS; column++) {
             bt_json_writer_rounded(json, NULL, bt_telemetry_value(&round->telemetry[i], column), 9);
         }
         bt_json_writer_close(json, ']');
     }
-    bt_json_writer_close(json, ']');
     json->indent = indent;
 }

@@ -31,8 +31,7 @@ static bt_status markdown_ranges(const report_case *item, bt_str *out)
         bt_str_format(out, "\n\nMean of %lld profiled steps, %s time.\n\n", (long long)tree.steps,
                       tree.on_device ? "device" : "host");
         bt_table_heads(&table, "range|>time|>share|>calls");
-        for (int64_t i = 0; i < tree.count; i++) {
-            const range_node *node = &tree.nodes[i];
+        BT_EACH(const range_node, node, tree.nodes, tree.count) {
             bt_table_cells(&table, "%s|%s|%.1f %%|%.4g", node->path,
                            bt_format_value(BT_UNIT_NS, node->time_ns).text,
                            100.0 * node->time_ns / tree.total_ns, node->calls);
@@ -46,8 +45,7 @@ void bt_markdown_facts(const bt_store_run *run, bt_fact_level up_to, bt_str *out
 {
     bt_table table = {0};
     bt_table_heads(&table, "fact|value|weight");
-    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
-        const bt_store_fact *fact = &run->info.env.facts[i];
+    BT_EACH(const bt_store_fact, fact, run->info.env.facts, run->info.env.fact_count) {
         if (fact->level <= up_to) {
             bt_table_cells(&table, "%s|%s|%s", fact->key, fact->value,
                            bt_fact_level_name(fact->level));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bt_report_page.h" // generated from page/
+#include "framework/base/idioms.h"
 #include "harness/report/internal.h"
 #include "harness/report/plot.h"
 #include "harness/report/report.h"
@@ -96,9 +97,7 @@ static bt_status write_part(const report_set *set, const char *name, size_t leng
 
 bt_status bt_page_write(const report_set *set, bt_str *out)
 {
-    if (sodium_init() < 0) {
-        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
-    }
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
     const char *at = (const char *)bt_page_html; // ends with a zero byte, as all embedded files do
     for (;;) {
         const char *open = strstr(at, "{{");
@@ -134,9 +133,7 @@ bt_status bt_report_page_digest(char digest[65])
 {
     crypto_hash_sha256_state state;
     unsigned char raw[crypto_hash_sha256_BYTES];
-    if (sodium_init() < 0) {
-        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
-    }
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
     (void)crypto_hash_sha256_init(&state);
     (void)crypto_hash_sha256_update(&state, bt_page_html, bt_page_html_size);
     (void)crypto_hash_sha256_update(&state, bt_page_css, bt_page_css_size);
@@ -156,9 +153,7 @@ bt_status bt_page_of_tables(const char *title, const char *body, bt_str *out)
     } needed[] = {{bt_numbers_js, &bt_numbers_js_size},
                   {bt_tables_js, &bt_tables_js_size},
                   {bt_index_js, &bt_index_js_size}};
-    if (sodium_init() < 0) {
-        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
-    }
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
     bt_str_append(out,
                   "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
                   "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "

@@ -45,8 +45,7 @@ static void pair_ratio(const report_case *base, const report_case *other, double
 static const report_case *counterpart(const report_set *set, const report_case *item,
                                       const char *system)
 {
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *other = &set->cases[i];
+    BT_EACH(const report_case, other, set->cases, set->case_count) {
         if (other->run == item->run && strcmp(other->round->what.system, system) == 0 &&
             strcmp(other->round->what.name, item->round->what.name) == 0) {
             return other;
@@ -90,8 +89,7 @@ bt_status bt_ratios_of_systems(report_set *set, ratio_list *list, const char *co
     int64_t found = 0;
     ratio_row *rows = NULL;
     BT_TRY(BT_ARENA_ARRAY(&set->arena, set->case_count * count, &rows));
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *base = &set->cases[i];
+    BT_EACH(const report_case, base, set->cases, set->case_count) {
         if (base->run != list->run || base->kernel.ceiling ||
             strcmp(base->round->what.system, list->base) != 0) {
             continue;
@@ -140,8 +138,7 @@ bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
     int64_t count = 0;
     ratio_row *rows = NULL;
     BT_TRY(BT_ARENA_ARRAY(&set->arena, set->case_count, &rows));
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *mine = &set->cases[i];
+    BT_EACH(const report_case, mine, set->cases, set->case_count) {
         bool later = mine->run != set->runs && !mine->kernel.ceiling;
         const report_case *base = later ? in_first_run(set, mine) : NULL;
         if (!base) {

@@ -137,8 +137,7 @@ static bt_status put(publishing *self, const char *name, const char *what, bt_st
 
 static bt_status put_ratios(publishing *self, const report_set *set)
 {
-    for (int64_t i = 0; i < set->ratio_count; i++) {
-        const ratio_list *list = &set->ratios[i];
+    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
         bt_text name;
         bt_str text = {0};
         if (list->count == 0) {
@@ -190,9 +189,9 @@ static bt_status read_bundle(const report_set *set, const bt_publication *public
         return BT_OK;
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
-    bt_status status = publication->check_bundle(path, bytes, size_bytes, &set->runs[0]);
+    BT_TRY(publication->check_bundle(path, bytes, size_bytes, &set->runs[0]));
     bt_str_append_bytes(out, bytes, size_bytes);
-    return status == BT_OK ? bt_str_status(out) : status;
+    return bt_str_status(out);
 }
 
 static bt_status put_texts(publishing *self, const report_set *set, bt_str *text)
@@ -267,9 +266,7 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
 {
     report_set set;
     publishing self = {.folder = publication->folder, .draft = publication->draft};
-    if (sodium_init() < 0) {
-        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
-    }
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
     BT_TRY(bt_report_set_read(store, runs, count, make_public, &set));
     BT_SCOPED(bt_str) bundle = {0};
     bt_status status = apply_rules(&set, publication);

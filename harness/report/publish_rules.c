@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "framework/base/idioms.h"
+
 bool bt_publish_has_peer(const bt_store_run *run)
 {
     for (int64_t i = 0; i < run->round_count; i++) {
@@ -48,8 +50,7 @@ void bt_publish_faults(const bt_store_run *run, bt_str *out)
          "the versions of its peers were not recorded: record it again"},
     };
     build_faults(run, NULL, &run->info.build, out);
-    for (int64_t i = 0; i < run->schedule.system_count; i++) {
-        const bt_store_system *system = &run->schedule.systems[i];
+    BT_EACH(const bt_store_system, system, run->schedule.systems, run->schedule.system_count) {
         if (strcmp(system->build.digest, run->info.build.digest) != 0) {
             build_faults(run, system->name, &system->build, out);
         }

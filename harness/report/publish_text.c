@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/redact/redact.h"
 #include "harness/report/marks.h"
 #include "harness/report/publish_rules.h"
@@ -32,8 +33,7 @@ static bool is_judged(const ratio_list *list)
 
 static void write_verdicts(const report_set *set, bt_str *out)
 {
-    for (int64_t i = 0; i < set->ratio_count; i++) {
-        const ratio_list *list = &set->ratios[i];
+    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
         if (is_judged(list)) {
             bt_table table = {0};
             bt_str_append(out, "\n");
@@ -101,8 +101,7 @@ static void write_row_deviations(const ratio_list *list, bt_str *out)
 static bool is_concerned(const ratio_list *list, const cJSON *claims, const char *conditions)
 {
     const cJSON *claim = NULL;
-    cJSON_ArrayForEach(claim, claims)
-    {
+    cJSON_ArrayForEach(claim, claims) {
         const cJSON *id = bt_json_get(claim, "id"), *name = bt_json_get(claim, "conditions");
         if (!cJSON_IsString(id) || !cJSON_IsString(name) ||
             strcmp(name->valuestring, conditions) != 0) {
@@ -131,8 +130,7 @@ static void write_conditions(const ratio_list *list, const bt_json_doc *claims, 
         bt_str_format(out, "(%s); the first part of a claim's name is the table there\n",
                       url->valuestring);
     }
-    cJSON_ArrayForEach(conditions, bt_json_get(claims->root, "conditions"))
-    {
+    cJSON_ArrayForEach(conditions, bt_json_get(claims->root, "conditions")) {
         const cJSON *name = bt_json_get(conditions, "name"),
                     *text = bt_json_get(conditions, "text");
         if (cJSON_IsString(name) && cJSON_IsString(text) &&
@@ -147,8 +145,7 @@ static void write_here(const report_set *set, const bt_store_run *run, bt_str *o
 {
     static const char *const starts[] = {"gpu.", "cuda", "lib.", "data.", "peer."};
     bt_markdown(out, "- here: %s", bt_report_device(set));
-    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
-        const bt_store_fact *fact = &run->info.env.facts[i];
+    BT_EACH(const bt_store_fact, fact, run->info.env.facts, run->info.env.fact_count) {
         for (size_t s = 0; s < sizeof starts / sizeof starts[0]; s++) {
             if (strncmp(fact->key, starts[s], strlen(starts[s])) == 0 &&
                 fact->level != BT_FACT_INFO) {
@@ -161,8 +158,7 @@ static void write_here(const report_set *set, const bt_store_run *run, bt_str *o
 
 static void write_deviations(const report_set *set, const bt_publication *publication, bt_str *out)
 {
-    for (int64_t i = 0; i < set->ratio_count; i++) {
-        const ratio_list *list = &set->ratios[i];
+    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
         if (strcmp(list->kind, "replicate") != 0) {
             continue;
         }
@@ -182,8 +178,7 @@ static void write_deviations(const report_set *set, const bt_publication *public
 static void write_left_out(const bt_store_run *run, bt_str *out)
 {
     const char *before = " What identifies this machine is left out: ";
-    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
-        const bt_store_fact *fact = &run->info.env.facts[i];
+    BT_EACH(const bt_store_fact, fact, run->info.env.facts, run->info.env.fact_count) {
         if (strcmp(fact->value, BT_REDACT_LEFT_OUT) == 0) {
             bt_str_append(out, before);
             bt_markdown_text(out, fact->key);
@@ -269,14 +264,12 @@ static void write_digests(const report_set *set, const bt_store_run *run, bt_str
     bt_table_heads(&table, "part|digest");
     bt_table_cells(&table, "plan|%s|build|%s|environment|%s", run->info.suite.plan_hash,
                    run->info.build.digest, run->info.env.digest);
-    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
-        const bt_store_fact *fact = &run->info.env.facts[i];
+    BT_EACH(const bt_store_fact, fact, run->info.env.facts, run->info.env.fact_count) {
         if (strncmp(fact->key, "data.", 5) == 0) {
             bt_table_cells(&table, "%s|%s", fact->key, fact->value);
         }
     }
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *item = &set->cases[i];
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
         const char *digest = item->round->params_digest;
         if (item->run == run && digest[0]) {
             bt_table_cells(&table, "%s of %s|%s",
@@ -297,8 +290,7 @@ static void write_versions(const bt_store_run *run, bt_str *out)
         return;
     }
     bt_str_format(out, "\n## Versions of the peers, run %lld\n", (long long)run->id);
-    cJSON_ArrayForEach(system, said)
-    {
+    cJSON_ArrayForEach(system, said) {
         bt_markdown(out, "\n<details><summary>%s</summary>\n\n```\n", system->string);
         for (const char *at = cJSON_IsString(system) ? system->valuestring : ""; *at; at++) {
             bt_str_append_bytes(out, *at == '`' ? "'" : at, 1);
@@ -326,8 +318,7 @@ static void write_own_suite(const bt_store_run *run, bool bundled, bt_str *out)
 static void write_rerun(const report_set *set, bool bundled, bt_str *out)
 {
     bt_str_append(out, "\n## How to run it again\n");
-    for (int64_t i = 0; i < set->run_count; i++) {
-        const bt_store_run *run = &set->runs[i];
+    BT_EACH(const bt_store_run, run, set->runs, set->run_count) {
         const char *commit = run->info.build.git_commit;
         bt_str_format(out, "\nRun %lld, in a clone of this repository:\n\n```\n",
                       (long long)run->id);
@@ -392,13 +383,11 @@ bt_status bt_publish_environment(const report_set *set, bt_str *out)
     if (set->draft) {
         bt_json_writer_text(&json, "draft", set->draft);
     }
-    bt_json_writer_open(&json, "runs", '[');
-    for (int64_t i = 0; i < set->run_count; i++) {
+    BT_JSON_LIST(&json, "runs", i, set->run_count) {
         bt_json_writer_open(&json, NULL, '{');
         BT_JSON(&json, BT_KV("run", set->runs[i].id), BT_OF(&set->runs[i].info.env, digest));
         bt_json_write_setting(&json, &set->runs[i]);
         bt_json_writer_close(&json, '}');
     }
-    bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');
 }

@@ -37,9 +37,7 @@ static bt_status keep_work(const cJSON *train, bt_arena *arena, const char **out
                                       "profile_steps", "checkpoint", "warmup_timing_steps"};
     bt_str text = {0};
     cJSON *copy = cJSON_Duplicate(train, true);
-    if (!copy) {
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the report");
-    }
+    BT_FAIL_IF(!copy, BT_STATUS_OUT_OF_MEMORY, "host memory for the report");
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         cJSON_DeleteItemFromObjectCaseSensitive(copy, own[i]);
     }
@@ -88,8 +86,7 @@ static double value_of(const ranks_row *row, bt_metric metric)
 static const ranks_row *alone_of(const ranks_table *table, const ranks_row *row)
 {
     const ranks_row *found = NULL;
-    for (int64_t i = 0; i < table->count; i++) {
-        const ranks_row *other = &table->rows[i];
+    BT_EACH(const ranks_row, other, table->rows, table->count) {
         const bool fits =
             other->ranks < 2 && other->item->run == row->item->run &&
             strcmp(other->item->round->what.system, row->item->round->what.system) == 0 &&
@@ -113,8 +110,7 @@ static double ranks_of_collective(const bt_store_round *round)
 static double bus_rate(const ranks_table *table, const ranks_row *row)
 {
     double best = (double)NAN;
-    for (int64_t i = 0; i < table->set->case_count; i++) {
-        const report_case *item = &table->set->cases[i];
+    BT_EACH(const report_case, item, table->set->cases, table->set->case_count) {
         const bt_metric_value *rate = &item->summary.metrics[BT_METRIC_BANDWIDTH];
         if (item->run == row->item->run && strcmp(item->round->what.kind, "collective") == 0 &&
             rate->count > 0 && !(rate->value <= best) &&

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/record/keep.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
@@ -47,8 +48,7 @@ static bt_status read_rule(const bt_store_verdict *verdict, bt_arena *arena, rat
 static int64_t noisy_rounds(const report_set *set, const bt_store_run *run, const char *name)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *item = &set->cases[i];
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
         if (item->run == run && strcmp(item->round->what.name, name) == 0) {
             count += item->noisy;
         }
@@ -175,8 +175,7 @@ static bt_status read_systems(report_set *set, const bt_store_run *run)
     const char *systems[SYSTEMS_MAX] = {NULL};
     int count = systems_of(set, run, systems), lists = count - 1;
     int64_t cases = 0;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *item = &set->cases[i];
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
         cases += item->run == run && !item->kernel.ceiling &&
                  strcmp(item->round->what.system, systems[0]) == 0;
     }

@@ -51,8 +51,7 @@ static void find_ceilings(const report_set *set, roofline *self)
 {
     double copy = (double)NAN;
     const bt_store_run *run = NULL;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *item = &set->cases[i];
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
         const bt_metric_value *metrics = item->summary.metrics;
         double compute = metrics[BT_METRIC_COMPUTE].value;
         run = !run && bt_report_is_kernel(item->round) && !left_out(set, item) ? item->run : run;
@@ -118,8 +117,7 @@ bt_status bt_roofline_make(const report_set *set, roofline *self)
     BT_TRY(BT_ARENA_ARRAY(&self->arena, set->case_count, &self->points));
     self->x_low = self->y_low = HUGE_VAL;
     find_ceilings(set, self);
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *item = &set->cases[i];
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
         const bt_metric_value *metrics = item->summary.metrics;
         double rate = metrics[BT_METRIC_COMPUTE].value;
         double bytes_per_s = metrics[BT_METRIC_BANDWIDTH].value;
@@ -276,8 +274,7 @@ static void write_table(const report_set *set, const roofline *self, bt_str *out
 {
     bt_table table = {.name = {"roofline"}};
     bt_table_heads(&table, "case|>FLOP a byte|>FLOP/s|>bandwidth|>of the roof");
-    for (int64_t i = 0; i < self->count; i++) {
-        const roofline_point *at = &self->points[i];
+    BT_EACH(const roofline_point, at, self->points, self->count) {
         bt_table_cells(&table, "%s", at->item->label);
         bt_str *link = bt_table_part(&table, BT_CELL_LINK);
         bt_str_append(link, "#");

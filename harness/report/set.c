@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/record/keep.h"
 #include "harness/report/internal.h"
 
@@ -84,9 +85,7 @@ static bt_status gather_rounds(report_set *set, int64_t first, const bt_store_ru
     for (int64_t i = 0; i < run->round_count; i++) {
         const bt_store_round *round = &run->rounds[i];
         report_case *item = find_case(set, first, run, round);
-        if (!item->rounds) {
-            return bt_error(BT_STATUS_INTERNAL, "a round of a case that was not counted");
-        }
+        BT_FAIL_IF(!item->rounds, BT_STATUS_INTERNAL, "a round of a case that was not counted");
         item->rounds[item->round_count++] = round;
         item->noisy += bt_noise_of(round)[0] != '\0';
         if (item->round_count == 1 || weight_of(round) > weight_of(item->round)) {
@@ -107,8 +106,7 @@ static bt_status read_cases(report_set *set)
         BT_TRY(gather_rounds(set, set->case_count, &set->runs[i]));
     }
     bool with_system = systems_differ(set);
-    for (int64_t i = 0; i < set->case_count; i++) {
-        report_case *item = &set->cases[i];
+    BT_EACH(report_case, item, set->cases, set->case_count) {
         if (!bt_report_is_kernel(item->round)) {
             make_tag(item, tagged++);
         }
@@ -124,10 +122,8 @@ static bt_status read_all(bt_store *store, const int64_t *runs, int64_t count, r
     BT_TRY(BT_ARENA_ARRAY(&out->arena, count, &out->runs));
     for (int64_t i = 0; i < count; i++) {
         for (int64_t j = 0; j < i; j++) {
-            if (runs[i] == runs[j]) {
-                return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld is named twice",
-                                (long long)runs[i]);
-            }
+            BT_FAIL_IF(runs[i] == runs[j], BT_STATUS_INVALID_ARGUMENT, "run %lld is named twice",
+                       (long long)runs[i]);
         }
         BT_TRY(bt_store_run_read(store, runs[i], &out->runs[i]));
         out->run_count++;
@@ -140,9 +136,7 @@ bt_status bt_report_set_read(bt_store *store, const int64_t *runs, int64_t count
                              report_set *out)
 {
     memset(out, 0, sizeof *out);
-    if (count < 1) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a report needs at least one run");
-    }
+    BT_FAIL_IF(count < 1, BT_STATUS_INVALID_ARGUMENT, "a report needs at least one run");
     bt_status status = read_all(store, runs, count, edit, out);
     if (status != BT_OK) {
         bt_report_set_release(out);

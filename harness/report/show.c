@@ -53,8 +53,7 @@ static void print_launches(const bt_store_round *round, const bt_summary *summar
         bt_str_format(out, "  launch       the host gives the device a step in %s, mean\n",
                       bt_format_value(BT_UNIT_NS, time->value).text);
     }
-    for (int64_t i = 0; i < round->launch_count; i++) {
-        const bt_store_launch *launch = &round->launches[i];
+    BT_EACH(const bt_store_launch, launch, round->launches, round->launch_count) {
         if (strcmp(launch->way, "off") == 0) {
             continue; // as on every device without graphs
         }
@@ -121,8 +120,7 @@ static void print_score(const bt_store_round *round, bt_str *out)
 
 static void print_faults(const bt_store_round *round, bt_str *out)
 {
-    for (int64_t i = 0; i < round->fault_count; i++) {
-        const bt_store_fault *fault = &round->faults[i];
+    BT_EACH(const bt_store_fault, fault, round->faults, round->fault_count) {
         bt_str_format(out, "  fault        step %lld: %s, %s%s%s\n", (long long)fault->step,
                       fault->kind, fault->action, fault->message[0] ? ": " : "", fault->message);
     }
@@ -196,8 +194,7 @@ static void print_head(const bt_store_run *run, bt_str *out)
     if (run->message[0]) {
         bt_str_format(out, "message %s\n", run->message);
     }
-    for (int64_t i = 0; i < run->gap_count; i++) {
-        const bt_store_gap *gap = &run->gaps[i];
+    BT_EACH(const bt_store_gap, gap, run->gaps, run->gap_count) {
         double time_ns = (double)(gap->resumed_ns - gap->stopped_ns);
         bt_str_format(out, "paused for %s from %s: %s, then resumed\n",
                       bt_format_value(BT_UNIT_NS, time_ns).text,
@@ -271,13 +268,11 @@ void bt_report_json_run(bt_json_writer *json, const bt_store_run *run)
             BT_KV("profile", run->info.suite.profile),
             BT_KV("plan_hash", run->info.suite.plan_hash), BT_OF(run, started_ns),
             BT_OF(run, ended_ns));
-    bt_json_writer_open(json, "gaps", '[');
-    for (int64_t i = 0; i < run->gap_count; i++) {
+    BT_JSON_LIST(json, "gaps", i, run->gap_count) {
         BT_JSON_OBJECT(json, NULL, BT_OF(&run->gaps[i], stopped_ns),
                        BT_OF(&run->gaps[i], resumed_ns),
                        BT_KV("status", bt_run_status_name(run->gaps[i].status)));
     }
-    bt_json_writer_close(json, ']');
     const char *report = bt_run_report_path(run);
     if (report) {
         bt_json_writer_text(json, "report", report);
@@ -318,17 +313,14 @@ bt_status bt_show_list_text(bt_store *store, bt_str *out)
     }
     bt_table_heads(&table, ">run|suite|profile|status|>rounds|>steps|started|%s|%s",
                    named ? "name" : "", noted ? "note" : "");
-    for (int64_t i = 0; i < list.count; i++) {
-        const bt_store_run_row *row = &list.rows[i];
+    BT_EACH(const bt_store_run_row, row, list.rows, list.count) {
         bt_table_cells(&table, "%lld|%s|%s|%s|%lld|%s|%s|%s|%s", (long long)row->id, row->suite,
                        row->profile, bt_run_status_name(row->status), (long long)row->round_count,
                        bt_format_count(row->step_count).text, bt_format_date(row->started_ns).text,
                        row->name, row->note);
     }
     size_t start = out->length_bytes;
-    bt_status status = bt_table_print(&table, 0, out);
-    if (status == BT_OK) {
-        bt_text_make_printable(out->text + start);
-    }
-    return status;
+    BT_TRY(bt_table_print(&table, 0, out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
 }

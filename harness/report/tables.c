@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/report/internal.h"
 #include "harness/report/outputs.h"
 
@@ -68,8 +69,7 @@ static void write_evals(const report_case *item, int64_t index, bt_str *out)
         return;
     }
     bt_table_heads(&table, ">after steps|>loss|>tokens|>host ms");
-    for (int64_t i = 0; i < round->eval_count; i++) {
-        const bt_store_eval *eval = &round->evals[i];
+    BT_EACH(const bt_store_eval, eval, round->evals, round->eval_count) {
         bt_table_cells(&table, "%lld|%.9g|%lld|%.3f", (long long)eval->step, eval->loss,
                        (long long)eval->tokens, (double)eval->host_ns / 1e6);
     }
@@ -85,8 +85,7 @@ static void write_launches(const report_case *item, bt_str *out)
         return;
     }
     bt_table_heads(&table, ">from step|way|meaning");
-    for (int64_t i = 0; i < round->launch_count; i++) {
-        const bt_store_launch *launch = &round->launches[i];
+    BT_EACH(const bt_store_launch, launch, round->launches, round->launch_count) {
         bt_table_cells(&table, "%lld|%s|%s", (long long)launch->step, launch->way, launch->message);
     }
     bt_html_details("How steps were launched,", item, "", &table, out);
@@ -101,8 +100,7 @@ static void write_scores(const report_case *item, int64_t index, bt_str *out)
         return;
     }
     bt_table_heads(&table, ">after steps|>normalised|>plain|>questions|>host ms");
-    for (int64_t i = 0; i < round->score_count; i++) {
-        const bt_store_score *score = &round->scores[i];
+    BT_EACH(const bt_store_score, score, round->scores, round->score_count) {
         const double questions = (double)score->questions;
         bt_table_cells(&table, "%lld|%.4f|%.4f|%lld|%.3f", (long long)score->step,
                        (double)score->normalised_correct / questions,
@@ -201,8 +199,7 @@ static void write_rounds(const report_set *set, bt_str *out)
 
 static void add_memory(const report_case *item, bt_table *table)
 {
-    for (int64_t i = 0; i < item->round->memory_count; i++) {
-        const bt_store_memory *memory = &item->round->memory[i];
+    BT_EACH(const bt_store_memory, memory, item->round->memory, item->round->memory_count) {
         const int64_t values[] = {memory->peak_allocated_bytes, memory->peak_reserved_bytes,
                                   memory->device_used_bytes, memory->peak_resident_bytes};
         bt_html_case(table, item);

@@ -1,6 +1,7 @@
 // harness/report/telemetry.c - maps telemetry samples to training steps
 #include <math.h>
 
+#include "framework/base/idioms.h"
 #include "harness/report/curves.h"
 
 // Time in the steps and evaluations up to the end of step `index`; all of it with step_count - 1.
@@ -33,8 +34,7 @@ int64_t bt_curve_of_samples(const bt_store_round *round,
     double offset_ns = fmax(0.0, length_ns - total_ns); // set-up of the worker
     end_ns = time_before(round, 0, &eval, offset_ns);
     begin_ns = offset_ns;
-    for (int64_t i = 0; i < round->telemetry_count; i++) {
-        const bt_store_telemetry *sample = &round->telemetry[i];
+    BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
         while (at < round->step_count && sample->t_ns > end_ns) {
             begin_ns = end_ns;
             end_ns = ++at < round->step_count ? time_before(round, at, &eval, end_ns) : end_ns;

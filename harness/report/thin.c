@@ -37,12 +37,6 @@ int64_t bt_curve_thin(double *x, double *y, int64_t count, int64_t buckets)
     return kept;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 int64_t bt_curve_medians(double *x, double *y, int64_t count, int64_t buckets)
 {
     int64_t kept = 0;
@@ -52,7 +46,7 @@ int64_t bt_curve_medians(double *x, double *y, int64_t count, int64_t buckets)
             continue;
         }
         double middle_x = x[begin + (end - begin) / 2];
-        qsort(y + begin, (size_t)(end - begin), sizeof *y, ascending);
+        qsort(y + begin, (size_t)(end - begin), sizeof *y, bt_ascending);
         double middle_y = bt_stats_quantile(y + begin, end - begin, 0.5);
         x[kept] = middle_x;
         y[kept++] = middle_y;
@@ -75,7 +69,7 @@ int64_t bt_curve_bands(double *x, double *middle, double *low, double *high, int
             highest = fmax(highest, high[i]);
         }
         double at = x[begin + (end - begin) / 2];
-        qsort(middle + begin, (size_t)(end - begin), sizeof *middle, ascending);
+        qsort(middle + begin, (size_t)(end - begin), sizeof *middle, bt_ascending);
         double median = bt_stats_quantile(middle + begin, end - begin, 0.5);
         x[kept] = at;
         low[kept] = lowest;

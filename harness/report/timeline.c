@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "framework/base/timeline.h"
 #include "harness/report/internal.h"
 
@@ -70,8 +71,7 @@ static void write_sum(const bt_store_round *round, bt_str *out)
 {
     const bt_store_timeline *most = &round->timelines[0];
     double sum_ns = 0, step_ns = 0;
-    for (int64_t i = 0; i < round->timeline_count; i++) {
-        const bt_store_timeline *line = &round->timelines[i];
+    BT_EACH(const bt_store_timeline, line, round->timelines, round->timeline_count) {
         sum_ns += (double)line->communication_ns;
         step_ns = fmax(step_ns, (double)line->time_ns);
         most = line->communication_ns > most->communication_ns ? line : most;
@@ -89,8 +89,7 @@ static void write_sum(const bt_store_round *round, bt_str *out)
 static double end_of(const bt_store_round *round)
 {
     double end_ns = 1;
-    for (int64_t i = 0; i < round->timeline_count; i++) {
-        const bt_store_timeline *line = &round->timelines[i];
+    BT_EACH(const bt_store_timeline, line, round->timelines, round->timeline_count) {
         end_ns = fmax(end_ns, (double)line->start_ns + (double)line->time_ns);
     }
     return end_ns;

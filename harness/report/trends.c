@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/history/history.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
@@ -23,8 +24,7 @@ typedef struct report_trend {
 static const bt_history_series *series_with(const bt_history *history, int64_t run,
                                             const char *system)
 {
-    for (int64_t i = 0; i < history->series_count; i++) {
-        const bt_history_series *series = &history->series[i];
+    BT_EACH(const bt_history_series, series, history->series, history->series_count) {
         for (int64_t j = 0; j < series->session_count && strcmp(series->system, system) == 0; j++) {
             if (series->sessions[j].run == run) {
                 return series;
@@ -47,8 +47,7 @@ static bool is_known(const report_set *set, const char *name)
 static bool is_worth_a_look(const report_set *set, const char *name)
 {
     for (int64_t i = 0; i < set->ratio_count; i++) {
-        for (int64_t j = 0; j < set->ratios[i].count; j++) {
-            const ratio_row *row = &set->ratios[i].rows[j];
+        BT_EACH(const ratio_row, row, set->ratios[i].rows, set->ratios[i].count) {
             if (strcmp(row->name, name) == 0 && bt_mark_of(row->verdict)->weight > 1) {
                 return true;
             }
@@ -202,8 +201,7 @@ static void write_changes(const report_trend *trend, bt_str *out)
     const bt_history_series *series = trend->series;
     bt_str_format(out, "%lld sessions", (long long)series->session_count);
     bt_str_append(out, series->change_count == 0 ? ", no change" : "");
-    for (int64_t c = 0; c < series->change_count; c++) {
-        const bt_change *change = &series->changes[c];
+    BT_EACH(const bt_change, change, series->changes, series->change_count) {
         bt_str_format(out, "; <b>%s %s by %.3g %%</b> from run %lld on",
                       change->after > change->before ? "\xe2\x96\xb2" : "\xe2\x96\xbc",
                       bt_history_change_word(trend->history.metric, change),

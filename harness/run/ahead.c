@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 
 static const bt_child no_child = {.input = -1, .output = -1, .errors = -1, .log = -1};
@@ -78,8 +79,7 @@ void bt_ahead_take(bt_ahead *ahead, const bt_peer *systems, int64_t system, cons
 
 void bt_ahead_release(bt_ahead *ahead)
 {
-    for (int64_t i = 0; i < ahead->count * BT_AHEAD_DEPTH; ++i) {
-        bt_ahead_process *process = &ahead->processes[i];
+    BT_EACH(bt_ahead_process, process, ahead->processes, ahead->count * BT_AHEAD_DEPTH) {
         bool waits = process->child.process != 0;
         bt_child_release(&process->child);
         if (waits) {

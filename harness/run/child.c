@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/run/child_env.h"
 
@@ -286,10 +287,8 @@ bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max
     if (take_line(child, line, size_bytes)) {
         return BT_OK;
     }
-    if (child->length - child->taken > size_bytes_max) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "the worker printed a line of more than %zu bytes",
-                        size_bytes_max);
-    }
+    BT_FAIL_IF(child->length - child->taken > size_bytes_max, BT_STATUS_CORRUPT_DATA,
+               "the worker printed a line of more than %zu bytes", size_bytes_max);
     // An end that is closed, or has nothing to do, is -1: poll ignores it.
     struct pollfd watched[3] = {
         {.fd = child->output, .events = POLLIN},

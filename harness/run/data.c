@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/data/dataset.h"
 #include "framework/data/shard.h"
@@ -42,12 +41,10 @@ static bt_status find_by_path(const cJSON *dataset, bt_run_data *out)
     const cJSON *node = NULL;
     int64_t val_tokens = 0;
     (void)snprintf(out->name, sizeof out->name, "shards by path");
-    cJSON_ArrayForEach(node, bt_json_get(dataset, "train"))
-    {
+    cJSON_ArrayForEach(node, bt_json_get(dataset, "train")) {
         BT_TRY(add_shard(node->valuestring, &out->train, &out->train_count, &out->tokens));
     }
-    cJSON_ArrayForEach(node, bt_json_get(dataset, "val"))
-    {
+    cJSON_ArrayForEach(node, bt_json_get(dataset, "val")) {
         BT_TRY(add_shard(node->valuestring, &out->val, &out->val_count, &val_tokens));
     }
     return out->train_count ? BT_OK

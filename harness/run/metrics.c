@@ -8,7 +8,6 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 
 enum { KINDS = 16, KIND_BYTES = 48, WRITE_EVERY_NS = 1000000000 };

@@ -4,9 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "harness/suite/suite.h"
 
 // Sets *program to the program of harness/peers/NAME for the longest NAME that begins the system's
@@ -114,15 +112,12 @@ static bt_status check_name_is_new(const cJSON *systems, const bt_peers *peers)
 {
     const char *name = peers->items[peers->count - 1].name;
     for (int i = 0; i < (int)peers->count - 1; ++i) {
-        if (strcmp(peers->items[i].name, name) == 0) {
-            return bt_error(
-                BT_STATUS_INVALID_ARGUMENT,
-                "the systems \"%s\" and \"%s\" have the same name, \"%s\", and nothing was "
-                "started: expected different names\ncopy one program to another file name; to "
-                "compare a build with itself or another: bt-bench ab BASE CANDIDATE SUITE",
-                cJSON_GetArrayItem(systems, i)->valuestring,
-                cJSON_GetArrayItem(systems, (int)peers->count - 1)->valuestring, name);
-        }
+        BT_FAIL_IF(strcmp(peers->items[i].name, name) == 0, BT_STATUS_INVALID_ARGUMENT,
+                   "the systems \"%s\" and \"%s\" have the same name, \"%s\", and nothing was "
+                   "started: expected different names\ncopy one program to another file name; to "
+                   "compare a build with itself or another: bt-bench ab BASE CANDIDATE SUITE",
+                   cJSON_GetArrayItem(systems, i)->valuestring,
+                   cJSON_GetArrayItem(systems, (int)peers->count - 1)->valuestring, name);
     }
     return BT_OK;
 }

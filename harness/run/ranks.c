@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "framework/base/environment.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "framework/dist/agree.h"
 #include "framework/dist/device_group.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/environment.h"
+#include "framework/base/idioms.h"
 #include "harness/launch/devices.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/state_folder.h"
@@ -142,10 +143,8 @@ static bt_status read_fault(launching *self, const cJSON *node, const cJSON *tra
                             int64_t *count)
 {
     const int64_t steps = (int64_t)bt_json_number_of(train, "steps");
-    if (*count == FAULTS_MAX || !cJSON_IsString(node)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.mesh.faults: expected at most %d texts",
-                        FAULTS_MAX);
-    }
+    BT_FAIL_IF(*count == FAULTS_MAX || !cJSON_IsString(node), BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.faults: expected at most %d texts", FAULTS_MAX);
     bt_launch_fault *fault = &self->faults[(*count)++];
     BT_TRY(bt_launch_fault_parse(node->valuestring, size, fault));
     return fault->step < steps ? BT_OK
@@ -163,7 +162,9 @@ static bt_status read_faults(launching *self, const cJSON *list, const cJSON *tr
         return read_fault(self, list, train, size, count);
     }
     const cJSON *node = NULL;
-    cJSON_ArrayForEach(node, list) { BT_TRY(read_fault(self, node, train, size, count)); }
+    cJSON_ArrayForEach(node, list) {
+        BT_TRY(read_fault(self, node, train, size, count));
+    }
     return BT_OK;
 }
 
@@ -172,13 +173,11 @@ static bt_status check_mesh(launching *self, const cJSON *mesh, int size)
     const int shards = (int)bt_json_number_of(mesh, "invariant");
     const bt_plan_mesh degrees =
         bt_plan_mesh_of(bt_json_get(bt_json_get(self->task, "case"), "train"));
-    if (!fits(self, size)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.data: %d ranks must divide the micro-batches of a step "
-                        "(tokens_per_step / micro_batch / sequence)%s%.0d",
-                        size * (int)degrees.data / (int)degrees.ranks,
-                        shards > 0 ? " and train.mesh.invariant, which is " : "", shards);
-    }
+    BT_FAIL_IF(!fits(self, size), BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.data: %d ranks must divide the micro-batches of a step "
+               "(tokens_per_step / micro_batch / sequence)%s%.0d",
+               size * (int)degrees.data / (int)degrees.ranks,
+               shards > 0 ? " and train.mesh.invariant, which is " : "", shards);
     return BT_OK;
 }
 

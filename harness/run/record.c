@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "framework/base/clock.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/stats/noise.h"
 #include "harness/stats/summary.h"
@@ -225,8 +224,7 @@ typedef enum sample_kind { SAMPLE_HOST, SAMPLE_DEVICE, SAMPLE_LAUNCH, SAMPLE_RAT
 static int64_t collect(const bt_recorder *self, sample_kind kind, double *samples)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < self->step_count; ++i) {
-        const bt_store_step *step = &self->steps[i];
+    BT_EACH(const bt_store_step, step, self->steps, self->step_count) {
         const int64_t time_ns = kind == SAMPLE_DEVICE   ? step->device_ns
                                 : kind == SAMPLE_LAUNCH ? step->launch_ns
                                                         : step->host_ns;
@@ -415,8 +413,7 @@ static bt_status measure_all(bt_recorder *self)
         BT_TRY(measure(self, BT_METRIC_LOSS_FIRST, (double)self->steps[0].loss));
         BT_TRY(measure_losses(self));
     }
-    for (int64_t i = 0; i < self->step_count; ++i) {
-        const bt_store_step *step = &self->steps[i];
+    BT_EACH(const bt_store_step, step, self->steps, self->step_count) {
         bt_store_memory *peak = &self->memory;
         peak->peak_allocated_bytes = larger(peak->peak_allocated_bytes, step->peak_allocated_bytes);
         peak->peak_reserved_bytes = larger(peak->peak_reserved_bytes, step->reserved_bytes);

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/run/record.h"
 

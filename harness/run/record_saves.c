@@ -5,7 +5,6 @@
 // copy that contends with a step is included.
 #include <math.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/run/record.h"
 #include "harness/stats/stats.h"

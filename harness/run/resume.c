@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/compare/compare.h"
 #include "harness/env/build.h"

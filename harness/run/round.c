@@ -7,7 +7,6 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/returned.h"
 #include "harness/plan/plan.h"

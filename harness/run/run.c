@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/env/blas.h"
 #include "harness/env/build.h"
@@ -61,21 +60,18 @@ static bt_status find_data(bt_running *self)
 static bt_status add_data_fact(bt_facts *facts, const char *data_key, const char *what,
                                const char *value, const char *digest, bt_fact_level level)
 {
-    bt_str key = {0};
+    BT_SCOPED(bt_str) key = {0};
     BT_SCOPED(bt_str) text = {0};
     bt_str_format(&key, "%s%s", data_key, what);
     for (int64_t i = 0; i < facts->count; ++i) {
         if (strcmp(facts->rows[i].key, bt_str_text(&key)) == 0) {
-            bt_str_release(&key);
             return BT_OK;
         }
     }
     bt_str_format(&text, "%s%s%s", value, *value && *digest ? " " : "", digest);
-    bt_status status = bt_str_status(&key);
-    BT_IF_OK(status, bt_str_status(&text));
-    BT_IF_OK(status, bt_facts_add_as(facts, bt_str_text(&key), bt_str_text(&text), level));
-    bt_str_release(&key);
-    return status;
+    BT_TRY(bt_str_status(&key));
+    BT_TRY(bt_str_status(&text));
+    return bt_facts_add_as(facts, bt_str_text(&key), bt_str_text(&text), level);
 }
 
 // Facts of machine and data, the latter as "data.<dataset>" and "data.<dataset>.tokenizer".

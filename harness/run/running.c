@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/plan/kernel.h"
 #include "harness/run/round.h"
@@ -72,8 +73,7 @@ static const char *system_name(const bt_running *self, int64_t system)
 static bt_status take_ceilings(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
-    for (int64_t i = 0; i < self->record->round_count; ++i) {
-        const bt_store_round *round = &self->record->rounds[i];
+    BT_EACH(const bt_store_round, round, self->record->rounds, self->record->round_count) {
         for (int64_t c = 0; round->status == BT_RUN_PASSED && c < plan->case_count; ++c) {
             const cJSON *item = bt_plan_case(plan, c);
             bt_summary summary;
@@ -91,8 +91,7 @@ static bt_status take_ceilings(bt_running *self)
 // A failed round that is not repeated makes the run a failed one.
 static void take_failure(bt_running *self)
 {
-    for (int64_t i = 0; i < self->record->round_count; ++i) {
-        const bt_store_round *round = &self->record->rounds[i];
+    BT_EACH(const bt_store_round, round, self->record->rounds, self->record->round_count) {
         if (round->status == BT_RUN_FAILED && self->outcome->status == BT_RUN_PASSED &&
             !bt_run_schedule_goes_on(self->request->plan, round)) {
             self->outcome->status = BT_RUN_FAILED;

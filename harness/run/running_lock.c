@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "framework/base/idioms.h"
 #include "harness/env/nvml.h"
 #include "harness/run/child.h"
 #include "harness/run/running.h"
@@ -82,10 +83,8 @@ static bt_status wait_for(bt_running *self, const char *device, bt_device_lock *
                             *owner ? owner : "another run");
             told = true;
         }
-        if (bt_interrupt_count() > 0) {
-            return bt_error(BT_STATUS_INTERRUPTED, "interrupted while %s had the GPU",
-                            *owner ? owner : "another run");
-        }
+        BT_FAIL_IF(bt_interrupt_count() > 0, BT_STATUS_INTERRUPTED,
+                   "interrupted while %s had the GPU", *owner ? owner : "another run");
         if (!taken) {
             (void)nanosleep(&pause, NULL);
         }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "framework/base/rng.h"
 #include "harness/stats/summary.h"
@@ -48,8 +49,7 @@ static bool names(const cJSON *systems, const char *name)
         return strcmp(systems->valuestring, name) == 0;
     }
     const cJSON *node = NULL;
-    cJSON_ArrayForEach(node, systems)
-    {
+    cJSON_ArrayForEach(node, systems) {
         if (strcmp(node->valuestring, name) == 0) {
             return true;
         }
@@ -227,8 +227,7 @@ bool bt_run_schedule_goes_on(const bt_plan *plan, const bt_store_round *round)
 bt_status bt_run_schedule_note_run(bt_run_schedule *self, const bt_plan *plan,
                                    const char *const *systems, const bt_store_run *run)
 {
-    for (int64_t i = 0; i < run->round_count; ++i) {
-        const bt_store_round *from = &run->rounds[i];
+    BT_EACH(const bt_store_round, from, run->rounds, run->round_count) {
         bt_run_schedule_round round = {.case_index = find_case(plan, from->what.name),
                                        .ordinal = from->ordinal};
         double time_ns = 0;

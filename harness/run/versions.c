@@ -13,8 +13,7 @@ static bt_status no_memory(void)
 
 void bt_versions_take(bt_versions *versions, const bt_store_run *run)
 {
-    for (int64_t i = 0; i < run->file_count; ++i) {
-        const bt_store_file *file = &run->files[i];
+    BT_EACH(const bt_store_file, file, run->files, run->file_count) {
         if (strcmp(file->kind, "versions") == 0) {
             bt_versions_release(versions);
             versions->said = cJSON_ParseWithLength(file->bytes, (size_t)file->size_bytes);

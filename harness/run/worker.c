@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
 #include "harness/plan/plan.h"
@@ -43,9 +42,8 @@ static bt_status write_event(worker *self, const bt_run_event *event)
     const char *text = bt_str_text(&self->line);
     for (size_t left = self->line.length_bytes; left;) {
         ssize_t part = write(self->output, text, left);
-        if (part < 0 && errno != EINTR) {
-            return bt_error(BT_STATUS_IO, "the recorder closed its pipe: %s", strerror(errno));
-        }
+        BT_FAIL_IF(part < 0 && errno != EINTR, BT_STATUS_IO, "the recorder closed its pipe: %s",
+                   strerror(errno));
         text += part > 0 ? part : 0;
         left -= part > 0 ? (size_t)part : 0;
     }
@@ -264,10 +262,8 @@ static bt_status read_task(int input, bt_str *line)
             break;
         }
         bt_str_append_bytes(line, &byte, 1);
-        if (line->length_bytes > TASK_BYTES_MAX) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "the task is longer than %d bytes",
-                            TASK_BYTES_MAX);
-        }
+        BT_FAIL_IF(line->length_bytes > TASK_BYTES_MAX, BT_STATUS_INVALID_ARGUMENT,
+                   "the task is longer than %d bytes", TASK_BYTES_MAX);
     }
     return bt_str_status(line);
 }
@@ -276,19 +272,12 @@ static int64_t copy_paths(const cJSON *list, const char **paths)
 {
     int64_t count = 0;
     const cJSON *node = NULL;
-    cJSON_ArrayForEach(node, list)
-    {
+    cJSON_ArrayForEach(node, list) {
         if (cJSON_IsString(node)) {
             paths[count++] = node->valuestring;
         }
     }
     return count;
-}
-
-static const char *text_in(const cJSON *object, const char *key)
-{
-    const cJSON *item = object ? bt_json_get(object, key) : NULL;
-    return item && cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
 static bt_status understand(worker *self, bt_case_work *work)
@@ -299,10 +288,9 @@ static bt_status understand(worker *self, bt_case_work *work)
     const cJSON *train = bt_json_get(shards, "train");
     const cJSON *val = bt_json_get(shards, "val");
     work->item = bt_json_get(root, "case");
-    if (!work->item || !cJSON_IsString(device) || !cJSON_IsArray(train) || !cJSON_IsArray(val)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "the task needs the keys case, device and shards {train, val}");
-    }
+    BT_FAIL_IF(
+        !work->item || !cJSON_IsString(device) || !cJSON_IsArray(train) || !cJSON_IsArray(val),
+        BT_STATUS_INVALID_ARGUMENT, "the task needs the keys case, device and shards {train, val}");
     size_t count = (size_t)cJSON_GetArraySize(train) + (size_t)cJSON_GetArraySize(val);
     BT_TRY(BT_MEM_ARRAY(count, &self->shards));
     work->device = device->valuestring;
@@ -318,8 +306,8 @@ static bt_status understand(worker *self, bt_case_work *work)
     work->memory_state = cJSON_IsTrue(bt_json_get(checkpoints, "memory"));
     work->resume = cJSON_IsTrue(bt_json_get(checkpoints, "resume"));
     work->resume_below = (int64_t)bt_json_number_of(checkpoints, "below");
-    work->questions = text_in(bt_json_get(root, "hellaswag"), "questions");
-    work->ranks = text_in(bt_json_get(root, "hellaswag"), "ranks");
+    work->questions = bt_json_text_or_null(bt_json_get(root, "hellaswag"), "questions");
+    work->ranks = bt_json_text_or_null(bt_json_get(root, "hellaswag"), "ranks");
     work->train_shards = self->shards;
     work->train_shard_count = copy_paths(train, self->shards);
     work->val_shards = self->shards + work->train_shard_count;

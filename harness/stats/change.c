@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/stats/stats.h"
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "framework/base/idioms.h"
+
 #define ROUNDS_MAX 1000000.0
 
 void bt_decision_rule_write(const bt_decision_rule *rule, bt_json_writer *json)
@@ -12,21 +14,18 @@ void bt_decision_rule_write(const bt_decision_rule *rule, bt_json_writer *json)
         BT_JSON(json, BT_OF(rule, bad_ratio), BT_OF(rule, far_spreads));
     }
     bt_json_writer_integer(json, "family", rule->family);
-    bt_json_writer_open(json, "looks", '[');
-    for (int64_t i = 0; i < rule->look_count; ++i) {
+    BT_JSON_LIST(json, "looks", i, rule->look_count) {
         bt_json_writer_integer(json, NULL, rule->looks[i]);
     }
-    bt_json_writer_close(json, ']');
 }
 
 static bt_status read_number(const cJSON *object, const char *key, double low, double high,
                              double *out)
 {
     const cJSON *node = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!cJSON_IsNumber(node) || !(node->valuedouble >= low && node->valuedouble <= high)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "\"%s\" of a rule must be a number from %g to %g",
-                        key, low, high);
-    }
+    BT_FAIL_IF(!cJSON_IsNumber(node) || !(node->valuedouble >= low && node->valuedouble <= high),
+               BT_STATUS_CORRUPT_DATA, "\"%s\" of a rule must be a number from %g to %g", key, low,
+               high);
     *out = node->valuedouble;
     return BT_OK;
 }
@@ -35,18 +34,14 @@ static bt_status read_looks(const cJSON *looks, bt_decision_rule *out)
 {
     int count = cJSON_IsArray(looks) ? cJSON_GetArraySize(looks) : 0;
     double before = 1;
-    if (count < 1 || count > BT_LOOKS_MAX) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "\"looks\" of a rule must be a list of 1 to %d numbers of rounds",
-                        BT_LOOKS_MAX);
-    }
+    BT_FAIL_IF(count < 1 || count > BT_LOOKS_MAX, BT_STATUS_CORRUPT_DATA,
+               "\"looks\" of a rule must be a list of 1 to %d numbers of rounds", BT_LOOKS_MAX);
     for (int i = 0; i < count; ++i) {
         const cJSON *look = cJSON_GetArrayItem(looks, i);
-        if (!cJSON_IsNumber(look) ||
-            !(look->valuedouble > before && look->valuedouble <= ROUNDS_MAX)) {
-            return bt_error(BT_STATUS_CORRUPT_DATA,
-                            "\"looks\" of a rule must rise from 2 on; number %d does not", i + 1);
-        }
+        BT_FAIL_IF(!cJSON_IsNumber(look) ||
+                       !(look->valuedouble > before && look->valuedouble <= ROUNDS_MAX),
+                   BT_STATUS_CORRUPT_DATA,
+                   "\"looks\" of a rule must rise from 2 on; number %d does not", i + 1);
         before = look->valuedouble;
         out->looks[i] = (int64_t)before;
     }

@@ -116,4 +116,7 @@ bool bt_digest_is_of_state(const char *digest);
 // Whether two recorded digests are of the same kind, so that they can be compared.
 bool bt_digests_comparable(const char *a, const char *b);
 
+// The bits of a loss or a norm, which equality compares.
+uint32_t bt_loss_bits(float value);
+
 #endif

@@ -4,8 +4,6 @@
 
 #include "harness/stats/loss.h"
 
-// A loss's bits, which equality compares.
-uint32_t bt_loss_bits(float loss);
 // A verdict without value and bounds.
 void bt_loss_say(bt_loss_verdict *out, bt_loss_word word, int64_t step, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -5,6 +5,7 @@
 // no correction (each must), that one fails does (any may).
 #include <math.h>
 
+#include "framework/base/idioms.h"
 #include "harness/stats/decide.h"
 #include "harness/stats/loss_internal.h"
 #include "harness/stats/tdist.h"
@@ -39,8 +40,7 @@ static double segment_mean(const segmenting *how, const bt_loss_curve *curve, in
     double to = (double)how->tokens * (double)(segment + 1) / (double)how->segments;
     double sum = 0.0, weight = 0.0;
     int64_t done = 0;
-    for (int64_t i = 0; i < curve->count; i++) {
-        const bt_store_step *step = &curve->steps[i];
+    BT_EACH(const bt_store_step, step, curve->steps, curve->count) {
         done += step->tokens;
         if ((double)done > from && (double)done <= to) {
             sum += (double)step->loss * (double)step->tokens;

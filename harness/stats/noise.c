@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/stats/stats.h"
 
@@ -158,8 +157,7 @@ static void sum_energy(const bt_store_telemetry *samples, int64_t count, bt_tele
 {
     const bt_store_telemetry *first = NULL, *last = NULL;
     out->energy_j = out->work_power_w = (double)NAN;
-    for (int64_t i = 0; i < count; i++) {
-        const bt_store_telemetry *sample = &samples[i];
+    BT_EACH(const bt_store_telemetry, sample, samples, count) {
         if (isnan(sample->energy_j)) {
             continue;
         }
@@ -184,8 +182,7 @@ static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telem
     double cost_ns = 0.0;
     int64_t working = 0, capped = 0;
     out->temperature_c = (double)NAN;
-    for (int64_t i = 0; i < count; i++) {
-        const bt_store_telemetry *sample = &samples[i];
+    BT_EACH(const bt_store_telemetry, sample, samples, count) {
         out->throttle |= bits_of(sample);
         cost_ns += sample->cost_ns;
         bool busy = !(bits_of(sample) & BT_THROTTLE_IDLE);

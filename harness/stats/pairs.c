@@ -5,11 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
+#include "harness/stats/stats.h"
 
 // The lower median of the known values; NaN if there are none. known [count] is overwritten.
 static double median_known(const double *values, int64_t count, double *known)
@@ -23,7 +19,7 @@ static double median_known(const double *values, int64_t count, double *known)
     if (found == 0) {
         return (double)NAN;
     }
-    qsort(known, (size_t)found, sizeof *known, ascending);
+    qsort(known, (size_t)found, sizeof *known, bt_ascending);
     return known[(found - 1) / 2];
 }
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/stats/series.h"
 #include "harness/stats/tdist.h"
@@ -14,7 +13,7 @@
 #define CONFIDENCE    0.95
 #define P95_COUNT_MIN 20 // with fewer, the 95th percentile is next to the largest sample
 
-static int compare(const void *left, const void *right)
+int bt_ascending(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);
@@ -144,7 +143,7 @@ static bt_status describe_all(const double *values, int64_t count, bool series, 
     BT_SCOPED_MEM(double *) sorted = NULL;
     BT_TRY(BT_MEM_ARRAY(count, &sorted));
     memcpy(sorted, values, (size_t)count * sizeof *values);
-    qsort(sorted, (size_t)count, sizeof *sorted, compare);
+    qsort(sorted, (size_t)count, sizeof *sorted, bt_ascending);
     describe(sorted, count, out);
     double of_median = (double)count, of_mean = (double)count;
     if (series) {
@@ -161,7 +160,7 @@ static bt_status describe_all(const double *values, int64_t count, bool series, 
     for (int64_t i = 0; i < count; i++) {
         sorted[i] = fabs(sorted[i] - out->median);
     }
-    qsort(sorted, (size_t)count, sizeof *sorted, compare);
+    qsort(sorted, (size_t)count, sizeof *sorted, bt_ascending);
     out->mad = bt_stats_quantile(sorted, count, 0.5);
     return BT_OK;
 }
@@ -185,8 +184,7 @@ bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count, bt_step_s
     out->rate_tok_s = out->rate_low = out->rate_high = (double)NAN;
     BT_TRY(bt_mem_alloc((size_t)count * 3, sizeof(double), &block));
     double *host = block, *device = host + count, *rate = device + count;
-    for (int64_t i = 0; i < count; i++) {
-        const bt_store_step *step = &steps[i];
+    BT_EACH(const bt_store_step, step, steps, count) {
         if (step->warmup || step->profiled || step->host_ns <= 0) {
             continue;
         }

@@ -60,4 +60,7 @@ BT_CHECKED bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count
 // Estimated time of `left` more items, if `done` took spent_ns together. NaN: none was done.
 double bt_time_left(double spent_ns, int64_t done, int64_t left);
 
+// Orders doubles, for qsort.
+int bt_ascending(const void *left, const void *right);
+
 #endif

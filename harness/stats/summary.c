@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 
 static void set_value(bt_summary *out, bt_metric metric, double value)
@@ -96,14 +95,12 @@ static double lowest_loss(const bt_store_round *round)
 
 static void add_memory(const bt_store_round *round, bt_summary *out)
 {
-    for (int64_t i = 0; i < round->step_count; i++) {
-        const bt_store_step *step = &round->steps[i];
+    BT_EACH(const bt_store_step, step, round->steps, round->step_count) {
         set_peak(out, BT_METRIC_PEAK_ALLOCATED, step->peak_allocated_bytes);
         set_peak(out, BT_METRIC_PEAK_RESERVED, step->reserved_bytes);
         set_peak(out, BT_METRIC_PEAK_RESIDENT, step->resident_bytes);
     }
-    for (int64_t i = 0; i < round->memory_count; i++) {
-        const bt_store_memory *memory = &round->memory[i];
+    BT_EACH(const bt_store_memory, memory, round->memory, round->memory_count) {
         set_peak(out, BT_METRIC_PEAK_ALLOCATED, memory->peak_allocated_bytes);
         set_peak(out, BT_METRIC_PEAK_RESERVED, memory->peak_reserved_bytes);
         set_peak(out, BT_METRIC_PEAK_RESIDENT, memory->peak_resident_bytes);
@@ -138,8 +135,7 @@ bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
         set_value(out, BT_METRIC_WALL_TIME, (double)(round->ended_ns - round->started_ns));
     }
     add_memory(round, out);
-    for (int64_t i = 0; i < round->measurement_count; i++) {
-        const bt_store_measurement *from = &round->measurements[i];
+    BT_EACH(const bt_store_measurement, from, round->measurements, round->measurement_count) {
         bt_metric_value *to = &out->metrics[from->metric];
         if (from->metric == BT_METRIC_TIME) {
             BT_TRY(add_call(round, from, out));

@@ -1,13 +1,13 @@
 // harness/store/baseline.c - baselines by name, with their history
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/store/internal.h"
 
 bt_status bt_store_baseline_add(bt_store *store, const bt_store_baseline *baseline)
 {
-    if (!baseline->name || !*baseline->name || !baseline->reason || !*baseline->reason) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a baseline needs a name and a reason");
-    }
+    BT_FAIL_IF(!baseline->name || !*baseline->name || !baseline->reason || !*baseline->reason,
+               BT_STATUS_INVALID_ARGUMENT, "a baseline needs a name and a reason");
     BT_TRY(bt_store_flush(store));
     return bt_sql_run(store, SQL_BASELINE_ADD, "tttiit", baseline->name, baseline->machine,
                       baseline->reason, baseline->run, baseline->created_ns, baseline->document);

@@ -1,6 +1,7 @@
 // harness/store/file.c - copies of the files that a run was made from
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/store/internal.h"
 
 bt_status bt_file_row_write(bt_store *store, int64_t run, const bt_store_file *file)
@@ -14,11 +15,11 @@ bt_status bt_file_row_write(bt_store *store, int64_t run, const bt_store_file *f
 bt_status bt_store_file_set(bt_store *store, int64_t run, const bt_store_file *file)
 {
     size_t length = file->kind ? strlen(file->kind) : 0;
-    if (length == 0 || length > 32 || strspn(file->kind, "abcdefghijklmnopqrstuvwxyz") != length) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "a file's kind is a word of at most 32 small letters, not \"%s\"",
-                        file->kind ? file->kind : "");
-    }
+    BT_FAIL_IF(length == 0 || length > 32 ||
+                   strspn(file->kind, "abcdefghijklmnopqrstuvwxyz") != length,
+               BT_STATUS_INVALID_ARGUMENT,
+               "a file's kind is a word of at most 32 small letters, not \"%s\"",
+               file->kind ? file->kind : "");
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     return bt_sql_end(store, bt_file_row_write(store, run, file));

@@ -1,4 +1,5 @@
 // harness/store/import.c - writes a whole run into a database
+#include "framework/base/idioms.h"
 #include "harness/store/internal.h"
 
 static bt_status add_session(bt_store *store, const bt_store_run *run, bool number, int64_t *id)
@@ -76,9 +77,8 @@ bt_status bt_store_run_find(bt_store *store, const bt_store_run *run, int64_t *i
 
 bt_status bt_store_run_import(bt_store *store, const bt_store_run *run, bool number, int64_t *id)
 {
-    if (run->status == BT_RUN_RUNNING) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld still goes on", (long long)run->id);
-    }
+    BT_FAIL_IF(run->status == BT_RUN_RUNNING, BT_STATUS_INVALID_ARGUMENT, "run %lld still goes on",
+               (long long)run->id);
     *id = 0;
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));

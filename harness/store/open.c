@@ -9,7 +9,6 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "harness/store/internal.h"
 
 enum { DEFAULT_TIMEOUT_MS = 10000, RETRY_MS = 20 };
@@ -165,9 +164,8 @@ static void release(bt_store *store)
 static bt_status prepare(bt_store *store, const char *path, bt_store_mode mode)
 {
     BT_TRY(bt_mem_strdup(path, &store->path));
-    if (mode != BT_STORE_WRITE && !bt_file_exists(path)) {
-        return bt_error(BT_STATUS_IO, "%s: no such database; `bt-bench run` makes one", path);
-    }
+    BT_FAIL_IF(mode != BT_STORE_WRITE && !bt_file_exists(path), BT_STATUS_IO,
+               "%s: no such database; `bt-bench run` makes one", path);
     if (mode != BT_STORE_READ) {
         BT_TRY(make_folder(path));
         BT_TRY(BT_MEM_ARRAY(QUEUE_ROWS, &store->queue));
@@ -178,9 +176,7 @@ static bt_status prepare(bt_store *store, const char *path, bt_store_mode mode)
 bt_status bt_store_open(const char *path, bt_store_mode mode, bt_store **out)
 {
     *out = NULL;
-    if (!path || !path[0]) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "the database needs a file name");
-    }
+    BT_FAIL_IF(!path || !path[0], BT_STATUS_INVALID_ARGUMENT, "the database needs a file name");
     bt_store *store = NULL;
     BT_TRY(BT_MEM_ARRAY(1, &store));
     bt_status status = prepare(store, path, mode);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/idioms.h"
 #include "harness/store/internal.h"
 
 static bt_status write_all(bt_store *store)
@@ -46,9 +47,7 @@ bt_status bt_store_tick(bt_store *store)
 // A record's strings are copied; a row enters the queue only when complete.
 static bt_status add(bt_store *store, int64_t round, bt_fields_of kind, const void *item)
 {
-    if (!store->queue) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: opened for reading", store->path);
-    }
+    BT_FAIL_IF(!store->queue, BT_STATUS_INVALID_ARGUMENT, "%s: opened for reading", store->path);
     if (store->queue_count == QUEUE_ROWS) {
         BT_TRY(bt_store_flush(store));
     }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/store/internal.h"
 
 static bt_status take_measurement(bt_reader *in, sqlite3_stmt *row, void *item)
@@ -9,10 +10,8 @@ static bt_status take_measurement(bt_reader *in, sqlite3_stmt *row, void *item)
     bt_store_measurement *measurement = item;
     const char *tag = NULL;
     BT_TRY(bt_reader_text(in, row, 0, &tag));
-    if (!bt_metric_parse(tag, &measurement->metric)) {
-        return bt_error(BT_STATUS_UNAVAILABLE, "%s: a measurement of an unknown metric '%s'",
-                        in->store->path, tag);
-    }
+    BT_FAIL_IF(!bt_metric_parse(tag, &measurement->metric), BT_STATUS_UNAVAILABLE,
+               "%s: a measurement of an unknown metric '%s'", in->store->path, tag);
     measurement->value = bt_reader_real(row, 1);
     measurement->low = bt_reader_real(row, 2);
     measurement->high = bt_reader_real(row, 3);

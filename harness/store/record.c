@@ -5,24 +5,20 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/scoped.h"
-#include "framework/base/str.h"
 #include "harness/store/internal.h"
 
 static bt_status check_ended(bt_run_status status)
 {
-    if (status <= BT_RUN_RUNNING || status >= BT_RUN_STATUS_COUNT) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a run ends passed, failed or interrupted");
-    }
+    BT_FAIL_IF(status <= BT_RUN_RUNNING || status >= BT_RUN_STATUS_COUNT,
+               BT_STATUS_INVALID_ARGUMENT, "a run ends passed, failed or interrupted");
     return BT_OK;
 }
 
 // An update by number must have changed a row.
 static bt_status check_found(const bt_store *store, const char *what, int64_t id)
 {
-    if (sqlite3_changes(store->db) != 1) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no %s %lld", store->path, what,
-                        (long long)id);
-    }
+    BT_FAIL_IF(sqlite3_changes(store->db) != 1, BT_STATUS_INVALID_ARGUMENT, "%s: no %s %lld",
+               store->path, what, (long long)id);
     return BT_OK;
 }
 
@@ -31,8 +27,7 @@ static bt_status digest_facts(const bt_store_env *env, char digest[33])
 {
     bt_str lines = {0};
     bt_str_format(&lines, "%s\n", env->digest);
-    for (int64_t i = 0; i < env->fact_count; i++) {
-        const bt_store_fact *fact = &env->facts[i];
+    BT_EACH(const bt_store_fact, fact, env->facts, env->fact_count) {
         bt_str_format(&lines, "%s=%s\n%s\n", fact->key, fact->value,
                       bt_fact_level_name(fact->level));
     }
@@ -80,10 +75,9 @@ static bt_status add_run(bt_store *store, const bt_store_run_info *info)
 
 bt_status bt_store_run_begin(bt_store *store, const bt_store_run_info *info, int64_t *run)
 {
-    if (!info->suite.plan_hash || !info->build.digest || !info->env.digest) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "a run needs the digests of its plan, build and environment");
-    }
+    BT_FAIL_IF(!info->suite.plan_hash || !info->build.digest || !info->env.digest,
+               BT_STATUS_INVALID_ARGUMENT,
+               "a run needs the digests of its plan, build and environment");
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     bt_status status = add_run(store, info);
@@ -183,11 +177,10 @@ bt_status bt_measurement_write(bt_store *store, int64_t round,
 
 bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measurement *measurement)
 {
-    if ((int)measurement->metric < 0 || measurement->metric >= BT_METRIC_COUNT ||
-        measurement->sample_count < 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "no metric %d, or a negative sample count",
-                        (int)measurement->metric);
-    }
+    BT_FAIL_IF((int)measurement->metric < 0 || measurement->metric >= BT_METRIC_COUNT ||
+                   measurement->sample_count < 0,
+               BT_STATUS_INVALID_ARGUMENT, "no metric %d, or a negative sample count",
+               (int)measurement->metric);
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     bt_status status = bt_measurement_write(store, round, measurement);
@@ -205,9 +198,8 @@ static bt_status set_verdicts(bt_store *store, int64_t run, const char *kind,
 {
     int64_t found = 0;
     BT_TRY(bt_sql_integer(store, SQL_SESSION_COUNT, &found, "i", run));
-    if (found != 1) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld", store->path, (long long)run);
-    }
+    BT_FAIL_IF(found != 1, BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld", store->path,
+               (long long)run);
     BT_TRY(bt_sql_run(store, SQL_VERDICTS_DROP, "it", run, kind));
     for (int64_t i = 0; i < count; i++) {
         bt_store_verdict verdict = verdicts[i];

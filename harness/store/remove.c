@@ -107,9 +107,7 @@ bt_status bt_store_run_remove(bt_store *store, int64_t run)
     if (!found) {
         return bt_store_no_such_run(store, run);
     }
-    if (running) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld still goes on", (long long)run);
-    }
+    BT_FAIL_IF(running, BT_STATUS_INVALID_ARGUMENT, "run %lld still goes on", (long long)run);
     BT_TRY(bt_sql_begin(store));
     return bt_sql_end(store, remove_rows(store, run));
 }

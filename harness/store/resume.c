@@ -3,6 +3,7 @@
 // Rounds that had begun and not ended stay in the record as interrupted; the gap is recorded. All
 // of it is one transaction under the write lock, so that only one of two processes gets the run.
 #include "framework/base/clock.h"
+#include "framework/base/idioms.h"
 #include "harness/store/internal.h"
 
 // When and with which status it stopped; refuses a run that did not.
@@ -10,17 +11,12 @@ static bt_status look(bt_store *store, sqlite3_stmt *row, int64_t run, bt_store_
 {
     bool alive = bt_reader_alive(row, 2);
     gap->status = bt_reader_status(row, 0, alive);
-    if (gap->status == BT_RUN_RUNNING) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: run %lld is running in process %lld; 'bt-bench watch %lld' shows it",
-                        store->path, (long long)run, (long long)sqlite3_column_int64(row, 2),
-                        (long long)run);
-    }
-    if (gap->status == BT_RUN_PASSED) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: run %lld has passed: no round is left to run", store->path,
-                        (long long)run);
-    }
+    BT_FAIL_IF(gap->status == BT_RUN_RUNNING, BT_STATUS_INVALID_ARGUMENT,
+               "%s: run %lld is running in process %lld; 'bt-bench watch %lld' shows it",
+               store->path, (long long)run, (long long)sqlite3_column_int64(row, 2),
+               (long long)run);
+    BT_FAIL_IF(gap->status == BT_RUN_PASSED, BT_STATUS_INVALID_ARGUMENT,
+               "%s: run %lld has passed: no round is left to run", store->path, (long long)run);
     int64_t ended_ns = sqlite3_column_int64(row, 1), sign_ns = sqlite3_column_int64(row, 5);
     gap->stopped_ns = ended_ns ? ended_ns : sign_ns;
     return BT_OK;

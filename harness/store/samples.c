@@ -2,6 +2,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "framework/base/idioms.h"
 #include "harness/store/internal.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "blobs are little-endian");
@@ -28,18 +29,16 @@ bt_status bt_samples_unpack(const void *blob, int64_t size_bytes, int64_t count,
 {
     // The count is checked against the frame first, so that a damaged row cannot ask for memory.
     unsigned long long raw_bytes = ZSTD_getFrameContentSize(blob, (size_t)size_bytes);
-    if (count < 0 || raw_bytes == ZSTD_CONTENTSIZE_UNKNOWN || raw_bytes == ZSTD_CONTENTSIZE_ERROR ||
-        raw_bytes / sizeof(double) != (uint64_t)count || raw_bytes % sizeof(double) != 0) {
-        return bt_error(BT_STATUS_UNAVAILABLE, "samples: a blob of %lld bytes is not %lld doubles",
-                        (long long)size_bytes, (long long)count);
-    }
+    BT_FAIL_IF(count < 0 || raw_bytes == ZSTD_CONTENTSIZE_UNKNOWN ||
+                   raw_bytes == ZSTD_CONTENTSIZE_ERROR ||
+                   raw_bytes / sizeof(double) != (uint64_t)count || raw_bytes % sizeof(double) != 0,
+               BT_STATUS_UNAVAILABLE, "samples: a blob of %lld bytes is not %lld doubles",
+               (long long)size_bytes, (long long)count);
     void *out = NULL;
     BT_TRY(bt_arena_alloc(arena, (size_t)raw_bytes, &out));
     size_t got = ZSTD_decompress(out, (size_t)raw_bytes, blob, (size_t)size_bytes);
-    if (ZSTD_isError(got) || got != raw_bytes) {
-        return bt_error(BT_STATUS_UNAVAILABLE, "samples: %s",
-                        ZSTD_isError(got) ? ZSTD_getErrorName(got) : "a short blob");
-    }
+    BT_FAIL_IF(ZSTD_isError(got) || got != raw_bytes, BT_STATUS_UNAVAILABLE, "samples: %s",
+               ZSTD_isError(got) ? ZSTD_getErrorName(got) : "a short blob");
     *samples = out;
     return BT_OK;
 }

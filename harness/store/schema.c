@@ -2,6 +2,7 @@
 //
 // `user_version` counts the migrations of a database; a published migration is never edited, a
 // change is a new one. All outstanding ones run in one transaction.
+#include "framework/base/idioms.h"
 #include "harness/store/internal.h"
 
 // 'btbn': distinguishes our databases from other SQLite files.
@@ -278,11 +279,9 @@ const char *const *const *bt_store_migrations(int *count)
 
 static bt_status check_known(const bt_store *store, int64_t version, int known)
 {
-    if (version > known) {
-        return bt_error(BT_STATUS_UNSUPPORTED,
-                        "%s: database is of version %lld, this program knows up to %d", store->path,
-                        (long long)version, known);
-    }
+    BT_FAIL_IF(version > known, BT_STATUS_UNSUPPORTED,
+               "%s: database is of version %lld, this program knows up to %d", store->path,
+               (long long)version, known);
     return BT_OK;
 }
 
@@ -294,11 +293,8 @@ static bt_status check_ours(bt_store *store)
     // transaction, so if tables are visible, a later read sees the mark.
     BT_TRY(bt_sql_integer(store, SQL_TABLE_COUNT, &tables, ""));
     BT_TRY(bt_sql_integer(store, SQL_APPLICATION_ID, &mark, ""));
-    if (mark != APPLICATION_ID_VALUE && (mark != 0 || tables > 0)) {
-        return bt_error(BT_STATUS_UNAVAILABLE,
-                        "%s: a SQLite database, but not one of bt-bench; name another file",
-                        store->path);
-    }
+    BT_FAIL_IF(mark != APPLICATION_ID_VALUE && (mark != 0 || tables > 0), BT_STATUS_UNAVAILABLE,
+               "%s: a SQLite database, but not one of bt-bench; name another file", store->path);
     return BT_OK;
 }
 

@@ -88,10 +88,8 @@ static bt_status take_telemetry(bt_reader *in, sqlite3_stmt *row, bt_store_round
     for (const char *at = names; *at; at++) {
         stored += *at == ' ';
     }
-    if (count < 0 || count > INT64_MAX / 4096 || stored > 4096) {
-        return bt_error(BT_STATUS_UNAVAILABLE, "%s: telemetry of %lld samples", in->store->path,
-                        (long long)count);
-    }
+    BT_FAIL_IF(count < 0 || count > INT64_MAX / 4096 || stored > 4096, BT_STATUS_UNAVAILABLE,
+               "%s: telemetry of %lld samples", in->store->path, (long long)count);
     BT_TRY(bt_error_context(bt_samples_unpack(sqlite3_column_blob(row, 2),
                                               sqlite3_column_bytes(row, 2), count * stored,
                                               in->arena, &values),

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "framework/base/environment.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/suite/schema.h"
 #include "harness/suite/suite.h"

@@ -4,7 +4,6 @@
 // values stay correct; values of an included suite have the position "name: ".
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/suite/suite.h"
 
@@ -67,8 +66,7 @@ static bt_status add_case(const cJSON *suite, const cJSON *profile, const cJSON 
 static bt_status add_profiles(const cJSON *from, cJSON *into)
 {
     const cJSON *profile = NULL;
-    cJSON_ArrayForEach(profile, bt_json_get(from, "profiles"))
-    {
+    cJSON_ArrayForEach(profile, bt_json_get(from, "profiles")) {
         cJSON *own = bt_json_get(into, profile->string);
         if (!own) {
             own = cJSON_AddObjectToObject(into, profile->string);
@@ -85,8 +83,7 @@ static bt_status add_profiles(const cJSON *from, cJSON *into)
             }
         }
         const cJSON *item = NULL;
-        cJSON_ArrayForEach(item, bt_json_get(profile, "cases"))
-        {
+        cJSON_ArrayForEach(item, bt_json_get(profile, "cases")) {
             BT_TRY(add_case(from, profile, item, bt_json_get(own, "cases")));
         }
     }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 
 typedef struct scanner {
@@ -373,19 +372,15 @@ static bt_status check_keys(const bt_json_doc *json, const cJSON *object)
 static bt_status parse_into(bt_json_doc *json, size_t size_bytes, size_t limit_bytes)
 {
     scanner scan = {json, json->text, 0, size_bytes, 0};
-    if (size_bytes > limit_bytes) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %zu bytes, more than the %zu allowed",
-                        json->name, size_bytes, limit_bytes);
-    }
+    BT_FAIL_IF(size_bytes > limit_bytes, BT_STATUS_INVALID_ARGUMENT,
+               "%s: %zu bytes, more than the %zu allowed", json->name, size_bytes, limit_bytes);
     BT_TRY(scan_member(&scan, false));
     if (scan.at < size_bytes) {
         return refuse(&scan, "nothing may follow the value");
     }
     json->root = cJSON_ParseWithLengthOpts(json->text, size_bytes + 1, NULL, 1);
-    if (!json->root) {
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "%s: host memory for %lld values", json->name,
-                        (long long)json->count);
-    }
+    BT_FAIL_IF(!json->root, BT_STATUS_OUT_OF_MEMORY, "%s: host memory for %lld values", json->name,
+               (long long)json->count);
     return check_keys(json, json->root);
 }
 
@@ -437,10 +432,15 @@ double bt_json_number_of(const cJSON *object, const char *key)
     return cJSON_IsNumber(node) ? node->valuedouble : 0;
 }
 
+const char *bt_json_text_or_null(const cJSON *object, const char *key)
+{
+    return cJSON_GetStringValue(bt_json_get(object, key));
+}
+
 const char *bt_json_text_of(const cJSON *object, const char *key)
 {
-    const cJSON *node = bt_json_get(object, key);
-    return cJSON_IsString(node) ? node->valuestring : "";
+    const char *text = bt_json_text_or_null(object, key);
+    return text ? text : "";
 }
 
 const char *bt_json_type_name(const cJSON *node)

@@ -50,7 +50,8 @@ bt_status bt_json_error(const bt_json_doc *json, const cJSON *node, bt_json_part
 cJSON *bt_json_get(const cJSON *object, const char *key);
 // A number member of an object, 0 if it has none.
 double bt_json_number_of(const cJSON *object, const char *key);
-// A text member of an object, "" if it has none. Borrowed.
+// A text member of an object, NULL or "" if it has none. Borrowed.
+const char *bt_json_text_or_null(const cJSON *object, const char *key);
 const char *bt_json_text_of(const cJSON *object, const char *key);
 // "text", "number" ... for messages.
 const char *bt_json_type_name(const cJSON *node);

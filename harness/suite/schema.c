@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 
 #define WHOLE_MAX 9007199254740991.0 // 2^53 - 1: every whole number below is exact in JSON

@@ -1,7 +1,6 @@
 // harness/suite/schema_json.c - defaults and the shipped JSON Schema, both from the table of keys
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/suite/schema.h"
 

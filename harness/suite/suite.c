@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/suite/schema.h"
 
@@ -182,8 +181,7 @@ static bool is_kernel(const cJSON *item)
 static bt_status check_case_names(const bt_json_doc *json)
 {
     const cJSON *profile = NULL;
-    cJSON_ArrayForEach(profile, bt_json_get(json->root, "profiles"))
-    {
+    cJSON_ArrayForEach(profile, bt_json_get(json->root, "profiles")) {
         const cJSON *cases = bt_json_get(profile, "cases");
         for (const cJSON *a = cases->child; a; a = a->next) {
             const cJSON *name = bt_json_get(a, "name");

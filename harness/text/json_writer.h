@@ -19,6 +19,10 @@ typedef struct bt_json_writer {
 
 void bt_json_writer_open(bt_json_writer *json, const char *key, char bracket); // '{' or '['
 void bt_json_writer_close(bt_json_writer *json, char bracket);                 // '}' or ']'
+// A list: BT_JSON_LIST(json, "rows", i, count) { writes item i }. No break inside.
+#define BT_JSON_LIST(json, key, i, count)                                                          \
+    for (int64_t i = (bt_json_writer_open(json, key, '['), 0);                                     \
+         (i) < (count) || (bt_json_writer_close(json, ']'), false); ++(i))
 // Closes the outermost object or array and ends the line. Returns the status of `out`.
 BT_CHECKED bt_status bt_json_writer_end(bt_json_writer *json, char bracket);
 // Bytes that are not UTF-8 become U+FFFD. '<' is escaped, so that JSON can be embedded in a page.

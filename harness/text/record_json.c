@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "framework/base/idioms.h"
+
 // ---- writing -----------------------------------------------------------------------------------
 
 void bt_fields_write_real(bt_json_writer *json, const char *key, double value)
@@ -103,14 +105,12 @@ void bt_fields_write(bt_json_writer *json, bt_fields_of kind, const void *item)
 void bt_fields_write_list(bt_json_writer *json, const char *key, bt_fields_of kind,
                           const void *items, int64_t count)
 {
-    bt_json_writer_open(json, key, '[');
-    for (int64_t i = 0; i < count; i++) {
+    BT_JSON_LIST(json, key, i, count) {
         bt_json_writer_open(json, NULL, '{');
         bt_fields_write(json, kind,
                         (const char *)items + (size_t)i * bt_fields_info(kind)->item_bytes);
         bt_json_writer_close(json, '}');
     }
-    bt_json_writer_close(json, ']');
 }
 
 // ---- reading -----------------------------------------------------------------------------------
@@ -270,10 +270,8 @@ bt_status bt_fields_read(const cJSON *object, const char *place, bt_fields_of ki
         if (!row->key) {
             continue;
         }
-        if (!read_field(object, row, at)) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "%s: \"%s\" is missing, or not what it must be", place, row->key);
-        }
+        BT_FAIL_IF(!read_field(object, row, at), BT_STATUS_INVALID_ARGUMENT,
+                   "%s: \"%s\" is missing, or not what it must be", place, row->key);
         if (row->type == BT_FIELD_TEXT) {
             BT_TRY(bt_keep(arena, bt_json_get(object, row->key)->valuestring, at));
         }

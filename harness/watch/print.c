@@ -201,11 +201,11 @@ bt_status bt_watch_ended(const bt_watch_view *view, int64_t *seen, bt_str *out)
         }
     }
     *seen = newest;
-    bt_status status = bt_table_print(&table, 0, out);
-    if (status == BT_OK && out->length_bytes > start) {
+    BT_TRY(bt_table_print(&table, 0, out));
+    if (out->length_bytes > start) {
         bt_text_make_printable(out->text + start);
     }
-    return status;
+    return BT_OK;
 }
 
 bt_status bt_watch_line(const bt_watch_view *view, bt_str *out)

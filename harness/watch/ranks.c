@@ -3,30 +3,23 @@
 #include <stdio.h>
 
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/scoped.h"
 #include "harness/suite/json.h"
 #include "harness/watch/watch.h"
 
 enum { STALE_S = 10 }; // the launcher writes once a second
 
-static const char *text_in(const cJSON *object, const char *key)
-{
-    const cJSON *item = bt_json_get(object, key);
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
 static void append_rank(const cJSON *rank, int columns, bt_str *out)
 {
     char line[512];
-    const char *where = text_in(rank, "in");
+    const char *where = bt_json_text_of(rank, "in");
     const bool waits = cJSON_IsFalse(bt_json_get(rank, "call_done"));
     (void)snprintf(line, sizeof line,
                    "rank %-3.0f %6.0f steps   silent %5.1f s   waited %7.1f s   %s%s%s",
                    bt_json_number_of(rank, "rank"), bt_json_number_of(rank, "steps"),
                    bt_json_number_of(rank, "silent_s"), bt_json_number_of(rank, "waited_s"),
                    *where ? where : "outside of steps", waits ? ", waits in " : "",
-                   waits ? text_in(rank, "call") : "");
+                   waits ? bt_json_text_of(rank, "call") : "");
     bt_str_format(out, "%.*s\n", columns, line);
 }
 
@@ -37,8 +30,7 @@ static void append_ranks(const cJSON *root, int64_t now_ns, int columns, int row
     if (age_s > STALE_S) { // of a completed case
         return;
     }
-    cJSON_ArrayForEach(rank, bt_json_get(root, "ranks"))
-    {
+    cJSON_ArrayForEach(rank, bt_json_get(root, "ranks")) {
         if (--rows < 0) {
             return;
         }
@@ -65,18 +57,16 @@ static bool read_file(const bt_watch_view *view, bt_json_doc *json)
 
 void bt_watch_ranks(const bt_watch_view *view, int columns, int rows, bt_str *out)
 {
-    bt_json_doc json = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
     if (read_file(view, &json)) {
         append_ranks(json.root, view->now_ns, columns, rows, out);
-        bt_json_doc_release(&json);
     }
 }
 
 void bt_watch_ranks_json(const bt_watch_view *view, bt_str *out)
 {
-    bt_json_doc json = {0};
+    BT_SCOPED(bt_json_doc) json = {0};
     if (read_file(view, &json)) {
         bt_json_write(bt_json_get(json.root, "ranks"), out);
-        bt_json_doc_release(&json);
     }
 }

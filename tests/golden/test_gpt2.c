@@ -41,7 +41,9 @@ static double *array(const cJSON *object, const char *name, int64_t count)
     double *values = malloc((size_t)count * sizeof *values);
     int64_t i = 0;
     const cJSON *item = NULL;
-    cJSON_ArrayForEach(item, list) { values[i++] = item->valuedouble; }
+    cJSON_ArrayForEach(item, list) {
+        values[i++] = item->valuedouble;
+    }
     return values;
 }
 

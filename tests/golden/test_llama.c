@@ -102,8 +102,7 @@ static void check(bt_dtype dtype, double tolerance)
     test_assert_close(value, &expected, 1, tolerance, tolerance, "loss");
     free(value);
     int rows = 0;
-    cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(json, "gradients"))
-    {
+    cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(json, "gradients")) {
         const char *name = cJSON_GetObjectItemCaseSensitive(row, "name")->valuestring;
         const bt_param *param = bt_params_find(&l.params, name);
         const int element = cJSON_GetObjectItemCaseSensitive(row, "element")->valueint;

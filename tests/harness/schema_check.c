@@ -29,8 +29,7 @@ static bool has_type(const cJSON *value, const char *type)
 static bool is_one_of(const cJSON *list, const cJSON *value)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
+    cJSON_ArrayForEach(item, list) {
         if (cJSON_Compare(item, value, true)) {
             return true;
         }
@@ -44,8 +43,7 @@ static bool check_type(const cJSON *type, const cJSON *value)
     if (cJSON_IsString(type)) {
         return has_type(value, type->valuestring);
     }
-    cJSON_ArrayForEach(item, type)
-    {
+    cJSON_ArrayForEach(item, type) {
         if (has_type(value, item->valuestring)) {
             return true;
         }
@@ -62,15 +60,13 @@ static bool check_members(const cJSON *root, const cJSON *schema, const cJSON *v
     const cJSON *others = cJSON_GetObjectItem(schema, "additionalProperties");
     const cJSON *item;
     char below[256];
-    cJSON_ArrayForEach(item, cJSON_GetObjectItem(schema, "required"))
-    {
+    cJSON_ArrayForEach(item, cJSON_GetObjectItem(schema, "required")) {
         if (!cJSON_GetObjectItemCaseSensitive(value, item->valuestring)) {
             (void)snprintf(below, sizeof below, "no '%s'", item->valuestring);
             return fail(path, below);
         }
     }
-    cJSON_ArrayForEach(item, value)
-    {
+    cJSON_ArrayForEach(item, value) {
         const cJSON *row = cJSON_GetObjectItemCaseSensitive(properties, item->string);
         (void)snprintf(below, sizeof below, "%s.%s", path, item->string);
         if (!row && cJSON_IsFalse(others)) {
@@ -96,8 +92,7 @@ static bool check_items(const cJSON *root, const cJSON *schema, const cJSON *val
     if ((least && size < least->valueint) || (most && size > most->valueint)) {
         return fail(path, "too few items, or too many");
     }
-    cJSON_ArrayForEach(item, value)
-    {
+    cJSON_ArrayForEach(item, value) {
         (void)snprintf(below, sizeof below, "%s[%d]", path, index++);
         if (items && !check(root, items, item, below)) {
             return false;
@@ -111,8 +106,7 @@ static bool check_keywords(const cJSON *schema, const char *path)
     static const char known[] = "|$schema|$ref|$defs|title|description|type|const|enum|properties|"
                                 "required|additionalProperties|items|minItems|maxItems|minimum|";
     const cJSON *item;
-    cJSON_ArrayForEach(item, schema)
-    {
+    cJSON_ArrayForEach(item, schema) {
         char name[64];
         (void)snprintf(name, sizeof name, "|%s|", item->string);
         if (!strstr(known, name)) {

@@ -58,21 +58,18 @@ static const char *fault_of(const cJSON *root, const cJSON *claim)
         return "its conditions are not in the list";
     }
     const cJSON *mark = NULL;
-    cJSON_ArrayForEach(mark, bt_json_get(claim, "provenance"))
-    {
+    cJSON_ArrayForEach(mark, bt_json_get(claim, "provenance")) {
         if (!bt_json_get(bt_json_get(root, "marks"), mark->valuestring)) {
             return "a mark without a meaning";
         }
     }
     const cJSON *value = NULL;
-    cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
-    {
+    cJSON_ArrayForEach(value, bt_json_get(claim, "values")) {
         if (!(bt_json_number_of(value, "value") > 0)) {
             return "a value that is not positive";
         }
     }
-    cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
-    {
+    cJSON_ArrayForEach(value, bt_json_get(claim, "values")) {
         double printed = strtod(text_of(value, "printed"), NULL);
         if (!(fabs(printed - bt_json_number_of(value, "value")) <= 1e-12 * printed)) {
             return "a value that is not what was printed";
@@ -99,8 +96,7 @@ static void every_file_obeys_its_schema(void **state)
         read_json(path, &json);
         assert_string_equal(schema_check(schema.root, json.root), "");
         const cJSON *claim = NULL;
-        cJSON_ArrayForEach(claim, bt_json_get(json.root, "claims"))
-        {
+        cJSON_ArrayForEach(claim, bt_json_get(json.root, "claims")) {
             const char *fault = fault_of(json.root, claim);
             if (fault) {
                 fail_msg("%s: %s: %s", path, text_of(claim, "id"), fault);
@@ -176,14 +172,12 @@ static void every_case_exists(void **state)
     int tested = 0, stand_ins = 0;
     read_json(PAPER, &json);
     const cJSON *claim = NULL, *item = NULL;
-    cJSON_ArrayForEach(claim, bt_json_get(json.root, "claims"))
-    {
+    cJSON_ArrayForEach(claim, bt_json_get(json.root, "claims")) {
         if (bt_json_get(claim, "case")) {
             check_case(&at, claim, bt_json_get(claim, "case"));
             ++tested;
         }
-        cJSON_ArrayForEach(item, bt_json_get(claim, "stand_ins"))
-        {
+        cJSON_ArrayForEach(item, bt_json_get(claim, "stand_ins")) {
             check_case(&at, claim, item);
             assert_true(cJSON_GetArraySize(bt_json_get(item, "deviations")) > 0);
             ++stand_ins;
@@ -213,8 +207,7 @@ static void counts_are_those_of_the_paper(void **state)
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; ++i) {
         int count = 0;
         const cJSON *claim = NULL;
-        cJSON_ArrayForEach(claim, bt_json_get(json.root, "claims"))
-        {
+        cJSON_ArrayForEach(claim, bt_json_get(json.root, "claims")) {
             count += strcmp(text_of(claim, "experiment"), expected[i].experiment) == 0;
         }
         assert_int_equal(count, expected[i].claims);
@@ -227,10 +220,8 @@ static void counts_are_those_of_the_paper(void **state)
 static double value_of(const cJSON *root, const char *id, const char *system)
 {
     const cJSON *claim = NULL, *value = NULL;
-    cJSON_ArrayForEach(claim, bt_json_get(root, "claims"))
-    {
-        cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
-        {
+    cJSON_ArrayForEach(claim, bt_json_get(root, "claims")) {
+        cJSON_ArrayForEach(value, bt_json_get(claim, "values")) {
             if (strcmp(text_of(claim, "id"), id) == 0 &&
                 strcmp(text_of(value, "system"), system) == 0) {
                 return bt_json_number_of(value, "value");
@@ -289,8 +280,7 @@ static double half_unit(const char *printed)
 static const char *printed_of(const cJSON *claim, const char *system)
 {
     const cJSON *value = NULL;
-    cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
-    {
+    cJSON_ArrayForEach(value, bt_json_get(claim, "values")) {
         if (strcmp(text_of(value, "system"), system) == 0) {
             return text_of(value, "printed");
         }
@@ -317,8 +307,7 @@ static void every_margin_follows_from_the_printed_digits(void **state)
         const char *ours = printed_of(claim->node, "blutrain");
         const cJSON *value = NULL;
         bool same = *claim->over && fabs(claim->margin - 0.02) <= 1e-12; // of two cases of ours
-        cJSON_ArrayForEach(value, bt_json_get(claim->node, "values"))
-        {
+        cJSON_ArrayForEach(value, bt_json_get(claim->node, "values")) {
             const char *theirs = text_of(value, "printed");
             double margin = !ours ? (double)NAN
                                   : 0.02 + half_unit(ours) / strtod(ours, NULL) +
@@ -358,8 +347,7 @@ static const cJSON *sibling(const cJSON *list, const cJSON *claim, const char *m
 {
     const char *name = text_of(bt_json_get(claim, "case"), "name");
     const cJSON *other = NULL;
-    cJSON_ArrayForEach(other, list)
-    {
+    cJSON_ArrayForEach(other, list) {
         if (*name && strcmp(text_of(bt_json_get(other, "case"), "name"), name) == 0 &&
             strcmp(text_of(other, "metric"), metric) == 0) {
             return other;
@@ -372,8 +360,7 @@ static double work_of(planned *at, const cJSON *claim, bool flops)
 {
     const cJSON *where = bt_json_get(claim, "case"), *item = NULL;
     look_up(at, text_of(where, "suite"), text_of(where, "profile"));
-    cJSON_ArrayForEach(item, at->plan.cases)
-    {
+    cJSON_ArrayForEach(item, at->plan.cases) {
         if (strcmp(text_of(item, "name"), text_of(where, "name")) == 0) {
             return bt_json_number_of(bt_json_get(item, "kernel"), flops ? "flops" : "bytes") /
                    (flops ? 1e12 : 1e9);
@@ -390,13 +377,11 @@ static void times_and_rates_that_disagree_are_noted(void **state)
     int pairs = 0, noted = 0;
     read_json(PAPER, &json);
     const cJSON *list = bt_json_get(json.root, "claims"), *claim = NULL, *value = NULL;
-    cJSON_ArrayForEach(claim, list)
-    {
+    cJSON_ArrayForEach(claim, list) {
         const bool flops = strcmp(text_of(claim, "metric"), "compute") == 0;
         const bool rate = flops || strcmp(text_of(claim, "metric"), "bandwidth") == 0;
         const cJSON *time = rate ? sibling(list, claim, "time") : NULL;
-        cJSON_ArrayForEach(value, bt_json_get(time ? claim : NULL, "values"))
-        {
+        cJSON_ArrayForEach(value, bt_json_get(time ? claim : NULL, "values")) {
             const char *system = text_of(value, "system");
             char words[128];
             (void)snprintf(words, sizeof words, "prints for %s disagree beyond rounding", system);

@@ -10,9 +10,8 @@
 
 #include "framework/base/dtype.h"
 #include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "framework/base/rng.h"
-#include "framework/base/str.h"
+#include "framework/base/scoped.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -217,6 +216,42 @@ static void steps_after_a_failure_are_left_out(void **state)
     assert_int_equal(calls, 2);
 }
 
+// Sums the values, at least one, each above 0; with a block and a string of its own.
+static bt_status sum_of(const int *values, int64_t count, int *sum)
+{
+    BT_SCOPED(bt_str) text = {0};
+    BT_SCOPED_MEM(char *) copy = NULL;
+    bt_str_append(&text, "some text");
+    BT_TRY(bt_str_status(&text));
+    BT_TRY(bt_mem_strdup(bt_str_text(&text), &copy));
+    BT_FAIL_IF(count == 0, BT_STATUS_INVALID_ARGUMENT, "no values");
+    *sum = 0;
+    BT_EACH(const int, value, values, count) {
+        BT_FAIL_IF(*value <= 0, BT_STATUS_INVALID_ARGUMENT, "value %d: expected above 0", *value);
+        *sum += *value;
+    }
+    return BT_OK;
+}
+
+static void locals_are_released_on_every_path(void **state)
+{
+    const int good[] = {1, 2, 3}, bad[] = {1, -2, 3};
+    const int64_t live = bt_mem_live_count();
+    int sum = 0;
+    (void)state;
+    ASSERT_OK(sum_of(good, 3, &sum));
+    assert_int_equal(sum, 6);
+    assert_int_equal(sum_of(good, 0, &sum), BT_STATUS_INVALID_ARGUMENT);
+    assert_string_equal(bt_error_message(), "no values");
+    assert_int_equal(sum_of(bad, 3, &sum), BT_STATUS_INVALID_ARGUMENT);
+    assert_string_equal(bt_error_message(), "value -2: expected above 0");
+    for (int64_t n = 1; n <= 2; ++n) {
+        bt_mem_fail_at(n);
+        assert_int_equal(sum_of(good, 3, &sum), BT_STATUS_OUT_OF_MEMORY);
+    }
+    assert_int_equal(bt_mem_live_count(), live);
+}
+
 static void string_refuses_what_overflows(void **state)
 {
     (void)state;
@@ -319,6 +354,7 @@ int main(void)
         cmocka_unit_test(arrays_fit_the_type_that_they_are_of),
         cmocka_unit_test(lists_grow_and_keep_what_they_hold),
         cmocka_unit_test(steps_after_a_failure_are_left_out),
+        cmocka_unit_test(locals_are_released_on_every_path),
         cmocka_unit_test(string_refuses_what_overflows),
         cmocka_unit_test(string_survives_failure),
         cmocka_unit_test_setup_teardown(files_are_replaced_whole, test_scratch_setup,

@@ -164,12 +164,13 @@ static inline void bt_peer_make(const cJSON *task, const char *set, bt_peer_call
 {
     const cJSON *returns = bt_peer_get(task, "returns"), *node = NULL;
     *call = (bt_peer_call){.kernel = bt_peer_get(bt_peer_get(task, "case"), "kernel")};
-    cJSON_ArrayForEach(node, bt_peer_get(returns, "inputs"))
-    {
+    cJSON_ArrayForEach(node, bt_peer_get(returns, "inputs")) {
         bt_peer_add(call, node, false);
         bt_peer_fill(&call->operands[call->count - 1], bt_peer_text(returns, "folder"), set);
     }
-    cJSON_ArrayForEach(node, bt_peer_get(returns, "outputs")) { bt_peer_add(call, node, true); }
+    cJSON_ArrayForEach(node, bt_peer_get(returns, "outputs")) {
+        bt_peer_add(call, node, true);
+    }
 }
 
 static inline void bt_peer_write(const cJSON *task, const bt_peer_call *call)
@@ -182,8 +183,7 @@ static inline void bt_peer_write(const cJSON *task, const bt_peer_call *call)
             continue;
         }
         FILE *file = bt_peer_open(folder, operand->name, "out", "wb");
-        cJSON_ArrayForEach(window, operand->windows)
-        {
+        cJSON_ArrayForEach(window, operand->windows) {
             double at[4];
             for (int k = 0; k < 4; ++k) {
                 at[k] = cJSON_GetArrayItem(window, k)->valuedouble;
