@@ -277,9 +277,11 @@ static bt_status gather_all(gatherer *g)
 bt_status bt_diff_gather(const bt_diff_mesh *mesh, bt_diff_values *ranks, bt_diff_values *out)
 {
     gatherer g = {.mesh = mesh, .ranks = ranks, .out = out};
-    BT_TRY(BT_MEM_ARRAY(place_count(mesh), &g.found));
+    void *found = NULL;
+    BT_TRY(bt_mem_alloc((size_t)place_count(mesh), sizeof(bt_diff_value *), &found));
+    g.found = found;
     bt_status status = gather_all(&g);
-    bt_mem_free(g.found);
+    bt_mem_free(found);
     return status;
 }
 

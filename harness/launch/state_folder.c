@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 static const char parent[] = "/dev/shm";
-static const char prefix[] = "bt-state-";
+static const char prefix[] = "bt-ranks-";
+// Another launcher removes a folder that is not locked yet.
+enum { ATTEMPTS = 8 };
 
 // Removes a folder and its contents recursively, without following links.
 static void remove_tree(const char *path)
@@ -39,13 +41,17 @@ static void remove_tree(const char *path)
     (void)rmdir(path);
 }
 
-// Takes the lock of a folder; -1: no lock file, or it is held.
-static int take_lock(const char *path, int flags)
+// Locks the folder itself, which lasts as long as the folder; -1: another process holds the lock,
+// or the folder is gone.
+static int take_lock(const char *path)
 {
-    char name[160];
-    (void)snprintf(name, sizeof name, "%s/lock", path);
-    const int lock = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    struct stat locked, named;
+    const int lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (lock < 0) {
+        return -1;
+    }
+    if (flock(lock, LOCK_EX | LOCK_NB) != 0 || fstat(lock, &locked) != 0 ||
+        lstat(path, &named) != 0 || locked.st_ino != named.st_ino) {
         (void)close(lock);
         return -1;
     }
@@ -64,7 +70,7 @@ static void remove_stale(void)
             lstat(path, &about) != 0 || !S_ISDIR(about.st_mode) || about.st_uid != geteuid()) {
             continue;
         }
-        const int lock = take_lock(path, 0);
+        const int lock = take_lock(path);
         if (lock >= 0) {
             remove_tree(path);
             (void)close(lock);
@@ -77,21 +83,24 @@ static void remove_stale(void)
 
 bt_status bt_state_folder_make(bt_state_folder *folder)
 {
-    folder->lock = -1;
     remove_stale();
-    (void)snprintf(folder->path, sizeof folder->path, "%s/%sXXXXXX", parent, prefix);
-    if (!mkdtemp(folder->path)) {
-        const int error = errno;
-        *folder->path = '\0';
-        return bt_error(BT_STATUS_IO, "cannot make a folder in %s for the state of the ranks: %s",
-                        parent, strerror(error));
-    }
-    folder->lock = take_lock(folder->path, O_CREAT);
-    if (folder->lock < 0) {
+    for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
+        *folder = (bt_state_folder){.lock = -1};
+        (void)snprintf(folder->path, sizeof folder->path, "%s/%sXXXXXX", parent, prefix);
+        if (!mkdtemp(folder->path)) {
+            const int error = errno;
+            *folder->path = '\0';
+            return bt_error(BT_STATUS_IO,
+                            "cannot make a folder in %s for the state of the ranks: %s", parent,
+                            strerror(error));
+        }
+        folder->lock = take_lock(folder->path);
+        if (folder->lock >= 0) {
+            return BT_OK;
+        }
         bt_state_folder_remove(folder);
-        return bt_error(BT_STATUS_IO, "cannot lock the folder in %s", parent);
     }
-    return BT_OK;
+    return bt_error(BT_STATUS_IO, "cannot lock a folder in %s", parent);
 }
 
 void bt_state_folder_remove(bt_state_folder *folder)

@@ -33,8 +33,8 @@ teardown() {
     [ "$(grep -o '"rank":' out/ranks.json | wc -l)" = 2 ]
     grep -q '"generation":5' out/ranks.json
     # Nothing stays in memory.
-    for folder in /dev/shm/bt-state-*; do # of other runs, which are going on
-        [ ! -e "$folder/lock" ] || fails flock -n "$folder/lock" true
+    for folder in /dev/shm/bt-ranks-*; do # of other runs, which are going on
+        [ ! -d "$folder" ] || fails flock -n "$folder" true
     done
 }
 

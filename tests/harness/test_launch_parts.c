@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
@@ -181,6 +182,48 @@ static void the_state_in_memory_leaves_nothing(void **state)
     assert_false(bt_file_exists(folder.path));
     bt_state_folder_remove(&other);
     bt_state_folder_remove(&folder); // what is gone is no error
+}
+
+// A launcher that is killed at any moment: when it has made the folder, or while it removes it.
+static void state_of_killed_launchers_is_removed(void **state)
+{
+    (void)state;
+    static const char *const left[] = {"", "/step-1"};
+    for (size_t i = 0; i < sizeof left / sizeof *left; ++i) {
+        bt_state_folder next;
+        char path[] = "/dev/shm/bt-ranks-XXXXXX", below[64], *const made = mkdtemp(path);
+        assert_non_null(made);
+        (void)snprintf(below, sizeof below, "%s%s", made, left[i]);
+        (void)mkdir(below, 0700); // another launcher may have removed it already
+        ASSERT_OK(bt_state_folder_make(&next));
+        assert_false(bt_file_exists(made));
+        bt_state_folder_remove(&next);
+    }
+    // SIGKILL of a launcher whose folder is locked.
+    int ends[2];
+    char path[128] = "";
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        bt_state_folder own;
+        if (bt_state_folder_make(&own) == BT_OK &&
+            write(ends[1], own.path, sizeof own.path) == sizeof own.path) {
+            (void)sleep(600); // until it is killed
+        }
+        _exit(1);
+    }
+    assert_int_equal(read(ends[0], path, sizeof path), sizeof path);
+    bt_state_folder next;
+    ASSERT_OK(bt_state_folder_make(&next));
+    assert_true(bt_file_exists(path)); // its launcher lives
+    bt_state_folder_remove(&next);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    ASSERT_OK(bt_state_folder_make(&next));
+    assert_false(bt_file_exists(path));
+    bt_state_folder_remove(&next);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
 }
 
 static void gpus_must_be_there_and_of_one_model(void **state)
@@ -400,6 +443,7 @@ int main(void)
         cmocka_unit_test(the_first_host_of_a_list_is_found),
         cmocka_unit_test(steps_of_a_job_are_told_apart),
         cmocka_unit_test(the_state_in_memory_leaves_nothing),
+        cmocka_unit_test(state_of_killed_launchers_is_removed),
         cmocka_unit_test(gpus_must_be_there_and_of_one_model),
         cmocka_unit_test(xids_are_told),
         cmocka_unit_test(a_run_has_the_gpus_of_all_its_ranks),
