@@ -4,14 +4,14 @@
 #
 #   run    ./bt-bench run suites/gpt2_124m, 3 steps, twice: the second start must be quick
 #   test   ci/test.sh
-#   shell  a shell in the fresh root instead, to look around
+#   shell  a shell in the fresh root instead
 #   (none) run, then test in the same root
 #   -k  keep the root afterwards   -s  suite, default bookworm; Ubuntu's too   -d  the root's folder
 #
 # Needs root, debootstrap, a Debian mirror and 6 GB of disk under /var/tmp. Nothing outside the
-# root's folder changes: mounts live in a mount namespace of their own. This machine's own CA
-# certificates and proxy settings come along, for networks that have them; ../shared, where it
-# exists, stands read-only beside the clone.
+# root's folder changes: mounts are in a separate mount namespace. This machine's CA
+# certificates and proxy settings are copied, for networks that need them; ../shared, if it
+# exists, is mounted read-only beside the clone.
 # Exit 0 both work, 1 one does not, 2 usage, 4 this machine cannot do it.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

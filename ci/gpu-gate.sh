@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # ci/gpu-gate.sh [option...] - is a change slower, larger or wrong? for CI on a machine with a GPU
 #
-#   --base REVISION|BUILD       what to hold it against (default: where HEAD left origin/main)
-#   --candidate REVISION|BUILD  what is judged (default: '.', the working tree, as built here)
-#   --baseline NAME|FILE        hold the working tree against a recorded baseline, not a base
+#   --base REVISION|BUILD       what it is compared with (default: where HEAD left origin/main)
+#   --candidate REVISION|BUILD  what is tested (default: '.', the working tree, as built here)
+#   --baseline NAME|FILE        compare the working tree with a recorded baseline instead of a base
 #   --tree DIR                  the checkout of the change (default: this script's own); a CI job runs
 #                               the base's copy of this script on it
 #   --suite SUITE               what is run (default: suites/kernels/all)
@@ -11,14 +11,15 @@
 #   --out DIR                   where the results go (default: gate)
 #   -- OPTION...                for `bt-bench ab` or `bt-bench gate`: --filter, --profile, --set ...
 #
-# A change does not judge itself: harness, suite and policy are those of the base revision (of where
-# HEAD left origin/main with --baseline), taken into results/builds/judge-COMMIT and built there once.
-# Files of the harness, the suites, the committed baselines and this script that the candidate changes
-# are listed, in summary.md as well. A base that is a build has no sources: harness, suite and policy are then this tree's.
-# `bt-bench ab` of the base runs both sides in interleaved rounds and judges them; with --baseline the
-# tree runs (`bt-bench gate`), and the base judges the recorded run again.
+# A change is not judged by its own code: harness, suite and policy are those of the base revision
+# (of where HEAD left origin/main with --baseline), taken into results/builds/judge-COMMIT and built
+# there once. Files of the harness, the suites, the committed baselines and this script that the
+# candidate changes are listed, in summary.md as well. A base that is a build has no sources:
+# harness, suite and policy are then this tree's.
+# `bt-bench ab` of the base runs both sides in interleaved rounds and judges them; with --baseline
+# the tree runs (`bt-bench gate`), and the base judges the recorded run again.
 # DIR then has summary.md (for a comment), junit.xml, gate.json, report.html and run.tar.zst, the
-# bundle by which anybody can judge again. What is missing when it ends could not be made.
+# bundle from which the verdict can be recomputed. Files missing at the end could not be made.
 # $BT_BENCH: a built program that is trusted to judge, in place of the base's ./bt-bench.
 #
 # Exit: the gate's. 0 nothing worse, 1 slower or larger, 2 usage, 3 inconclusive, 4 not comparable

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # ci/gpu-tests.sh [-j N] [-o DIR] [-l LIMIT_S] [FOLDER] - every GPU test of a build, then under compute-sanitizer
 #
-#   FOLDER      what `ci/portable.sh --tests` made, or a build folder (default: build-ci)
-#   -j N        programs at a time, default 6: they compare numbers and take no times
-#   -o DIR      where the logs go, default gpu-tests
-#   -l LIMIT_S  seconds a program may take, default 300
+#   FOLDER      output of `ci/portable.sh --tests`, or a build folder (default: build-ci)
+#   -j N        parallel programs, default 6: they compare numbers and measure no times
+#   -o DIR      folder for the logs, default gpu-tests
+#   -l LIMIT_S  time limit of a program in seconds, default 300
 #   --quick     without compute-sanitizer
 #
 # Runs conformance_*, golden_*, gradient_twice, unit_overlap, harness_gpu_cheats and, with two GPUs,
-# dist_gpu*; the GEMM tests also with our own rows alone (BT_GEMM). memcheck looks at every conformance
-# test but those that take too long or time something; racecheck and initcheck at those whose kernels
-# share memory and end in reasonable time: racecheck stops with an error of its own in cuBLASLt's
-# kernels and in ours in clusters.
+# dist_gpu*; the GEMM tests also with our own rows alone (BT_GEMM). memcheck runs on every
+# conformance test except those that take too long or measure time; racecheck and initcheck on those
+# whose kernels use shared memory and finish in reasonable time: racecheck fails with an internal
+# error in cuBLASLt's kernels and in our cluster kernels.
 # API errors are not reported: a test of a full device causes them on purpose.
 # Prints one row for each run. Exit 0 all passed, 1 a test or a check failed, 2 usage, 4 no GPU,
 # no such folder, or compute-sanitizer is missing.

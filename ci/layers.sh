@@ -4,7 +4,7 @@
 #   base -> memory, device -> kernels -> tensor -> ops, linalg -> autograd
 #     -> nn, optim, data, checkpoint, dist, compiler -> eval -> train -> harness
 #
-# A header may have a rank of its own: framework/dist/group.h, the interface of process groups, has
+# A header may have its own rank: framework/dist/group.h, the interface of process groups, has
 # that of devices, so that ops can exchange data.
 #
 # Checks every #include of framework, kernels and harness under FOLDER (default: the repository):
@@ -14,8 +14,8 @@
 #   record, suite, data -> text -> env, stats -> plan, store -> redact, compare, history, replicate, cases,
 #     launch -> run, report -> gate, watch -> ab -> bundle, diff -> cli
 #
-# Besides: sqlite3.h only in harness/store, framework layers above base only in harness/run and
-# harness/cases, C++ only in .cu and .cuh files, no include by a path with "..". Exceptions stand in
+# Also: sqlite3.h only in harness/store, framework layers above base only in harness/run and
+# harness/cases, C++ only in .cu and .cuh files, no include by a path with "..". Exceptions are in
 # the table below, each with its reason. tests/support/no_circles.sh checks single files.
 # Exit 0 clean, 1 with one line a finding: file:line: what is wrong.
 set -eu

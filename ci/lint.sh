@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ci/lint.sh [CHECK...] - static checks of the tree, zero findings wanted
+# ci/lint.sh [CHECK...] - static checks of the tree, must have no findings
 #
 #   format    clang-format 14 on C and CUDA      shell     shellcheck on scripts
 #   layers    ci/layers.sh                       tidy      clang-tidy, see .clang-tidy
@@ -8,10 +8,10 @@
 #
 # No CHECK: all. tidy and cppcheck read build-clang/compile_commands.json and the headers that are
 # generated there (`cmake --preset clang && cmake --build build-clang --target generated`), and do
-# not look again at a file whose content, headers, flags and checks are as they were; tidy keeps
-# that knowledge in ${XDG_CACHE_HOME:-~/.cache}/blutrain, for all clones, wherever they lie.
-# format and tidy want clang 14, cppcheck 2.10 (Debian 12's): other versions lay out and find
-# differently, so with them the check is skipped, and says so.
+# not check a file again whose content, headers, flags and checks are unchanged; tidy keeps
+# this cache in ${XDG_CACHE_HOME:-~/.cache}/blutrain, for all clones.
+# format and tidy need clang 14, cppcheck 2.10 (Debian 12's): other versions format and report
+# differently, so with them the check is skipped with a message.
 # Exit 0 clean, 1 findings (printed), 2 usage.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # ci/portable.sh [-a ARCH] [-o FOLDER] [-b BUILD] [--data FOLDER] [--tests] - makes a folder that
-# runs bt-bench on another machine as it is
+# runs bt-bench on another machine without installation
 #
 #   -a ARCH        compute capability of the CUDA backend, default 90a; none leaves the backend out.
 #                  Without nvcc the default is none
-#   -o FOLDER      where to, default build-portable/bt-bench; must be new, empty or an earlier one
+#   -o FOLDER      output folder, default build-portable/bt-bench; must be new, empty or an earlier output
 #   -b BUILD       packs this build folder as it is instead of building one
-#   --data FOLDER  prepared data to take along, put at the same place under the new folder
-#   --tests        takes the test programs along, in tests/, and where the compiler is built the
+#   --data FOLDER  prepared data to include, at the same path under the new folder
+#   --tests        includes the test programs, in tests/, and if the compiler is built, the
 #                  code of the compiled steps that they run, in tests/cache
 #
-# Laid out as  bin/ (bt-bench, libblutrain.so, libbt_cuda.so)  lib/ (what a plain Debian 12, Ubuntu
-# 24.04 or newer lacks)  suites/  harness/peers/  data/. Everything is stripped and finds its
-# neighbours by $ORIGIN.
-# cuBLASLt is several hundred MB and does not travel: the target's is found in
-# /usr/local/cuda/lib64, by the loader's own paths or LD_LIBRARY_PATH; without it the CUDA backend
-# says that it is unavailable. Limit: 64 MiB without data and tests; more is an error.
+# Laid out as  bin/ (bt-bench, libblutrain.so, libbt_cuda.so)  lib/ (what a basic Debian 12, Ubuntu
+# 24.04 or newer lacks)  suites/  harness/peers/  data/. Everything is stripped and finds the
+# other folders by $ORIGIN.
+# cuBLASLt has several hundred MB and is not included: the target's is found in
+# /usr/local/cuda/lib64, on the loader's paths or LD_LIBRARY_PATH; without it the CUDA backend
+# reports that it is unavailable. Limit: 64 MiB without data and tests; more is an error.
 # Exit 0 done, 1 failed or too big, 2 usage, 4 a tool is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

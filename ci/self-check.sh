@@ -3,18 +3,19 @@
 # the harness be trusted on this machine? A slowdown injected into a real case must be found, and a
 # build must never be called slower than itself
 #
-#   cpu   (default) `calibrate` says what can be found here; three times as much is injected
-#   cuda  2 % is injected, and `calibrate` must say that so much can be found
+#   cpu   (default) `calibrate` measures what can be detected; three times as much is injected
+#   cuda  2 % is injected, and `calibrate` must report that this can be detected
 #
-# The policies are suites/policies/self_check*.json. How it can fail on a sound harness: an equal
-# build is called SLOWER with a chance of 1e-6, on a GPU 1e-3 (alpha of the policy; and it would
-# have to differ by the tolerance, 25 % on a CPU, 1 % on a GPU). The slowdown is missed with less
-# than a tenth where the machine is as noisy as it was when it was calibrated, and three times what
-# is needed is injected. On a CPU it is tried three times, four times as large each time, at last at
-# least twelve times the time: that is found while pairs of equal rounds differ by less than a
-# factor of three (one sd), which is noisier than any machine that we know; a miss takes all three.
-# On a CPU there is one thread: waiting threads disturb each other more than anything else.
-# Exit 0 sound, 1 not, 2 usage, else that of bt-bench.
+# The policies are suites/policies/self_check*.json. How it can fail although the harness is
+# correct: an equal build is called SLOWER with a chance of 1e-6, on a GPU 1e-3 (alpha of the
+# policy; and it would have to differ by the tolerance, 25 % on a CPU, 1 % on a GPU). The slowdown
+# is missed with a probability of less than a tenth if the machine is as noisy as during
+# calibration, and three times what is needed is injected. On a CPU there are three attempts, each
+# with four times the slowdown, the last with at least twelve times the time: that is detected while
+# pairs of equal rounds differ by less than a factor of three (one sd), which is noisier than any
+# machine we know; it is missed only if all three attempts fail.
+# On a CPU one thread is used: waiting threads disturb each other more than anything else.
+# Exit 0 correct, 1 not, 2 usage, else that of bt-bench.
 set -euo pipefail
 root=$(cd "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 device=cpu

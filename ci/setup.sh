@@ -3,13 +3,13 @@
 # compiler of fused kernels (compiler, which includes run; 185 MB) or testing (test, which includes
 # both) needs on Debian 12 and 13, Ubuntu 22.04 and 24.04
 #
-#   Nothing missing: says nothing, asks apt nothing, takes some 20 ms.
+#   Nothing missing: prints nothing, does not call apt, takes about 20 ms.
 #   --missing: prints what is missing, one item a line, and installs nothing.
 #   Not allowed to install, or not a Debian: prints exactly what is needed.
-#   Exit 0 all there, 2 usage, 4 something is missing and could not be installed.
+#   Exit 0 nothing is missing, 2 usage, 4 something is missing and could not be installed.
 #
 # Packages come from apt, the npm packages of ci/*/package-lock.json from `npm ci` (no scripts run),
-# and where the distribution's CMake is older than 3.25, CMake from pip into .cache/cmake.
+# and if the distribution's CMake is older than 3.25, CMake from pip into .cache/cmake.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 cmake_minimum=3.25

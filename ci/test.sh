@@ -2,16 +2,17 @@
 # ci/test.sh [STAGE...] - sets a fresh machine up and runs every test; no STAGE: all of them
 #
 #   setup   packages (ci/setup.sh test)            lint   ci/lint.sh, every check
-#   build   gcc, release, CUDA if nvcc is there    clang  the same sources, no warning either,
+#   build   gcc, release, CUDA if nvcc is found    clang  the same sources, also no warnings,
 #   tests   all tests of that build                       built for tsan
 #   asan    tests under address and UB sanitizers
-#   tsan    what runs threads of our own and OpenMP, under the thread sanitizer
+#   tsan    what uses our threads and OpenMP, under the thread sanitizer
 #   fuzz    a minute of libFuzzer over all targets
 #
-# A stage that fails does not stop the others, unless they need it. Output goes to build-ci/logs;
-# what failed shows its end here, and what each failing test said. Last line: 'N passed, N failed,
-# N skipped', where a test counts one, and so does each stage without tests of its own.
-# Environment: BT_CMAKE_ARGS, options for every configuration; BT_FUZZ_SECONDS, default 60 in all.
+# A stage that fails does not stop the others, unless they depend on it. Output goes to
+# build-ci/logs; for failures, its end and the output of each failing test are printed here. Last
+# line: 'N passed, N failed, N skipped', where each test counts as one, and so does each stage
+# without tests.
+# Environment: BT_CMAKE_ARGS, options for every configuration; BT_FUZZ_SECONDS, default 60 in total.
 # Exit 0 when nothing failed, 1 otherwise, 2 usage.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

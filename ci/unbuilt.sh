@@ -1,9 +1,9 @@
 #!/bin/sh
-# ci/unbuilt.sh [VERB ...] - what ./bt-bench answers before it is built: help, version, suites, and
-# what the machine lacks; installs and builds nothing
+# ci/unbuilt.sh [VERB ...] - what ./bt-bench prints before it is built: help, version, suites, and
+# what is missing on the machine; installs and builds nothing
 #
 # The help is read from the table of verbs itself, harness/cli/verbs.c.
-# Exit: 0; 2 for another verb; 4 when doctor finds something missing.
+# Exit: 0; 2 for another verb; 4 if doctor finds that something is missing.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 

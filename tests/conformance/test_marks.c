@@ -81,7 +81,7 @@ static void the_range_in_which_the_device_hangs_is_named(void **state)
         }
         run_block(context, x);
     }
-    // A mark is due behind the last kernel of each block: the innermost range there is that op's.
+    // A mark is due after the last kernel of each block: the innermost range there is that op's.
     static const char hung[] =
         "the device has completed step/block[3]/unary[7], not step/block[4]/unary[7]";
     wait_for_text(&ranges, hung, text);

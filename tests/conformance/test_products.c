@@ -13,7 +13,7 @@
 
 typedef struct product_case {
     int64_t m, n, k, batch;
-    int64_t pad; // elements behind each row of A and B
+    int64_t pad; // elements after each row of A and B
     bool adds;   // alpha 0.5, a bias and C
 } product_case;
 

@@ -264,7 +264,7 @@ static void sum_squares(void **state)
     test_twins_release();
 }
 
-// On partial sums of its own: a run restores every operand first.
+// With its own partial sums: a run restores every operand first.
 static void clip_scale(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// tests/conformance/test_train_resume.c - on a GPU, a run that was killed and goes on from a
+// tests/conformance/test_train_resume.c - on a GPU, a run that was killed and continues from a
 // checkpoint has the bits of one that was never stopped, in every precision
 #include "tests/support/test.h"
 #include "tests/support/train_child.h"
@@ -42,7 +42,7 @@ static void resumed_bits_are_those_of_the_whole_run(void **state)
     }
 }
 
-// A checkpoint of the CPU goes on on a GPU, and the other way round: the same state, other sums.
+// A run resumes on a GPU from a checkpoint of the CPU, and the reverse: the same state, other sums.
 static void checkpoints_move_between_devices(void **state)
 {
     (void)state;

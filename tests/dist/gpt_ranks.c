@@ -2,7 +2,7 @@
 //
 // Bound in the type's epsilon: a gradient is a chain of a few products a layer, whose sums of at
 // most GPT_VOCAB, 4 WIDTH or ROWS terms are taken in another order; what each rounding adds goes
-// through the layers behind it. ROUNDINGS * eps * (1 + the tensor's largest element) covers that
+// through the layers after it. ROUNDINGS * eps * (1 + the tensor's largest element) covers that
 // for these sizes, and is a thousandth of what a missing term would change.
 #include "tests/dist/gpt_ranks.h"
 

@@ -33,7 +33,7 @@ bt_status gpt_ids(gpt *g, int factor, bt_tensor **out);
 // group NULL: one rank has all.
 bt_status gpt_open(gpt *g, const how *with, bt_group *group);
 // Two passes, whose gradients add up. With sequence_parallel the ranks' terms of what all have are
-// summed behind them.
+// summed after them.
 bt_status gpt_run(gpt *g);
 void gpt_close(gpt *g);
 // Fails the test where loss, gradients or initial values of the ranks are not one rank's.

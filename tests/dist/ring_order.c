@@ -5,7 +5,7 @@
 
 #include "framework/base/mem.h"
 
-// out[i] = the sum over ranks of parts [size, count], begun behind the rank that owns the chunk.
+// out[i] = the sum over ranks of parts [size, count], beginning after the rank that owns the chunk.
 static void sum_around(const float *parts, int size, int64_t count, float *out)
 {
     for (int64_t i = 0; i < count; ++i) {

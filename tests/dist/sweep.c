@@ -8,7 +8,7 @@
 #include "framework/dist/reduce.h"
 #include "tests/dist/slow.h"
 
-enum { GUARD = 64 }; // bytes behind each operand that no call may touch
+enum { GUARD = 64 }; // bytes after each operand that no call may change
 static const int64_t sizes[] = {0, 1, 7, 255, 256, 257, 4099};
 static const bt_dtype dtypes[] = {BT_F64, BT_F32, BT_BF16, BT_I64, BT_I32};
 enum { SIZES = sizeof sizes / sizeof *sizes, DTYPES = sizeof dtypes / sizeof *dtypes };

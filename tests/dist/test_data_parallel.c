@@ -108,7 +108,7 @@ static void buckets_tile_the_parameters(void **state)
     }
 }
 
-// Normalisations, of which ranks have terms, come behind all others.
+// Normalizations, to which several ranks contribute terms, come after all others.
 static void partial_parameters_are_in_the_last_buckets(void **state)
 {
     (void)state;

@@ -111,7 +111,7 @@ static void the_rank_that_is_waited_for_is_named(void **state)
     assert_non_null(strstr(bt_str_text(&text), "rank 1 did not enter barrier of 0 bytes, call 2, "
                                                "at a.c:7, in which rank"));
     assert_non_null(strstr(bt_str_text(&text), "it is in step/forward/block"));
-    bt_flight_leave(&flights[0], 0, true); // nobody waits: it is only slower
+    bt_flight_leave(&flights[0], 0, true); // no rank waits: it is only slower
     bt_flight_leave(&flights[2], 0, true);
     assert_int_equal(compare(&text), -1);
     bt_str_release(&text);
@@ -135,7 +135,7 @@ static void the_rank_behind_all_is_found_over_parts(void **state)
         }
     }
     bt_flight_compare(flights, 4, &rank, &text);
-    assert_int_equal(rank, -1); // nobody waits
+    assert_int_equal(rank, -1); // no rank waits
     ASSERT_OK(bt_flight_enter(&flights[0], parts[0], "all_reduce", BT_F32, 64, "m.c:2"));
     bt_flight_compare(flights, 4, &rank, &text);
     assert_int_equal(rank, 1);
@@ -239,7 +239,7 @@ static void calls_of_a_group_are_recorded_and_a_fence_stops_them(void **state)
     }
 }
 
-// Rank 0 comes late to both calls. What it tells, nobody else can be early for.
+// Rank 0 comes late to both calls. No other rank can be early for what it reports.
 static bt_status come_late(bt_group *group, void *argument, rank_result *result)
 {
     const struct timespec late = {.tv_nsec = 200000000};
@@ -270,7 +270,7 @@ static void only_who_waits_for_all_has_waited(void **state)
     }
 }
 
-// A holder that dies leaves an orphan; one that lets go, or a recorder that nobody held, does not.
+// A holder that dies leaves an orphan; one that lets go, or a recorder without a holder, does not.
 static void a_dead_holder_is_seen(void **state)
 {
     (void)state;

@@ -321,7 +321,7 @@ static void a_second_process_of_a_rank_does_no_harm(void **state)
     (void)close(fd);
 }
 
-// Where nobody listens, a socket may reach itself.
+// Where no process listens, a socket may connect to itself.
 static void a_connection_to_itself_is_none(void **state)
 {
     (void)state;
@@ -370,7 +370,8 @@ static void a_port_in_use_is_named(void **state)
                  meet(0, 2, 0, 1, second_ns));
 }
 
-// A stranger who connects and says nothing, or nonsense, holds nobody up for long.
+// A foreign process that connects and sends nothing, or nonsense, does not delay the ranks for
+// long.
 static void strangers_are_dropped(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@ enum { STEPS = 4, BATCHES = 8 };
 static const int64_t timeout_ns = 60000000000;
 
 // A loss is a mean of sums of a few hundred terms in another order: LOSS_ROUNDINGS eps. The norm is
-// that of gradients whose elements differ so much each, and behind an update also by how often a
+// that of gradients whose elements differ so much each, and after an update also by how often a
 // gradient near zero changed its sign, which moves a weight by 2 lr: NORM_ROUNDINGS eps.
 enum { LOSS_ROUNDINGS = 512, NORM_ROUNDINGS = 8192 };
 
@@ -234,7 +234,7 @@ static uint64_t calls_of(int64_t layers, int64_t steps)
 }
 
 // A layer's exchanges are those of rows alone, four in each direction: gradients of all
-// normalisations are summed together, behind the backward.
+// normalisations are summed together, after the backward.
 static void normalisations_add_no_exchange(void **state)
 {
     (void)state;
@@ -315,7 +315,7 @@ static void expect_same_state(const char *folder, int data, int tensor, const ru
     assert_string_equal(same.digest, saved->digest);
 }
 
-// One that goes on has the losses of the run that was not stopped.
+// A resumed run has the losses of the run that was not stopped.
 static void go_on(const char *folder, int data, int tensor, const run *whole)
 {
     run longer = *whole;

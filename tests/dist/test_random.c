@@ -16,7 +16,7 @@
 static const int64_t timeout_ns = 60000000000;
 static unsigned long first_seed = 1, seed_count = 6;
 
-// Draws are the same on all ranks: each has a state of its own, from the same seed.
+// Draws are the same on all ranks: each has its own state, from the same seed.
 static unsigned draw(uint64_t *state, unsigned below)
 {
     *state = *state * 6364136223846793005U + 1442695040888963407U;

@@ -191,7 +191,7 @@ static void last_step(bt_dtype compute, bool no_overlap, int64_t *all, int64_t *
     close_gpt(&g);
 }
 
-// From the second step on only the first weights behind an update come late, and nothing is
+// From the second step on only the first weights after an update come late, and nothing is
 // gathered that would not be without.
 static void the_next_weights_are_gathered_ahead(void **state)
 {
@@ -225,7 +225,7 @@ static void another_walk_is_recorded_anew(void **state)
     evaluate(&g); // as the ones before it
     assert_true(g.parallel->late - late <= 2);
     bt_tensor *loss = NULL;
-    for (int i = 0; i < 9; ++i) { // nobody says that another one begins
+    for (int i = 0; i < 9; ++i) { // without a call that begins another one
         forward(&g, &loss);
         BT_TENSOR_RELEASE(loss);
     }

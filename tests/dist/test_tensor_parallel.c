@@ -1,5 +1,5 @@
 // GPT-2 whose matrices ranks share, against one rank's: loss, gradients, initial values. With
-// sequence parallel besides: the same, the bits of the forward, and less memory.
+// and sequence parallel: the same, the bits of the forward, and less memory.
 #include <omp.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ static void sequence_parallel_agrees_with_one_rank(void **state)
     }
 }
 
-// Parameters, gradients, and what two passes needed at most besides.
+// Parameters, gradients, and the peak of the other memory in two passes.
 static bt_status peak_of(gpt *g, uint64_t *peak_bytes)
 {
     bt_pool_stats stats;

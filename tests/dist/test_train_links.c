@@ -117,7 +117,7 @@ static bt_status body(bt_group *control, void *argument, rank_result *result)
     return status;
 }
 
-// What ranks map is no memory of the pool, and counted all the same.
+// Memory that ranks map is not of the pool, but is counted too.
 static bt_status compares_memory(bt_group *control, void *argument, rank_result *result)
 {
     rank_result without = {0};
@@ -188,7 +188,7 @@ static void slots_have_the_bits_of_one_rank(void **state)
     }
 }
 
-// A table of which a step looks up few rows: they are summed behind the slots.
+// A table of which a step looks up few rows: they are summed after the slots.
 static void a_tied_table_in_two_parts(void **state)
 {
     (void)state;

@@ -33,7 +33,7 @@ static void spoil(bt_group *group, const void *data, int64_t count, bt_dtype dty
 {
     poison *self = group->impl;
     if (is_due(group, count) && dtype == BT_F32 && !self->weights) {
-        ((float *)(uintptr_t)data)[0] += self->value; // a bucket begins with one of its own
+        ((float *)(uintptr_t)data)[0] += self->value; // the first element is this rank's
         ++self->given;
     }
 }
@@ -384,7 +384,7 @@ static bt_status train_with_little_memory(bt_group *group, void *argument, rank_
     return bt_train_run(&plan, &observer, &trained);
 }
 
-// In anomaly mode too another rank's failure is no anomaly unless it found one.
+// In anomaly mode too another rank's failure is not an anomaly unless that rank found one.
 static void another_failure_is_no_anomaly(void **state)
 {
     (void)state;

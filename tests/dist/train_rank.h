@@ -4,7 +4,7 @@
 
 #include "tests/dist/ranks.h"
 
-// A rank_body; argument: a const bt_train_plan *. result->digest: of the state behind the last
+// A rank_body; argument: a const bt_train_plan *. result->digest: of the state after the last
 // step.
 bt_status train_rank(bt_group *group, void *argument, rank_result *result);
 

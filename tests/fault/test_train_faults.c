@@ -1,4 +1,4 @@
-// tests/fault/test_train_faults.c - kernels that give wrong numbers while training goes on
+// tests/fault/test_train_faults.c - kernels that give wrong numbers while training continues
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static const faulty_plan none = {.kind = FAULTY_NONE};
 
 // ---- a loss that is not finite -----------------------------------------------------------------
 
-// NaN in one product of step 3, once: the step is null, the run goes on, and says so once.
+// NaN in one product of step 3, once: the step is null, the run continues, and reports it once.
 static void without_a_policy_it_is_flagged(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void stop_ends_the_run(void **state)
     (void)each;
 }
 
-// The state behind the run is that of a run in which the step's update is left out: every skipped
+// The state after the run is that of a run in which the step's update is left out: every skipped
 // run ends with the same bits, wherever in the step the fault was.
 static void skip_leaves_the_update_out(void **state)
 {
@@ -334,7 +334,7 @@ static void three_results_end_the_run(void **state)
 
 // ---- a copy of the state that takes its time ----------------------------------------------------
 
-enum { HELD_FROM = 2, HELD_TO = 5 }; // a checkpoint behind step 2 copies until step 5 is done
+enum { HELD_FROM = 2, HELD_TO = 5 }; // a checkpoint after step 2 copies until step 5 is done
 
 static int64_t joins_of_step[STEPS];
 
@@ -350,7 +350,8 @@ static bt_status count_joins(void *self, const bt_train_step *event)
     return BT_OK;
 }
 
-// Joining all streams would make each of those steps wait for the copy, behind its clock.
+// Joining all streams would make each of those steps wait for the copy, after the step's timed
+// region.
 static void steps_do_not_wait_for_the_copy_of_a_checkpoint(void **state)
 {
     (void)state;

@@ -88,7 +88,7 @@ static void check_text(const char *text, size_t size_bytes)
 
 static void check_merging(const unsigned char *bytes, size_t size_bytes)
 {
-    // A table of its own: every byte a token, pairs of a few letters merge, deeper ones too.
+    // Its table: every byte a token, pairs of a few letters merge, deeper ones too.
     static bt_bpe bpe;
     if (!bpe.keys) {
         demand(bt_bpe_init(&bpe, 64) == BT_OK);

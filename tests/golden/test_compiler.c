@@ -2,8 +2,8 @@
 //
 //   golden_compiler_test           compares
 //   golden_compiler_test --write   writes tests/golden/compiler anew; look at the difference
-// A changed text is no mistake by itself: the tests of numbers and PTX say what the code does. This
-// one shows in a review what a change of an emitter does to the code.
+// A changed text is not an error by itself: the tests of numbers and PTX check what the code does.
+// This one shows in a review what a change of an emitter does to the code.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -254,7 +254,7 @@ static void refused(void **unused)
                  "transformer.wte.weight has the shape [13, 8], expected [13, 10]",
                  import(golden_path));
     close_model();
-    // A head of its own.
+    // A separate output head.
     void *bytes = NULL;
     size_t size_bytes = 0;
     bt_safetensors file;

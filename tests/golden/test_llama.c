@@ -205,7 +205,7 @@ static void check_groups(const bt_fuse_options *options, double bound, bt_formed
     close_llama(&l);
 }
 
-// Nothing of it has a kernel of its own, so it is the compiler's test as well: the step as groups
+// Nothing of it has a dedicated kernel, so it tests the compiler as well: the step as groups
 // has the step's bits.
 static void its_step_fuses_and_keeps_its_bits(void **state)
 {

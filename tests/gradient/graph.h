@@ -5,7 +5,7 @@
 // overwrites the memory of an earlier node, and so of its views.
 //
 // Invariants
-//   1. Of the nodes of a segment only the last, and leaves, are used behind it.
+//   1. Of the nodes of a segment only the last, and leaves, are used after it.
 //   2. Segments nest or are disjoint; each has a last node of its own. WRITE is in none.
 //   3. Values stay below VALUE_MOST, so that rounding stays far below the tolerance.
 #ifndef BT_TESTS_GRADIENT_GRAPH_H
@@ -118,7 +118,7 @@ double graph_derivative(const graph *g, int leaf, int element);
 // What follows from the graph by the rules of ops.h: which op reads what in its backward.
 graph_answer graph_expect(const graph *g);
 
-// Told of each gradient, before it is read and released; NULL: nobody listens.
+// Called with each gradient before it is read and released; NULL: not called.
 typedef struct graph_listener {
     void *self;
     void (*gradient)(void *self, const bt_tensor *grad);

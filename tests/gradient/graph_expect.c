@@ -2,12 +2,12 @@
 // intact?
 //
 // By the rules of ops.h: which nodes require a gradient, which of them the loss reaches, and which
-// memory their backward reads. Memory that a node reads and that was written behind it is stale.
+// memory their backward reads. Memory that a node reads and that was written after it is stale.
 #include "tests/gradient/graph.h"
 
 typedef struct state {
     const graph *g;
-    bool requires_grad[GRAPH_NODES]; // as ops behind it see it
+    bool requires_grad[GRAPH_NODES]; // as later ops see it
     bool own[GRAPH_NODES];           // as the tape of its segment sees it
     bool reached[GRAPH_NODES];       // by the loss
     int outermost[GRAPH_NODES];      // segment of a node, or -1

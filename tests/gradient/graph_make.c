@@ -472,7 +472,7 @@ static bool is_good(maker *m)
     return graph_evaluate(m->g, m->g->count, -1, 0, values);
 }
 
-// Nodes with room for all that an op may need besides.
+// Nodes, with room for everything else that an op may need.
 enum { NODES_PER_STEP = 14 };
 
 static void step(maker *m)

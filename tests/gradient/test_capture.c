@@ -252,7 +252,7 @@ static void what_cannot_be_captured_is_an_error(void **state)
     ASSERT_OK(bt_dag_capture_begin(&g.f.context, true, &capture));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "somebody else listens",
                  bt_dag_capture_begin(&g.f.context, true, &second));
-    ASSERT_OK(bt_tensor_create(&g.f.context, BT_F32, BT_SHAPE(4), "x", &x)); // nobody writes it
+    ASSERT_OK(bt_tensor_create(&g.f.context, BT_F32, BT_SHAPE(4), "x", &x)); // never written
     memset(bt_tensor_data(x), 0, 16);
     ASSERT_OK(bt_gelu(&g.f.context, x, &y));
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "unary: operand \"x\" reads memory that nothing",

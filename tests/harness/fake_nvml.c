@@ -10,7 +10,7 @@
 //   FAKE_NVML_PIDS      processes on the device, "17,18:0": each with memory, or with so much
 //   FAKE_NVML_LOST      calls that still succeed before the device is lost
 //   FAKE_NVML_SLOW      milliseconds that asking for the power takes
-//   FAKE_NVML_XID       "1:48": an event of device 1 with this XID, told once
+//   FAKE_NVML_XID       "1:48": an event of device 1 with this XID, reported once
 //   FAKE_NVML_SAME      both devices are of one model
 // With FAKE_NVML_OLD defined it lacks what old drivers lack, and calls itself 450.0.
 #include <stdio.h>
@@ -48,7 +48,7 @@ static unsigned long long variable(const char *name, unsigned long long otherwis
     return text ? strtoull(text, NULL, 0) : otherwise;
 }
 
-// With _SECOND behind the name for the second device, where that is set.
+// With _SECOND appended to the name for the second device, where that is set.
 static unsigned long long variable_of(bt_nvml_device device, const char *name,
                                       unsigned long long otherwise)
 {

@@ -17,7 +17,7 @@ int scratch_database_remove(void **state);
 int scratch_store_open(void **state);
 int scratch_store_close(void **state);
 
-// Opens the database, besides; that must succeed.
+// Also opens the database, which must succeed.
 // Owns    the store: the caller, bt_store_close
 bt_store *scratch_open(bt_store_mode mode);
 // A run as it is recorded.

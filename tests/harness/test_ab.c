@@ -107,7 +107,7 @@ static void programs_end_with_a_code(void **state)
                  bt_command_run(says, "/no/such/folder/log", NULL, &code));
 }
 
-// A revision's build scripts and its program are code that somebody else proposed.
+// A revision's build scripts and its program are code proposed by others.
 static void programs_get_no_secrets(void **state)
 {
     (void)state;

@@ -213,7 +213,7 @@ static void digests_of_the_state_narrow_the_span(void **state)
     assert_int_equal(span.differs, BT_BISECT_DIGEST);
     assert_int_equal(span.first, 9);
     assert_int_equal(span.last, 8);
-    // A loss that differs although the state behind it does not.
+    // A loss that differs although the state after it does not.
     recorded other;
     record(&other, "span-c", &none, EVERY);
     sides[1].round = &other.round;

@@ -732,7 +732,7 @@ static void memory_may_end_anywhere(void **state)
         assert_int_equal(bt_mem_live_count(), before);
     }
     status = BT_STATUS_OUT_OF_MEMORY;
-    for (int64_t n = 1; status != BT_OK; n++) { // each: libraries behind us may leak, too
+    for (int64_t n = 1; status != BT_OK; n++) { // each: libraries that we call may leak, too
         const bt_bundle_options options = {.is_public = true};
         bt_str notes = {0};
         bt_mem_fail_at(n);

@@ -180,7 +180,7 @@ static void bombs_are_not_unpacked(void **state)
     bytes = seal(zeros, 1 << 20, false, &size);
     assert_damaged(bytes, size, "does not say its size");
     free(bytes);
-    // Two frames, one behind the other.
+    // Two frames, one after the other.
     void *half = seal(zeros, 1024, true, &size);
     unsigned char *both = malloc(2 * size);
     assert_non_null(both);

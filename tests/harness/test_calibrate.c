@@ -290,7 +290,7 @@ static void sessions_are_judged_together(void **state)
     bt_policy_release(&policy);
 }
 
-// What a gate is told about a stored calibration: it counts, or why it does not.
+// What a gate gets for a stored calibration: that it counts, or why it does not.
 static void a_calibration_is_bound_to_rule_card_and_date(void **state)
 {
     (void)state;

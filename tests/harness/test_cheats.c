@@ -1,5 +1,5 @@
 // tests/harness/test_cheats.c - kernels that cheat are caught: by their outputs, or by a device
-// that knows what they do besides
+// that records what else they do
 //
 // bt_kernel_find is this file's own: it hands out the real row, whose launch is replaced by one
 // that cheats. The reference in f64 stays what it is. So is bt_device_open: its device has streams
@@ -70,12 +70,12 @@ static bt_status lowers_precision_in_the_loop(const bt_launch *launch, const voi
     return ++calls == 1 ? honest(launch, args) : lowers_precision(launch, args);
 }
 
-// ---- what goes on besides the outputs ----------------------------------------------------------
+// ---- what happens besides the outputs ----------------------------------------------------------
 
 enum { SIDE_NS = 2000000 };
 
 static bt_backend fake;      // the CPU's, but for what follows
-static int64_t side_ns;      // work on another stream that nobody has waited for
+static int64_t side_ns;      // work on another stream that has not been waited for
 static int64_t side_every;   // every so many calls leave some; 0: none does
 static bool lines_persist;   // of the cache
 static int64_t calls_helped; // by lines that persisted from before their sample

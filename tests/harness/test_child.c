@@ -114,7 +114,7 @@ static void imports_beside_a_training_case_would_slow_it(void **state)
     assert_false(allowed_for("cuda", "{\"cases\": [{\"kernel\": {}}, {\"train\": {}}]}"));
 }
 
-// A peer that says its number before it has a task, and its task behind that.
+// A peer that prints its number before it has a task, and then its task.
 static void peers_wait_for_their_turn_where_allowed(void **state)
 {
     (void)state;

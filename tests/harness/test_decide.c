@@ -92,7 +92,7 @@ static void incomplete_beta_is_that_of_scipy(void **state)
     assert_true(isnan(bt_incomplete_beta(0, 1, 0.5)) && isnan(bt_incomplete_beta(1, 1, 1.5)));
 }
 
-// A tail of its own quantile is itself, over the whole range that decisions meet.
+// The tail at its own quantile is the same number, over the whole range that decisions meet.
 static void quantile_and_tail_are_inverse(void **state)
 {
     (void)state;

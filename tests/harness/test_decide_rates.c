@@ -4,7 +4,7 @@
 //
 // Rounds are simulated step by step (worlds.h) and go the way of real ones: bt_gate_sides_of_run
 // sums them up, bt_gate_rule_write says the rule under a policy with all defaults, bt_gate_judge
-// decides, and a case goes on to so many pairs as the verdict asks for, as 'ab' does. Against a
+// decides, and a case continues to as many pairs as the verdict requires, as in 'ab'. Against a
 // baseline of five sessions it is the same with the baseline's sides. What is printed is the table
 // of harness/stats/README.md. Seeded: equal on every machine but for the last digits of logarithms.
 #include "tests/support/test.h"

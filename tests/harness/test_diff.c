@@ -58,7 +58,7 @@ static void types_bits_and_values_that_are_no_numbers(void **state)
     const bt_diff_value p = value_of(BT_F32, 2, plus), m = value_of(BT_F32, 2, minus);
     const bt_diff_value n = value_of(BT_F32, 2, number);
     bt_difference_of(&p, &m, &d);
-    assert_true(d.l2 <= 0); // -0 is 0, NaN on both sides is no difference
+    assert_true(d.l2 <= 0); // -0 is 0, NaN on both sides is not a difference
     assert_int_equal(d.differing, 1);
     assert_int_equal(d.first, 0); // but its bits are others
     bt_difference_of(&p, &n, &d);

@@ -182,7 +182,7 @@ static void all_files_and_again(void **state)
     ASSERT_OK(bt_dataset_verify(&dataset));
     bt_dataset_release(&dataset);
     assert_int_equal(logged("/ok/"), 4);
-    // Again: nothing is asked for. A lost and a damaged file are fetched, the others not.
+    // Again: nothing is requested. A lost and a damaged file are fetched, the others not.
     ASSERT_OK(fetch(test_scratch_path("list.json"), none, NULL));
     assert_int_equal(logged("/ok/"), 4);
     char path[128];
@@ -230,7 +230,7 @@ static void trouble_is_overcome(void **state)
         {"once", true, true, " 200", 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
-        char how[32]; // a path of its own, since the server counts requests by path
+        char how[32]; // its own path, since the server counts requests by path
         (void)snprintf(how, sizeof how, "%s-%zu", rows[i].how, i);
         bt_dataset dataset;
         (void)setup(state);

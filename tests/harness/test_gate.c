@@ -280,7 +280,7 @@ static void losses_go_by_their_tier(void **state)
     gate_judge("\"overrides\":[{\"case\":\"tiny\",\"metric\":\"loss\",\"loss\":\"none\","
                "\"reason\":\"new data\"}]");
     assert_int_equal(gate_it.result.count, 3);
-    // A baseline whose own rounds differ is no measure of bits.
+    // A baseline whose own rounds differ cannot be compared bit by bit.
     gate_it.baseline.sides.count = 0;
     bt_baseline_release(&gate_it.baseline);
     made_train_round(&gate_it.base, "tiny", "blutrain", 5e6, GATE_MIB, 20, 3, 0.1F);

@@ -72,7 +72,7 @@ static void a_machine_that_was_slower_as_a_whole_is_said(void **state)
     bt_str_release(&out);
 }
 
-// What the text says besides of two environments, up to the end of its line; the JSON says `whole`.
+// The rest of the text about two environments, up to the end of its line; the JSON says `whole`.
 static void expect_besides(const char *besides, const char *whole)
 {
     bt_str out = {0};

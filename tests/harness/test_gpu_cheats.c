@@ -1,7 +1,7 @@
 // tests/harness/test_gpu_cheats.c - cheats that need a GPU, tried on our own worker's clock
 //
 // bt_kernel_find is this file's own: it hands out the real CUDA row of GELU, whose launch is
-// replaced by one that also works on a stream of its own, or makes its input persist in L2.
+// replaced by one that also works on its own stream, or makes its input persist in L2.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

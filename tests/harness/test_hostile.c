@@ -1,5 +1,5 @@
 // tests/harness/test_hostile.c - peers that hang, flood, die, print garbage or lie about units:
-// each gets a clear word, and everything else of the session is kept
+// each gets a clear message, and the rest of the session is kept
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -233,7 +233,7 @@ static void peers_may_die_behind_any_line(void **state)
         }
     }
     bt_store_run run;
-    setenv("BT_HOSTILE_LINES", "10", 1); // behind its last
+    setenv("BT_HOSTILE_LINES", "10", 1); // after its last
     run_mode(&training, "die", &run);
     assert_int_equal(run.status, BT_RUN_PASSED);
     bt_store_run_release(&run);

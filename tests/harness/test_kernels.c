@@ -94,7 +94,7 @@ static void small_hot_cases_have_no_share(void **state)
     bt_plan_release(&plan);
 }
 
-// A product for each type that is multiplied in, behind the copies; none for other operations.
+// A product for each type that is multiplied, after the copies; none for other operations.
 static void ceilings_of_products(void **state)
 {
     (void)state;

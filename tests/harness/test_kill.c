@@ -1,4 +1,5 @@
-// tests/harness/test_kill.c - kill -9 at random points: the record stays whole, and the run goes on
+// tests/harness/test_kill.c - kill -9 at random points: the record stays intact, and the run can be
+// resumed
 //
 // Sessions of quick rounds are run in a child, which is killed after a random time (seeded), a
 // hundred times; the next child resumes what the last one left, or begins anew where that was

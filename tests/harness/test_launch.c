@@ -265,7 +265,7 @@ typedef struct seen {
     float last_loss;
     char digest[80], kind[32], message[1200], straggler[256], fault[256];
     int64_t detect_ns[256], group_ns[256], resume_ns[256];
-    int64_t noticed_ns; // behind what a rank did, of the last recovery
+    int64_t noticed_ns; // after the rank's action, in the last recovery
 } seen;
 
 // When a rank last did something wrong; 0: none did.
@@ -718,7 +718,7 @@ static void events_are_told_once(void **state)
 }
 
 // A generation that had to take an older state than the first one did: its steps up to there are
-// known to nobody. Behind a gap the steps before it are not known either.
+// unknown. After a gap the steps before it are not known either.
 static void steps_before_the_first_are_passed_over(void **state)
 {
     (void)state;

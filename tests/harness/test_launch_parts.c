@@ -137,7 +137,7 @@ static void the_first_host_of_a_list_is_found(void **state)
     assert_false(bt_world_first_host("a-host-with-a-name-that-is-too-long-for-this", host, 8));
 }
 
-// Two steps of one job may run at once, each with ranks of its own.
+// Two steps of one job may run at once, each with its own ranks.
 static void steps_of_a_job_are_told_apart(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void the_state_in_memory_leaves_nothing(void **state)
     assert_false(bt_file_exists(file));
     assert_false(bt_file_exists(folder.path));
     bt_state_folder_remove(&other);
-    bt_state_folder_remove(&folder); // what is gone is no error
+    bt_state_folder_remove(&folder); // a removed file is not an error
 }
 
 // A launcher that is killed at any moment: when it has made the folder, or while it removes it.

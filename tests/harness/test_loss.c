@@ -88,7 +88,7 @@ static bt_status train_all(void)
     plan.tokens_per_step /= 2; // the second micro-batch of each step is dropped ...
     BT_TRY(train(&plan, &trained.dropped));
     for (int64_t i = 0; i < trained.dropped.count; i++) {
-        trained.dropped.steps[i].tokens *= 2; // ... and nobody says so
+        trained.dropped.steps[i].tokens *= 2; // ... and it is not reported
     }
     return train_seeds();
 }
@@ -228,7 +228,7 @@ static void bitwise_rejects(void **state)
         bt_loss_check_bitwise(&plain, &candidate, &verdict);
         expect(BT_LOSS_FAIL, corruptions[i].bitwise, &verdict, corruptions[i].name);
     }
-    // The first loss is of the same parameters; from the second on the rate tells.
+    // The first loss is of the same parameters; from the second on, the rate matters.
     bt_loss_curve rate = of(&trained.rate), dropped = of(&trained.dropped);
     bt_loss_check_bitwise(&plain, &rate, &verdict);
     expect(BT_LOSS_FAIL, 1, &verdict, "rate");
@@ -516,7 +516,7 @@ static void statistical_is_inconclusive_rather_than_wrong(void **state)
     bt_loss_check_statistical(baseline, SEEDS, candidate, SEEDS, &rule, &verdict);
     assert_int_equal(verdict.word, BT_LOSS_INCONCLUSIVE);
     rule = seeds_rule();
-    candidate[2] = candidate[1]; // the same run twice is no second seed
+    candidate[2] = candidate[1]; // the same run twice is not a second seed
     bt_loss_check_statistical(baseline, SEEDS, candidate, SEEDS, &rule, &verdict);
     expect(BT_LOSS_INCONCLUSIVE, -1, &verdict, "one run twice");
     curve tiny = {.count = 2};

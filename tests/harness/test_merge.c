@@ -67,7 +67,8 @@ static void curves_are_sorted_by_what_they_are_of(void **state)
     bt_baseline_release(&baseline);
     char *source = strstr(bt_str_text(&text), "\"of\": \"permuted\"");
     assert_non_null(source);
-    memcpy(source + 7, "seed\"    ", 9); // behind a curve of a seed there is none of the own seed
+    memcpy(source + 7, "seed\"    ", 9); // after another seed's curve, none of the own seed is
+                                         // allowed
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "own ones come first",
                  bt_baseline_parse("b", bt_str_text(&text), text.length_bytes, &baseline));
     bt_str_release(&text);

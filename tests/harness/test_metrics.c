@@ -337,7 +337,7 @@ static void a_folder_that_is_gone_stops_the_metrics_only(void **state)
     say(metrics, step_event(0, 1));
     bt_metrics_round_end(metrics, "passed", "");
     bt_metrics_close(metrics);
-    ASSERT_OK(bt_metrics_open(NULL, 1, &metrics)); // nobody watches
+    ASSERT_OK(bt_metrics_open(NULL, 1, &metrics)); // no watcher
     assert_null(metrics);
     bt_metrics_round_begin(metrics, &round);
     bt_metrics_tick(metrics);

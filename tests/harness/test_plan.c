@@ -580,7 +580,8 @@ static void lists_of_set_make_a_case_of_each_combination(void **state)
     ASSERT_OK(bt_plan_make(&suite, &options, &plain, &plan));
     assert_int_equal(plan.case_count, 1);
     bt_plan_release(&plan);
-    // Words are values, too; keys that end alike are told apart; a list of micro-batches is none.
+    // Words are values, too; keys with equal ends are distinguished; a list of micro-batches is not
+    // a value.
     const char *const words[] = {"train.precision=[fp32,\"tf32\"]", "train.micro_batch=[4,2]"};
     options = (bt_plan_options){.sets = words, .set_count = 2, .seed = -1};
     keys[0] = "train.micro_batch";

@@ -261,7 +261,7 @@ static void another_publication_is_left_alone(void **state)
     assert_string_equal(before, after); // equal runs give equal files
     bt_mem_free(before);
     bt_mem_free(after);
-    // A folder with anything else in it is nobody's to clear.
+    // A folder with anything else in it is not cleared.
     (void)snprintf(path, sizeof path, "%s/thesis.tex", target);
     ASSERT_OK(bt_file_write(path, "x", 1));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "thesis.tex",
@@ -381,7 +381,7 @@ static void rules_are_kept_or_the_draft_says_so(void **state)
     }
 }
 
-// A session of 'ab' has two builds besides the recorder's.
+// A session of 'ab' has two builds in addition to the recorder's.
 static void every_build_of_a_session_counts(void **state)
 {
     (void)state;

@@ -101,7 +101,7 @@ static void claims_have_the_papers_ratio_and_those_untested_no_row(void **state)
         assert_memory_equal(row->group, "B.", 2);
         assert_null(strchr(row->group + 2, '.'));
     }
-    // B.10 stands behind B.9.
+    // B.10 comes after B.9.
     assert_string_equal(list->rows[0].group, "B.1");
     assert_string_equal(list->rows[list->count - 1].group, "B.10");
     bt_report_set_release(&set);
@@ -251,7 +251,7 @@ static double clock_of(const bt_store_telemetry *sample) { return sample->sm_clo
 static void samples_stand_at_the_steps_they_were_taken_in(void **state)
 {
     (void)state;
-    // Two seconds of set-up, then four steps of a second, an evaluation of a second behind step 1.
+    // Two seconds of set-up, then four steps of a second, an evaluation of a second after step 1.
     bt_store_step steps[4] = {{.step = 0}, {.step = 1}, {.step = 2}, {.step = 3}};
     bt_store_eval evals[1] = {{.step = 2, .host_ns = 1000000000}};
     bt_store_telemetry samples[9];
@@ -271,7 +271,7 @@ static void samples_stand_at_the_steps_they_were_taken_in(void **state)
                             .telemetry_count = 9,
                             .started_ns = 1,
                             .ended_ns = 7000000001};
-    // 0.5 and 1.5 s lie in the set-up, 7.5 and 8.5 s behind the end, 3.5 s is not known.
+    // 0.5 and 1.5 s lie in the set-up, 7.5 and 8.5 s after the end, 3.5 s is not known.
     assert_int_equal(bt_curve_of_samples(&round, clock_of, x, y), 4);
     static const double wanted[4][2] = {
         {0.5, 1002.0}, {2.25, 1004.0}, {2.75, 1005.0}, {3.5, 1006.0}};

@@ -452,7 +452,7 @@ static void shipped_claims_about_checkpoints_are_judged(void **state)
     const bt_replication *total = judged_as(&got, "E6.async_124m_total");
     assert_true(fabs(total->claimed - 360.0 / 503) < 1e-9);
     assert_int_equal(total->verdict, BT_VERDICT_HIGHER);
-    // The paper has nobody beside these: they cannot be a ratio, and say so.
+    // The paper compares these with no other system: there is no ratio, and the text says so.
     static const char *const alone[] = {
         "E6.async_44m_total",   "E6.async_44m_stall", "E6.async_44m_background",
         "E6.pytorch_124m_save", "E3.memory",          "E3.throughput"};

@@ -201,7 +201,7 @@ static void a_step_of_each_rank_is_drawn(void **state)
                      "(rank 1)");
     assert_has(page, "aria-label=\"rank 1: step 900 us, products 120 us, attention 120 us, "
                      "other ops 240 us, between ops 60.0 us, exposed communication 360 us\"");
-    // Both end 920 us behind the first start. A part is 1.63 of 1000 wide: rank 1 waits from its
+    // Both end 920 us after the first start. A part is 1.63 of 1000 wide: rank 1 waits from its
     // third part on, 20 us later, for twelve parts.
     assert_has(page, "<path class=work-c d=\"M25.0 30h19.6v14h-19.6z");
     assert_has(page, "<i style=\"left:0.00%;width:32.61%\">forward</i>");

@@ -115,7 +115,7 @@ static void finished_rounds_stay(void **state)
 }
 
 // A product 20 times as large as the ceiling's in less time than that is below the floor, in
-// the rounds behind a resumption as in those before.
+// the rounds after a resumption as in those before.
 static void a_resumed_run_keeps_its_floor(void **state)
 {
     (void)state;

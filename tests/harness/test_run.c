@@ -130,7 +130,7 @@ static void event_that_is_too_long_is_refused(void **state)
     free(line);
 }
 
-// A worker that goes on from a checkpoint counts from there, as far as the record goes.
+// A worker that resumes from a checkpoint counts from there, within the recorded steps.
 static void steps_may_count_from_a_recorded_one(void **state)
 {
     (void)state;

@@ -224,8 +224,8 @@ static void only_cases_that_want_more_go_on(void **state)
     bt_run_schedule_release(&schedule);
 }
 
-// A session broken off anywhere, and told of what was run in another order, goes on as if nothing
-// had been.
+// A session interrupted anywhere, and given the finished rounds in another order, continues as if
+// nothing had been.
 static void resuming_goes_on_where_it_stopped(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@ enum { FLIPS = 300 };
 
 static const bt_store_fault fault = {3, "loss_spike", "continue", "loss 9"};
 
-// A run with rows in every table of a round; the database is closed behind it.
+// A run with rows in every table of a round; the database is then closed.
 static int64_t record(void)
 {
     sample_run sample = sample_run_default();

@@ -328,7 +328,7 @@ static void processes_of_others_are_found(void **state)
     bt_telemetry_close(telemetry);
 }
 
-// A rank has a process group of its own.
+// A rank has its own process group.
 static void descendants_of_the_worker_are_its_own(void **state)
 {
     (void)state;
@@ -346,7 +346,8 @@ static void descendants_of_the_worker_are_its_own(void **state)
     }
     (void)setpgid(rank, rank);
     ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
-    (void)snprintf(text, sizeof text, "%d", (int)getpid()); // the recorder, which is no worker here
+    (void)snprintf(text, sizeof text, "%d", (int)getpid()); // the recorder, which is not a worker
+                                                            // here
     setenv("FAKE_NVML_PIDS", text, 1);
     bt_telemetry_begin(telemetry, getpid(), 1);
     (void)snprintf(text, sizeof text, "%d", (int)rank);

@@ -56,14 +56,14 @@ static void a_thread_that_stands_still_is_noticed(void **state)
     }
     sleep_ms(300);
     bt_watchdog_stop(dog);
-    assert_int_equal(h.alarms, 1); // told once
+    assert_int_equal(h.alarms, 1); // reported once
     assert_string_equal(h.where, "step/forward (gemm_f32)");
     assert_string_equal(h.device, ""); // of which nothing is known
 }
 
 // ---- how far the device has come ----------------------------------------------------------------
 
-// A range with so many kernels. Returns the byte that the device is to set behind it.
+// A range with so many kernels. Returns the byte that the device is to set after it.
 static unsigned char *run_range(bt_ranges *ranges, const char *name, int kernels)
 {
     bt_ranges_push(ranges, name);
@@ -82,7 +82,7 @@ static void marks_tell_how_far_the_device_has_come(void **state)
     static bt_ranges ranges;
     unsigned char done[BT_RANGES_MARKS] = {0};
     char text[BT_RANGES_DEVICE_TEXT_BYTES];
-    assert_null(bt_ranges_marks_clear(&ranges)); // nobody keeps marks
+    assert_null(bt_ranges_marks_clear(&ranges)); // without marks
     assert_null(run_range(&ranges, "step", 100));
     assert_string_equal(bt_ranges_device_text(&ranges, text), "");
     bt_ranges_marks_keep(&ranges, done);
@@ -147,7 +147,7 @@ static void signs_of_life_keep_it_quiet(void **state)
     bt_watchdog_stop(dog);
     assert_int_equal(h.alarms, 0);
     ASSERT_OK(bt_watchdog_start(&ranges, 0, (bt_watchdog_alarm){hear, &h}, &dog));
-    assert_null(dog); // nobody watches
+    assert_null(dog); // no watchdog
     bt_watchdog_beat(dog);
     bt_watchdog_stop(dog);
 }
@@ -187,7 +187,7 @@ static void deep_and_unbalanced_ranges_are_survived(void **state)
 
 static char said[1 << 20];
 
-// Runs a worker in a process of its own until its output ends; `stop_ms`: it stands still for so
+// Runs a worker in its own process until its output ends; `stop_ms`: it stands still for so
 // long on the way. Returns what waitpid says.
 static int run_worker(const char *task, const faulty_plan *fault, long stop_ms)
 {

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-// The tokens behind the 256 bytes in the small rank file, in rank order; NULL ends it.
+// The tokens after the 256 bytes in the small rank file, in rank order; NULL ends it.
 extern const char *const test_rank_merges[];
 enum { TEST_RANK_MERGES = 15, TEST_RANK_VOCAB = 256 + TEST_RANK_MERGES + 1 };
 

@@ -1,6 +1,6 @@
 // tests/support/faulty_device.h - the CPU as a backend that fails when a test says so
 //
-// The backend "faulty" has the CPU's kernels behind wrappers of its own: product code is not
+// The backend "faulty" wraps the CPU's kernels: product code is not
 // changed. It counts what it gave out, so that a leak shows. It captures graphs (fake_graph.h).
 #ifndef BT_TESTS_SUPPORT_FAULTY_DEVICE_H
 #define BT_TESTS_SUPPORT_FAULTY_DEVICE_H

@@ -31,7 +31,7 @@ static bt_status on_step(void *self, const bt_train_step *event)
 static bt_status on_mode(void *self, const bt_train_mode *event)
 {
     graph_run *run = self;
-    assert_int_equal(event->step, run->steps - 1); // behind the step's event
+    assert_int_equal(event->step, run->steps - 1); // after the step's event
     assert_int_equal(event->launch, run->launch[run->steps - 1]);
     run->mode[run->modes++] = *event;
     (void)snprintf(run->message, sizeof run->message, "%s", event->message);
@@ -51,7 +51,7 @@ void graph_run_train(const bt_train_plan *plan, graph_run *out)
         .self = out, .start = on_start, .step = on_step, .mode = on_mode, .fault = on_fault};
     memset(out, 0, sizeof *out);
     ASSERT_OK(bt_train_run(plan, &observer, &out->result));
-    // A mode is told when it changes, and only then.
+    // A mode is reported only when it changes.
     int64_t changes = 0;
     for (int64_t i = out->first; i < out->steps; ++i) {
         changes += i == out->first || out->launch[i] != out->launch[i - 1];

@@ -22,10 +22,10 @@ void graph_run_train(const bt_train_plan *plan, graph_run *out);
 // Trains by the plan with graph off and on: the bits of all steps and of the state are the same,
 // and of the steps with graph on at least `least` were replays. *on: the run with it on.
 void graph_runs_expect_same(const bt_train_plan *plan, int64_t least, graph_run *on);
-// The same bits on both sides, in steps that both have done, and behind the last.
+// The same bits on both sides, in steps that both have done, and after the last.
 void graph_runs_expect_bits(const graph_run *a, const graph_run *b);
 // Trains by the plan, which has no checkpoints: in one go with graph off, then with it on, stopped
-// behind step 5 and resumed. The bits are the same, and at least `least` steps behind the resume
+// after step 5 and resumed. The bits are the same, and at least `least` steps after the resume
 // were replays.
 void graph_runs_expect_resumed(const bt_train_plan *plan, int64_t least);
 

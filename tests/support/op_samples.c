@@ -20,7 +20,7 @@ static void set_attrs(op_sample *out, const void *attrs, size_t size_bytes)
     memcpy(out->attrs, attrs, size_bytes);
 }
 
-// ATTRS(out, layernorm, {1e-5}): behind the rest of the sample.
+// ATTRS(out, layernorm, {1e-5}): after the rest of the sample.
 #define ATTRS(out, name, ...)                                                                      \
     set_attrs(out, &(const bt_##name##_attrs)__VA_ARGS__, sizeof(bt_##name##_attrs))
 

@@ -395,7 +395,7 @@ size_t random_dag_run(fixture *f, const bt_dag *graph, unsigned char **out)
         } else if (value->is_output) {
             bt_pool_free(f->context.pool, memory[i]);
         } else {
-            assert_null(memory[i]); // what nobody needs any more is given back
+            assert_null(memory[i]); // memory that is not needed any more is returned
         }
     }
     free(memory);

@@ -58,7 +58,7 @@ static bt_status on_save(void *self, const bt_train_save *event)
     return BT_OK;
 }
 
-// Trains in a process of its own, killed behind step kill_at, stopped behind step stop_at.
+// Trains in its own process, killed after step kill_at, stopped after step stop_at.
 train_history train_child(const bt_train_plan *plan, int threads, int64_t kill_at, int64_t stop_at)
 {
     const bt_train_observer observer = {.self = now,

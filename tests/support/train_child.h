@@ -27,20 +27,20 @@ typedef struct train_history {
 // Group set-up and tear-down of cmocka: those of small_train.h, and the shared memory.
 int train_child_setup(void **state);
 int train_child_remove(void **state);
-// Trains, killed behind the report of step kill_at, asked to stop behind that of stop_at; -1: not.
+// Trains, killed after the report of step kill_at, asked to stop after that of stop_at; -1: not.
 train_history train_child(const bt_train_plan *plan, int threads, int64_t kill_at, int64_t stop_at);
 // The same to its end, which must be good.
 train_history train_child_well(const bt_train_plan *plan, int threads);
 // small_train_plan with CHILD_STEPS steps and a checkpoint every 5 of them in `folder`.
 bt_train_plan train_child_plan(const char *folder);
-// Makes a folder of its own under /tmp; removes it and the checkpoints in it.
+// Makes a folder under /tmp; removes it and the checkpoints in it.
 char *checkpoint_folder_make(char folder[64]);
 void checkpoint_folder_remove(const char *folder);
 // The steps of the checkpoints in a folder: "5 10 ".
 void checkpoint_folder_expect(const char *folder, const char *expected);
 // The second went on from a checkpoint and has the bits of the first, which was never stopped.
 void train_histories_expect_same(const train_history *whole, const train_history *resumed);
-// Whether a device can be had, asked in a process of its own.
+// Whether a device can be had, tried in its own process.
 bool train_child_can_use(const char *device);
 
 #endif

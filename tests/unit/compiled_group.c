@@ -58,7 +58,7 @@ void assert_same_bits(const test_buffer *got, const test_buffer *expected, const
             double *x = test_doubles(got->count), *y = test_doubles(got->count);
             test_buffer_read(got, x);
             test_buffer_read(expected, y);
-            const bool nans = isnan(x[i]) && isnan(y[i]); // whose sign nobody defines
+            const bool nans = isnan(x[i]) && isnan(y[i]); // whose sign is undefined
             const double mine = x[i], theirs = y[i];
             free(x);
             free(y);

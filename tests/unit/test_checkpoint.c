@@ -114,7 +114,7 @@ static void described(void **state)
 static void several_files(void **state)
 {
     (void)state;
-    // Every tensor in a file of its own, all in one, and limits in between.
+    // Every tensor in its own file, all in one, and limits in between.
     const uint64_t limits[] = {1, 140, 516, 700, 1 << 20};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; ++i) {
         bt_checkpoint_options options = plain;
@@ -230,7 +230,7 @@ static void same_step_again(void **state)
     assert_int_equal(test_scratch_count("deep/store"), 1);
 }
 
-// A pipe, which nobody writes, must not be waited for.
+// A pipe without a writer must not be waited for.
 static void what_is_no_file_is_refused(void **state)
 {
     (void)state;

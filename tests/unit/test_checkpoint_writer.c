@@ -1,4 +1,4 @@
-// tests/unit/test_checkpoint_writer.c - saving while training goes on, on the CPU and on a device
+// tests/unit/test_checkpoint_writer.c - saving while training continues, on the CPU and on a device
 // that runs everything as late as it may
 #include "tests/support/test.h"
 
@@ -155,7 +155,7 @@ static void the_snapshot_is_that_of_the_start(void **state)
         make_writer();
         fake_disk_on_write(disk, slow, NULL);
         start(1);
-        test_state_fill(&s, 2); // training goes on
+        test_state_fill(&s, 2); // training continues
         ASSERT_OK(bt_checkpoint_wait(writer));
         assert_false(bt_checkpoint_is_busy(writer));
         assert_saved(1);
@@ -260,7 +260,7 @@ static void cancelled(void **state)
     size_t size_bytes = 0;
     assert_null(fake_disk_bytes(disk, "/store/.tmp-step-00000003", &size_bytes));
     fake_disk_on_write(disk, NULL, NULL);
-    start(4); // a cancelled writer goes on
+    start(4); // a cancelled writer continues
     ASSERT_OK(bt_checkpoint_wait(writer));
     assert_saved(4);
     close_setting(&settings[0]);

@@ -419,7 +419,7 @@ static void training_keeps_its_bits(void **state)
     assert_string_equal(recorded, "eager: anomaly mode checks every op");
 }
 
-// Each kernel of a profiled step is told once, with what the note says of all.
+// Each kernel of a profiled step is reported once, with what the note says about all.
 static void kernels_of_a_profiled_step_are_told(void **state)
 {
     (void)state;

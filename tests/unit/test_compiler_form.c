@@ -116,7 +116,7 @@ static void small_values_stay(void **state)
 
 enum { ROWS = 6, DIM = 8 };
 
-// d = x M^T or x M, plus c; through: x is made by a multiplication that nobody else reads.
+// d = x M^T or x M, plus c; through: x is made by a multiplication that no other op reads.
 static void make_turn(bt_dag *g, bool trans_b, bool adds, bool through, int *m, int *d)
 {
     const bt_gemm_args args = {.m = ROWS,
@@ -262,7 +262,7 @@ static void values_that_rules_add_turn_nothing(void **state)
 
 // ---- epilogues ----------------------------------------------------------------------------------
 
-// y = (x w + bias) + residual, each sum an op of its own; `kept`: the caller wants x w as well.
+// y = (x w + bias) + residual, each sum its own op; `kept`: the caller wants x w as well.
 static void make_sums(bt_dag *g, bool kept, bool bias_first, int *y)
 {
     const bt_gemm_args args = {.m = ROWS,

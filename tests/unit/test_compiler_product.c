@@ -102,7 +102,7 @@ static void small_products_take_what_is_behind_them(void **state)
     }
 }
 
-// An odd product is a group of its own; a small one is not: BluBLAS is as fast there.
+// An odd product is its own group; a small one is not: BluBLAS is as fast there.
 static void odd_products_are_generated_alone(void **state)
 {
     (void)state;

@@ -171,7 +171,7 @@ static void what_is_read_stays(void **state)
                            BT_DAG_RULE_common_call, &nodes),
                      0);
     assert_int_equal(nodes, 2);
-    // A slope that adds to zeros is no slope: 0 + -0 is 0.
+    // A slope added to zeros is not replaced by the slope: 0 + -0 is 0.
     (void)apply(
         X4 V1 OUT
         "node fill forward \"\" y=>1 count=4 dtype=f32\n"

@@ -109,7 +109,7 @@ static void call_layernorm(operands *with, int64_t row, int64_t rows, float *out
     layernorm(with, row, rows, NULL, out + row * COLS);
 }
 
-// The normalised sum; the sum itself goes to its place in a block of its own.
+// The normalised sum; the sum itself is written to its place in its own block.
 static void call_residual(operands *with, int64_t row, int64_t rows, float *out)
 {
     static float sum[COUNT];

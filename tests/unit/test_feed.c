@@ -9,7 +9,7 @@
 
 enum { STEPS = 5, MICRO = 3, BATCH = 8, TOKENS = 16, ELEMENTS = BATCH * TOKENS };
 
-// One stream. A copy is done when somebody waits for it, or when a later one is given.
+// One stream. A copy is done when a call waits for it, or when a later one is submitted.
 static struct {
     bt_backend table;
     bool pending;
@@ -89,7 +89,7 @@ static void expect_batch(bt_session *session, const bt_feed_batch *batch, bt_loa
 }
 
 // Every step's batches are the loader's next ones, at the same addresses, although the host has
-// read the step behind it into the pinned memory while their copy was under way.
+// read the step after it into the pinned memory while their copy was under way.
 static void batches_of_a_step_are_copied_before_their_memory_is_used_again(void **state)
 {
     (void)state;

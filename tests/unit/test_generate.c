@@ -44,7 +44,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// Logits behind ids [count] by the whole forward pass.
+// Logits after ids [count] by the whole forward pass.
 static double *expected_logits(const int32_t *ids, int64_t count)
 {
     bt_tensor *tokens = fixture_values(&session, BT_I32, BT_SHAPE(1, count), ids);

@@ -38,7 +38,7 @@ static void close_gpt(gpt *g)
     fixture_close(&g->f);
 }
 
-// One flat tensor, with an element of 1e30 before each home and behind the last.
+// One flat tensor, with an element of 1e30 before each home and after the last.
 static void give_homes(gpt *g)
 {
     const int64_t room = bt_params_element_count(&g->params) + g->params.count + 1;
@@ -74,7 +74,7 @@ static void backward(gpt *g)
     bt_tensor_release(loss);
 }
 
-// The same bits as in memory of its own: written first, then added to, and written again once the
+// The same bits as in its own memory: written first, then added to, and written again once the
 // gradients are dropped.
 static void gradients_are_written_in_their_homes(void **state)
 {
@@ -194,7 +194,7 @@ static void tensors_move_into_a_flat_one(void **state)
     const float *all = bt_tensor_data(flat);
     assert_ptr_equal(bt_tensor_data(x), all + 2);
     assert_true(all[0] <= 0 && all[2] >= 1 && all[5] >= 4);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "cannot become a view", // somebody else sees it
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "cannot become a view", // others refer to it
                  bt_tensor_move_into(&f.context, x, flat, 0));
     bt_tensor_release(flat);
     bt_tensor_release(x);

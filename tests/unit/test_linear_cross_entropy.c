@@ -216,7 +216,7 @@ static bt_status body(bt_context *context, const void *self, bt_tensor *const *i
     return status;
 }
 
-// In a recomputed body that captures w, whose gradient a product behind it adds to as well: tied
+// In a recomputed body that captures w, to whose gradient a later product adds as well: tied
 // weights.
 static answer run_recomputed(setting *s, bool recomputed)
 {

@@ -55,7 +55,7 @@ static void check_equality(const bt_op *op, const op_sample *sample)
         other = *sample;
         other.attrs[field->offset + field->size_bytes - 1] ^= 1;
         assert_true(bt_op_attrs_equal(op->attrs, sample->attrs, other.attrs) ==
-                    (field->kind == BT_ATTR_SHAPE)); // behind its rank
+                    (field->kind == BT_ATTR_SHAPE)); // after its rank
     }
 }
 

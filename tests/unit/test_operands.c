@@ -22,7 +22,7 @@ static void cover(unsigned char *seen, size_t offset, size_t bytes)
 }
 
 // Each byte of each struct belongs to one row, but padding, which is shorter than what it aligns;
-// a field without a row leaves a hole behind an aligned place.
+// a field without a row leaves a hole after an aligned place.
 static void rows_cover_each_struct(void **state)
 {
     (void)state;
@@ -36,7 +36,7 @@ static void rows_cover_each_struct(void **state)
         for (int i = 0; i < count; ++i) {
             char *slot = (char *)bt_kernel_operand_slot((bt_kernel_op)op, args, i);
             cover(seen, (size_t)(slot - (char *)args), sizeof(void *));
-            assert_false(operands[i].reads || operands[i].writes); // NULL is no operand
+            assert_false(operands[i].reads || operands[i].writes); // NULL is not an operand
         }
         for (int i = 0; (attribute = bt_kernel_attribute_at((bt_kernel_op)op, i)); ++i) {
             cover(seen, attribute->offset, attribute_bytes(attribute->type));

@@ -32,7 +32,7 @@ static const char *write_two(void)
 {
     const char *path = test_scratch_path("plans.json");
     bt_plan_cache *cache = open_as(path, "build", "device");
-    assert_string_equal(bt_plan_cache_warning(cache), ""); // no file is no fault
+    assert_string_equal(bt_plan_cache_warning(cache), ""); // a missing file is not an error
     ASSERT_OK(bt_plan_cache_add(cache, "nn 1x2x3", &tiles));
     ASSERT_OK(bt_plan_cache_add(cache, "a \"key\" \\ of any text", &library));
     bt_plan_cache_close(cache);

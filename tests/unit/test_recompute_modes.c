@@ -56,7 +56,7 @@ done:
     return status;
 }
 
-// Three blocks and their loss, backward. A write, where asked for, goes to x behind the forward.
+// Three blocks and their loss, backward. A write, if requested, changes x after the forward.
 static bt_status run(setting *s, bool writes)
 {
     bt_tensor *x = bt_tensor_retain(s->leaves[X]), *normed = NULL, *y = NULL, *loss = NULL;

@@ -71,7 +71,7 @@ static void many_short_intervals_keep_their_share(void **state)
 static void intervals_that_overlap_are_cut_off(void **state)
 {
     (void)state;
-    // Clocks of a device round: a child ends behind its parent, and the next begins before that.
+    // Clocks of a device round: a child ends after its parent, and the next begins before that.
     const bt_timeline_interval intervals[] = {{0, 600, -1, GAP, 0},
                                               {100, 300, 0, GAP, FORWARD},
                                               {200, 350, 1, PRODUCT, 0},

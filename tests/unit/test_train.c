@@ -444,7 +444,7 @@ static void impossible_plans_are_refused(void **state)
                  bt_train_run(&plan, &quiet, &result));
 }
 
-// The second family: no kernel of its own.
+// The second family: no dedicated kernel.
 static bt_train_plan llama_plan(void)
 {
     bt_train_plan plan = small_train_plan();

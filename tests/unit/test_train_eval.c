@@ -1,4 +1,4 @@
-// tests/unit/test_train_eval.c - what training does besides: scores on HellaSwag, given weights
+// tests/unit/test_train_eval.c - what training also does: scores on HellaSwag, given weights
 #include "tests/support/test.h"
 
 #include <string.h>

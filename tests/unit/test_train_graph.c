@@ -69,7 +69,7 @@ static void every_mode_has_the_bits_of_eager_steps(void **state)
     }
 }
 
-// How many marks of the device's progress are kept behind each step.
+// How many marks of the device's progress are kept after each step.
 typedef struct watched_steps {
     bt_ranges ranges;
     int marks[SMALL_STEPS];
@@ -101,7 +101,7 @@ static void graphs_set_no_marks(void **state)
         if (watched.launch[i] == BT_TRAIN_LAUNCH_MEMORY) {
             assert_true(watched.marks[i] > 3);
         } else if (watched.launch[i] != BT_TRAIN_LAUNCH_PROFILED) {
-            assert_true(watched.marks[i] <= 1); // that of the update, behind the graph
+            assert_true(watched.marks[i] <= 1); // that of the update, after the graph
             ++replays;
         }
     }
@@ -119,7 +119,7 @@ static void a_llama_is_captured(void **state)
     graph_runs_expect_same(&plan, 7, &run);
 }
 
-// A run that was stopped and goes on has the bits of one that was not; both capture for themselves.
+// A run that was stopped and resumed has the bits of one that was not; each captures its own graph.
 static void a_resumed_run_has_the_same_bits(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// tests/unit/test_train_resume.c - a run that goes on from a checkpoint has the bits of one that
+// tests/unit/test_train_resume.c - a run that continues from a checkpoint has the bits of one that
 // was never stopped
 #include <stdio.h>
 #include <string.h>
@@ -158,7 +158,7 @@ static void older_checkpoints_are_taken_when_newer_ones_do_not_serve(void **stat
     checkpoint_folder_remove(folder);
 }
 
-// A save that fails is reported and training goes on; but the last one must succeed.
+// A save that fails is reported and training continues; but the last one must succeed.
 static void failed_saves_are_reported(void **state)
 {
     (void)state;

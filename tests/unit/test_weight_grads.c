@@ -1,7 +1,7 @@
 // tests/unit/test_weight_grads.c - gradients with products that wait equal those without
 //
 // The device is the CPU with one row for groups, which computes what the CPU's does, can be taken
-// away and can be told to fail. It counts, so a test knows that something waited.
+// away and can be told to fail. It counts calls, so that a test can check that there was a wait.
 #include <stdlib.h>
 #include <string.h>
 
