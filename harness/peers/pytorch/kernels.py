@@ -1,10 +1,10 @@
 """Kernel cases in PyTorch: operations, their check against float64, and their time.
 
-Inputs are those that the task gives, whose outputs are returned to the recorder behind the timed
-loop. Where it gives none they are normal random numbers with the case's seed, and the result is
-compared with the same operation in float64 here, before time is taken. Samples are taken by the rule of the method, as the
-harness takes its own: cold (a scrub of twice the cache before each), rotating (copies of inputs
-over five times the cache) or hot.
+Inputs are those that the task gives, and outputs are returned to the recorder after the timed loop.
+If it gives none, they are normal random numbers with the case's seed, and the result is compared
+with the same operation in float64 here, before the measurement. Samples are taken as the method
+prescribes, like the harness's: cold (a scrub of twice the cache before each), rotating (copies of
+inputs over five times the cache) or hot.
 """
 import ctypes
 import importlib
@@ -43,20 +43,20 @@ class Case:
         self.generator.manual_seed(self.seed)
 
     def reseed(self):
-        """From now on other values are drawn."""
+        """Draws other values from now on."""
         self.seed += 1
         self.returned.which = 1
         self.reset()
 
     def normal(self, *shape, scale=1.0, name=None):
-        """The input of that name, or random numbers where the task gives none."""
+        """The input of that name, or random numbers if the task gives none."""
         if self.returned.gives(name):
             return self.returned.load(name).view(shape)
         drawn = self.torch.randn(*shape, generator=self.generator, device=self.device)
         return (drawn * scale).to(self.dtype)
 
     def heads(self, name):
-        """The same of an operand of attention, whose heads lie within a token's row there."""
+        """The same for an operand of attention, where a token's row holds all heads."""
         batch, heads, tokens, size = self.axes
         return self.normal(batch, tokens, heads, size, name=name).transpose(1, 2).contiguous()
 
@@ -206,12 +206,12 @@ ATTENTION_BACKENDS = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION",
 
 
 def attention_backend(system):
-    """Its name in PyTorch, or None where the system leaves the choice to PyTorch."""
+    """Its name in PyTorch, or None if PyTorch chooses."""
     return ATTENTION_BACKENDS.get(system.rpartition("-")[2])
 
 
 def by_backend(case, function, name):
-    """The same function by that kernel of attention alone."""
+    """The same function with only that kernel of attention enabled."""
     try:
         attention = importlib.import_module("torch.nn.attention")
         backend = getattr(attention.SDPBackend, name)
@@ -308,7 +308,7 @@ def tensors_of(case):
     return [math.prod(case.axes)]
 
 
-# The operands of the harness that a call's outputs are, forward and backward.
+# The harness's names of a call's outputs, forward and backward.
 RETURNED = {"copy": (["y"],), "gelu": (["y"], ["dx"]), "reduce_sum": (["y"],),
             "layernorm": (["y"], ["dx", "dgamma", "dbeta"]), "cross_entropy": (["mean"], ["dlogits"]),
             "attention": (["o"], ["dq", "dk", "dv"]), "attention_causal": (["o"], ["dq", "dk", "dv"]),
@@ -316,7 +316,7 @@ RETURNED = {"copy": (["y"],), "gelu": (["y"], ["dx"]), "reduce_sum": (["y"],),
 
 
 def return_results(case, results, precision=""):
-    """Returns the outputs of a call as the harness lays them out."""
+    """Returns the outputs of a call in the harness's layout."""
     if case.op.startswith("attention"):
         results = [x.transpose(1, 2) for x in results]
     case.returned.write(RETURNED[case.op][case.backward], results, precision)
@@ -327,7 +327,7 @@ ADAMW = {"lr": 6e-4, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 
 
 def prepare_adamw(case, compiled):
-    """A step over fp32 weights; of bf16 cases also the copy into the bf16 weights."""
+    """A step over fp32 weights; for bf16 cases also the copy into the bf16 weights."""
     torch = case.torch
     mixed = case.dtype == torch.bfloat16
     if mixed and not hasattr(torch, "_foreach_copy_"):
@@ -355,7 +355,7 @@ def prepare_adamw(case, compiled):
 
 
 def give_adamw(case, optimizer, parameters, on_device):
-    """Puts the task's values into parameters, gradients and moments, ahead of step ADAMW_STEP."""
+    """Puts the task's values into parameters, gradients and moments, before step ADAMW_STEP."""
     torch, start = case.torch, 0
     given = {name: case.returned.load(name) for name in ("param", "grad", "m", "v")}
     for parameter in parameters:
@@ -384,7 +384,7 @@ def return_adamw(case, optimizer, parameters, step, on_device):
 
 
 def check_adamw(parameters, step):
-    """The first step against its formula in float64: the moments' biases cancel in it."""
+    """Checks the first step against its formula in float64, in which the moments' biases cancel."""
     before = [p.detach().double() for p in parameters]
     step()
     worst = 0.0
@@ -409,7 +409,7 @@ def prepare_grad_norm(case, compiled):
     return timed, right_or_raise("grad_norm", worst_of(0.0, timed(), right, 1024))
 
 
-# ---- a call, and whether it is right -------------------------------------------------------------
+# ---- a call and its check ------------------------------------------------------------------------
 
 def as_list(outputs):
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
@@ -433,7 +433,7 @@ def epsilon_of(tensor):
 
 
 def worst_of(worst, got, right, epsilons):
-    """The larger of `worst` and the error of `got`, over so many epsilons of the largest value."""
+    """The larger of `worst` and the error of `got`, divided by that many epsilons of the largest value."""
     limit = epsilons * epsilon_of(got) * float(right.abs().max())
     error = float((got.double() - right).abs().max())
     share = 0.0 if error == 0 else error / limit if limit > 0 else math.inf
@@ -452,7 +452,7 @@ def fits_float64(inputs):
 
 
 def judged(case):
-    """Which part of a tensor the check takes: all, or as many heads as have up to 2^30 scores."""
+    """The part of a tensor that is checked: all, or as many heads as have up to 2^30 scores."""
     if not case.op.startswith("attention"):
         return lambda tensor: tensor
     batch, heads, tokens = case.axes[:3]
@@ -462,7 +462,7 @@ def judged(case):
 
 
 def check(case, inputs, function, timed, grads):
-    """The largest error over a tolerance of sqrt(length) epsilons of the largest value."""
+    """The largest error divided by a tolerance of sqrt(length) epsilons of the largest value."""
     if case.returned.asked() or not fits_float64(inputs):
         return None
     part = judged(case)
@@ -479,7 +479,7 @@ def check(case, inputs, function, timed, grads):
 
 
 def prepare_op(case, function, timed, inputs):
-    """What is timed of an operation on these inputs: a function without arguments."""
+    """The timed part of an operation on these inputs: a function without arguments."""
     if not case.backward:
         def forward():
             with case.torch.no_grad():
@@ -492,14 +492,14 @@ def prepare_op(case, function, timed, inputs):
 
 
 def copies_of(case, size_bytes):
-    """How many sets of operands the calls go through: one, unless they rotate."""
+    """How many sets of operands the calls use in turn: one, unless they rotate."""
     if case.cache != "rotating":
         return 1
     return min(64, math.ceil(5 * cache_bytes(case) / max(1, size_bytes)) + 1)
 
 
 def check_again(case, function, timed, inputs, call):
-    """Behind the timed loop: new values at new addresses, then at those that were timed."""
+    """After the timed loop: new values at new addresses, then at the timed ones."""
     case.reseed()
     fresh = OPS[case.op](case)[0]
     grads = draw_grads(case, fresh, function) if case.backward else None
@@ -512,8 +512,8 @@ def check_again(case, function, timed, inputs, call):
 
 
 def return_outputs(case, function, timed, inputs, call):
-    """The outputs of the call that was timed, on other values: of a forward call at the addresses
-    that were timed; what a backward call saved cannot change under it."""
+    """The outputs of the timed call for other values: of a forward call at the timed addresses; of
+    a backward call, whose saved tensors cannot be replaced, at new ones."""
     case.reseed()
     timed_indices, case.indices = case.indices, []
     fresh = OPS[case.op](case)[0]
@@ -529,9 +529,9 @@ def return_outputs(case, function, timed, inputs, call):
 
 
 def prepare(case, compiled, backend=None):
-    """What is timed: functions without arguments, called in turn; how right they are; and a
-    function that checks them again with other values. Where the task asks for outputs the recorder
-    checks them: there is no share then, and the function returns the outputs."""
+    """The timed functions, without arguments, called in turn; their largest error; and a function
+    that checks them again with other values. If the task requests outputs, the recorder checks
+    them: there is no error then, and the function returns the outputs."""
     special = {"adamw": prepare_adamw, "grad_norm": prepare_grad_norm}.get(case.op)
     case.reset()
     if special:
@@ -548,7 +548,7 @@ def prepare(case, compiled, backend=None):
         raise Cannot("unsupported", f"no {case.op} in this peer; there are: {', '.join(sorted(OPS))}")
     inputs, function = OPS[case.op](case)
     if compiled:
-        # A graph that is kept for repeated backward calls cannot give its buffers away.
+        # A graph that is kept for repeated backward calls cannot donate its buffers.
         importlib.import_module("torch._functorch.config").donated_buffer = False
     timed = case.torch.compile(function) if compiled else function
     if backend:
@@ -591,7 +591,7 @@ class Clock:
             self.next = (self.next + 1) % len(self.calls)
 
     def call_often(self, count):
-        """So many calls a sample; on CUDA as a graph, since Python cannot launch as fast."""
+        """Times that many calls a sample; on CUDA as a graph, since Python cannot launch as fast."""
         self.calls_per_sample = max(count, len(self.calls))
         if not self.cuda:
             return
@@ -614,8 +614,8 @@ class Clock:
             start = time.perf_counter_ns()
             self.call_all()
             return max(1, time.perf_counter_ns() - start) / self.calls_per_sample
-        # So long that all launches of the call are queued before the first event: what is timed
-        # is the device, not Python.
+        # Long enough that all launches of the call are queued before the first event: the time
+        # is the device's, not Python's.
         self.torch.cuda._sleep(1000000)
         start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -633,7 +633,7 @@ class Clock:
         return passed_ns / self.calls_per_sample
 
     def check_streams(self):
-        """Work on a stream that the events do not see is not free."""
+        """Fails if there was work on streams that the events do not measure."""
         if not self.inside_ns:
             return
         inside, outside = statistics.median(self.inside_ns), statistics.median(self.outside_ns)
@@ -674,7 +674,7 @@ def measure(case, calls):
 
 def run(task):
     torch = load_torch(task["device"])
-    # 'f32' is IEEE here, as it is in the cases of the harness; attention sets its own.
+    # 'f32' is IEEE here, as in the cases of the harness; attention sets its own.
     torch.backends.cuda.matmul.allow_tf32 = False
     compiled = task["system"].endswith("-compile")
     if compiled and not hasattr(torch, "compile"):

@@ -2,16 +2,16 @@
 """PyTorch as a peer: one case on standard input, events on standard output.
 
 The protocol is harness/run/PROTOCOL.md. The system's name says how PyTorch runs: pytorch-eager,
-pytorch-compile; pytorch-cudnn, pytorch-flash and pytorch-efficient run cases of attention by that
-kernel alone. Where PyTorch, the device or the operation is missing, the answer is an error event
+pytorch-compile; pytorch-cudnn, pytorch-flash and pytorch-efficient run cases of attention with only that
+kernel. If PyTorch, the device or the operation is missing, the answer is an error event
 with the status unavailable or unsupported, and exit code 4.
 """
 import os
 import sys
 
 # torch.compile starts a pool of compiler processes, one a core, when it is imported. A case is a
-# handful of kernels: compiling them here costs less than the pool, which would also load the machine
-# while time is taken. Read when PyTorch is imported.
+# few kernels: compiling them here costs less than the pool, which would also load the machine
+# during the measurement. Read when PyTorch is imported.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 # pylint: disable=wrong-import-position
@@ -23,8 +23,8 @@ KINDS = {"kernel": kernels.run, "train": training.run}
 
 
 def run():
-    # Takes seconds, and needs no task: a peer may be started ahead of it. What is missing is said in
-    # answer to the task. Behind PyTorch: what a gradient and an optimizer import when first used.
+    # Takes seconds and needs no task: a peer may be started before it. Missing modules are reported in
+    # answer to the task. After PyTorch: what a gradient and an optimizer import when first used.
     import_ahead(["torch", "torch.fx.experimental.symbolic_shapes", "torch._dynamo"])
     task = read_task()
     kind = task["case"]["kind"]

@@ -1,4 +1,4 @@
-"""The worker protocol's small change (harness/run/PROTOCOL.md): events, refusals, the device."""
+"""Helpers for the worker protocol (harness/run/PROTOCOL.md): events, refusals, the device."""
 import importlib
 import json
 import math
@@ -16,7 +16,7 @@ def say(event, **values):
 
 
 def read_task():
-    """The task, one line of JSON; unbuffered, so that what follows it can be waited for."""
+    """The task, one line of JSON; unbuffered, so that later input can be waited for."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = sys.stdin.buffer.raw.read(1)
@@ -27,12 +27,12 @@ def read_task():
 
 
 def stop_asked():
-    """Anything behind the task, or its end, means: stop after this step."""
+    """Any input after the task, or the end of input, means: stop after this step."""
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
 def import_ahead(modules):
-    """Imports modules that a case may need, one after the other, until the task is there."""
+    """Imports modules that a case may need, one after the other, until the task arrives."""
     for module in modules:
         if stop_asked():
             return
@@ -43,7 +43,7 @@ def import_ahead(modules):
 
 
 class Cannot(Exception):
-    """What cannot run here: status, message."""
+    """A case that cannot run here: status, message."""
 
 
 def load_torch(device):
@@ -57,7 +57,7 @@ def load_torch(device):
 
 
 def say_versions(task):
-    """What this interpreter has, as 'pip freeze' prints it, where the task asks for it."""
+    """What this interpreter has, as 'pip freeze' prints it, if the task asks for it."""
     if task.get("versions"):
         packages = {f"{found.metadata['Name']}=={found.version}" for found in metadata.distributions()}
         interpreter = f"python=={sys.version.split()[0]}"

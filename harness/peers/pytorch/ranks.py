@@ -1,9 +1,9 @@
 """Several ranks under torchrun, as its users would run them: here DistributedDataParallel, in
 sharing.py ranks that share layers or sequences.
 
-The peer starts torchrun with one process a rank, which is this file, and passes on what rank 0 says.
-Accumulation micro-steps send nothing (no_sync); rank r takes the same micro-batches of a step as our
-rank r. On the CPU ranks talk over gloo, on GPUs over NCCL.
+The peer starts torchrun with one process a rank, which is this file, and forwards the output of
+rank 0. Accumulation micro-steps send nothing (no_sync); rank r processes the same micro-batches of
+a step as our rank r. On the CPU ranks use gloo, on GPUs NCCL.
 """
 import ctypes
 import json
@@ -32,7 +32,7 @@ def count(task):
 
 
 def die_with_parent():
-    """Also torchrun's ranks, which are sessions of their own, end with whoever started them."""
+    """Also torchrun's ranks, which have their own sessions, end with the process that started them."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -72,11 +72,11 @@ def start(task, folder):
     environment = dict(os.environ, NCCL_NVLS_ENABLE="0")
     share = max(1, len(os.sched_getaffinity(0)) // size)
     environment.setdefault("OMP_NUM_THREADS", str(share))
-    # A whole model, and buckets cut it into many graphs: here the pool of compilers pays, which peer.py
-    # switches off for kernels.
+    # A whole model, which buckets split into many graphs: here the pool of compilers, which peer.py
+    # switches off for kernels, is useful.
     if environment.get("TORCHINDUCTOR_COMPILE_THREADS") == "1":
         environment["TORCHINDUCTOR_COMPILE_THREADS"] = str(min(8, share))
-    # Standard output is for events: what ranks print goes to the log. PyTorch 1.13 under Python 3.11
+    # Standard output is for events: the ranks' output is written to the log. PyTorch 1.13 under Python 3.11
     # starts no ranks without tee and redirects of one of the two streams.
     command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={size}", "--nnodes=1",
                "--node_rank=0", "--master_addr=127.0.0.1", f"--master_port={free_port()}", "--tee=1",
@@ -87,7 +87,7 @@ def start(task, folder):
 
 
 def lines_of(torchrun, folder, events):
-    """The events of ranks, as they come; asks rank 0 to stop when the peer is asked."""
+    """The events of ranks, as they arrive; asks rank 0 to stop when the peer is asked to."""
     heard, rest = [events, sys.stdin], b""
     while True:
         over = torchrun.poll() is not None
@@ -104,7 +104,7 @@ def lines_of(torchrun, folder, events):
 
 
 def launch(task):
-    """Runs the case on its ranks; what rank 0 says goes to standard output."""
+    """Runs the case on its ranks; the output of rank 0 is copied to standard output."""
     import sharing  # pylint: disable=import-outside-toplevel,cyclic-import
     torch = load_torch(task["device"])
     check(torch, task)
@@ -129,7 +129,7 @@ def launch(task):
 # ---- a rank's side -------------------------------------------------------------------------------
 
 class Ranks:
-    """This rank among the others of its torchrun, each with micro-batches of its own."""
+    """This rank among the others of its torchrun, each with its own micro-batches."""
 
     description = "DistributedDataParallel"
 
@@ -145,7 +145,7 @@ class Ranks:
         torch.distributed.init_process_group(self.backend)
 
     def prepare(self, model):
-        """The model, before its parameters are given to the optimizer."""
+        """The model, before its parameters are passed to the optimizer."""
         return model
 
     def wrap(self, model):
@@ -153,16 +153,16 @@ class Ranks:
         return parallel(model, bucket_cap_mb=self.bucket_mb, gradient_as_bucket_view=True)
 
     def quiet(self, model):
-        """While a micro-batch is not a step's last one."""
+        """For a micro-batch that is not the step's last one."""
         return model.no_sync()
 
     @contextmanager
     def together(self, ids, targets):
-        """Around forward and backward of a micro-batch; gives the model's arguments."""
+        """Around forward and backward of a micro-batch; returns the model's arguments."""
         yield ids, targets
 
     def clip(self, parameters, bound):
-        """Scales gradients to a norm of at most bound; the norm before."""
+        """Scales gradients to a norm of at most bound; returns the norm before."""
         return self.torch.nn.utils.clip_grad_norm_(parameters, bound)
 
     def mean(self, loss):
@@ -170,7 +170,7 @@ class Ranks:
         return loss
 
     def own(self, batches):
-        """Of a step's micro-batches those of this rank."""
+        """This rank's micro-batches of a step."""
         share = len(batches) // self.size
         return batches[self.rank * share:(self.rank + 1) * share]
 

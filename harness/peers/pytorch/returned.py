@@ -1,7 +1,7 @@
-"""Inputs that a task gives and outputs that it asks for (harness/peers/README.md).
+"""Inputs given by a task and outputs requested by it (harness/peers/README.md).
 
-The first elements of an input lie in a file, the rest repeats them; of each output the task lists
-windows (first element, runs, stride between runs, length of a run), which are written one behind
+The first elements of an input are in a file, the others repeat them; of each output the task lists
+windows (first element, runs, stride between runs, length of a run), which are written one after
 the other. The recorder compares them with its own reference.
 """
 import ctypes
@@ -13,7 +13,7 @@ DTYPES = {"f32": "float32", "bf16": "bfloat16", "f64": "float64", "i32": "int32"
 
 
 class Returned:
-    """What a task says under "returns"; nothing is asked for where it has no such key."""
+    """The task's key "returns"; without it no outputs are requested."""
 
     def __init__(self, torch, task, device):
         asked = task.get("returns", {})
@@ -41,7 +41,7 @@ class Returned:
         return tile.repeat(-(-count // tile.numel()))[:count]
 
     def write(self, names, tensors, precision=""):
-        """Writes outputs and says so. `precision`: the one they were computed in, if not the
+        """Writes outputs and reports it. `precision`: the one they were computed in, if not the
         case's."""
         if sorted(names) != sorted(self.outputs):
             return  # they stay self-reported

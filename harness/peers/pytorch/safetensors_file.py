@@ -1,4 +1,4 @@
-"""Reading and writing safetensors files with nothing but the standard library.
+"""Reading and writing safetensors files with only the standard library.
 
 A file is the header's size (8 bytes, little-endian), the header (JSON), the data. Tensors are
 (dtype, shape, bytes) here, dtype as the format names it: "F32", "BF16", "I32".

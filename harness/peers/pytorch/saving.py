@@ -1,8 +1,8 @@
 """Checkpoints of PyTorch's training cases: torch.save, or its distributed checkpoints (-dcp).
 
-torch.save blocks training, whatever the case asks for: PyTorch has no asynchronous form of it. With
+torch.save always blocks training: PyTorch has no asynchronous form of it. With
 -dcp an asynchronous case is saved by async_save, another one by save. Files are neither synced nor
-hashed, as PyTorch leaves them.
+hashed, as in PyTorch.
 """
 import os
 import shutil
@@ -12,7 +12,7 @@ from protocol import say
 
 
 class Saver:
-    """Saves when the case says so and reports each save when it is noticed to be done."""
+    """Saves at the case's steps and reports each save when it is found complete."""
 
     def __init__(self, torch, task, model, optimizer):
         self.torch, self.model, self.optimizer = torch, model, optimizer
@@ -78,7 +78,7 @@ class Saver:
             os.unlink(self.path(step))
 
     def tick(self, done):
-        """Behind each step: what is done is reported, what is due is begun."""
+        """After each step: reports completed saves, begins a save that is due."""
         if not self.plan:
             return
         self.end(done)

@@ -1,7 +1,7 @@
-"""Ranks that share each layer or each sequence, as PyTorch's users would have them.
+"""Ranks that share each layer or each sequence, as PyTorch's users would write them.
 
 Tensor parallel is Megatron's by parallelize_module: QKV and the MLP's first layer by columns, the
-layers behind them by rows, the token table, the head and the loss by the vocabulary; with
+layers after them by rows, the token table, the head and the loss by the vocabulary; with
 train.mesh.sequence_parallel LayerNorm and the residual stream by positions. Context parallel is
 torch.distributed.tensor.experimental.context_parallel around forward and backward, with gradients
 averaged by DistributedDataParallel. One of data, tensor and context at a time.
@@ -13,7 +13,7 @@ from protocol import Cannot
 from ranks import Ranks
 
 ROTATIONS = {"all_gather": "allgather", "all_to_all": "alltoall"}
-# Where set_rotate_method is: it moved between releases.
+# The module of set_rotate_method, which moved between releases.
 ATTENTION = ("torch.distributed.tensor.experimental._attention",
              "torch.distributed.tensor.experimental._context_parallel._attention")
 
@@ -59,7 +59,7 @@ def check_context(torch, plan, degree):
 
 
 def check(torch, task):
-    """Refuses what ranks that share layers or sequences cannot do."""
+    """Refuses cases that ranks sharing layers or sequences cannot run."""
     plan, shared = task["case"]["train"], [k for k, n in degrees(task).items() if n > 1]
     kind = next((k for k in ("tensor", "context") if k in shared), None)
     if not kind:
@@ -80,7 +80,7 @@ def check(torch, task):
 
 
 class TensorRanks(Ranks):
-    """Each rank has a part of every matrix; all take every micro-batch."""
+    """Each rank has a part of every matrix; all process every micro-batch."""
 
     description = "tensor parallel by DTensor"
 
@@ -133,7 +133,7 @@ class TensorRanks(Ranks):
         return qkv.view(batch, length, -1, 3, self.head_size).permute(3, 0, 2, 1, 4).unbind(0)
 
     def loss(self, x, table, targets):
-        """Cross-entropy of a head whose rows, and so its logits' columns, lie on the ranks."""
+        """Cross-entropy of a head whose rows, and so its logits' columns, are distributed over the ranks."""
         whole = [self.dtensor.Replicate()]
         if isinstance(x, self.dtensor.DTensor):
             x = x.redistribute(placements=whole)
@@ -144,7 +144,7 @@ class TensorRanks(Ranks):
         return loss.to_local()
 
     def clip(self, parameters, bound):
-        """clip_grad_norm_ of parts, and of what all ranks have, which counts once."""
+        """clip_grad_norm_ of sharded tensors, and of replicated ones, which count once."""
         parts, wholes = [], []
         for parameter in parameters:
             grad = parameter.grad
@@ -165,7 +165,7 @@ class TensorRanks(Ranks):
 
 
 class ContextRanks(Ranks):
-    """Each rank has a part of every sequence; all take every micro-batch."""
+    """Each rank has a part of every sequence; all process every micro-batch."""
 
     description = "context_parallel under DistributedDataParallel"
 
@@ -217,7 +217,7 @@ def load_or_none(name):
 
 
 def make(torch, task, folder):
-    """This rank, of the kind that the mesh asks for."""
+    """This rank, of the kind that the mesh requires."""
     shared = degrees(task)
     kind = TensorRanks if shared["tensor"] > 1 else ContextRanks if shared["context"] > 1 else Ranks
     return kind(torch, task, folder)

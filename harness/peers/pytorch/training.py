@@ -48,7 +48,7 @@ class Sequences:
 
 
 class Order:
-    """Indices of sequences, epoch after epoch; shuffled by the seed, or as they lie."""
+    """Indices of sequences, epoch after epoch; shuffled by the seed, or in stored order."""
 
     def __init__(self, torch, count, shuffled, seed):
         self.torch, self.count, self.shuffled = torch, count, shuffled
@@ -94,7 +94,7 @@ def make_llama(torch, shape, recomputed, _ranks):
             return (normal * self.weight).to(x.dtype)
 
     def rotate(x, cos, sin):
-        """Turns the pairs (i, i + dim / 2) of [batch, heads, length, dim] by their position."""
+        """Rotates the pairs (i, i + dim / 2) of [batch, heads, length, dim] by their position."""
         first, second = x.chunk(2, dim=-1)
         return x * cos + torch.cat((-second, first), dim=-1) * sin
 
@@ -294,7 +294,7 @@ class Trainer:
                 "reserved_bytes": cuda.memory_reserved(), "resident_bytes": resident}
 
     def step(self, number):
-        """One optimizer step; loss, norm, learning rate, and whether to stop behind it."""
+        """One optimizer step; loss, norm, learning rate, and whether to stop after it."""
         plan, total = self.plan, None
         rate = rate_at(plan["optimizer"], number, plan["steps"])
         for group in self.optimizer.param_groups:

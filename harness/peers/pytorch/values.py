@@ -5,9 +5,9 @@
     python3 harness/peers/pytorch/values.py ours/ theirs/ --device cuda --precision fp32
     bt-bench diff-run cuda,fp32 theirs/ --suite SUITE --steps 3
 
-ours/ gives the initial parameters, the batches of each step and the case (case.json); nothing else
+ours/ contains the initial parameters, the batches of each step and the case (case.json); nothing else
 of it is read. theirs/ gets a file a step: activations and their gradients by module, gradients of
-parameters, parameters and moments behind the update (names: framework/train/trace.h).
+parameters, parameters and moments after the update (names: framework/train/trace.h).
 """
 import argparse
 import json
@@ -35,7 +35,7 @@ def from_torch(torch, tensor):
 
 
 class Model:
-    """GPT-2 from its parameters, each value kept that 'diff-run' names."""
+    """GPT-2 from its parameters, keeping each value that 'diff-run' names."""
 
     def __init__(self, torch, parameters, shape):
         self.torch, self.parameters, self.shape = torch, parameters, shape

@@ -1,5 +1,5 @@
-// curves.js - what the still pictures of curves gain where scripts run: zoom, one cursor for all of
-// them, curves that step forward when asked for. A picture that is zoomed into is drawn again from
+// curves.js - what scripts add to the static pictures of curves: zoom, one cursor for all of
+// them, selected curves in front. A zoomed picture is drawn again from
 // the data, in the same elements and with the same style.
 (() => {
   "use strict";
@@ -8,7 +8,7 @@
   const charts = JSON.parse(document.getElementById("data").textContent).map((chart) => ({
     ...chart, figure: document.querySelector(`[data-chart="${chart.id}"]`), format: formats[chart.id] }));
   if (charts.length === 0) return;
-  const asked = new Set(); // tags of the curves that were asked for, where there are many
+  const asked = new Set(); // tags of the selected curves, where there are many
   const many = charts.some((chart) => chart.curves.some((curve) => curve.quiet));
   for (const curve of charts.flatMap((chart) => chart.curves)) {
     let at = 0;
@@ -21,7 +21,7 @@
   const last = Math.max(1, ...charts.map((chart) => chart.last));
   let [from, to] = [0, last]; // the steps in view
 
-  // The first point at or behind a step.
+  // The first point at or after a step.
   const indexOf = (curve, step) => {
     let [low, high] = [0, curve.x.length];
     while (low < high) {
@@ -94,7 +94,7 @@
     const i = Math.min(indexOf(curve, step), curve.x.length - 1);
     return i > 0 && !(curve.x[i] - step < step - curve.x[i - 1]) ? i - 1 : i;
   };
-  let place = 0.5; // of the cursor, as a share of the width
+  let place = 0.5; // of the cursor, as a fraction of the width
   const point = (share) => {
     place = Math.min(1, Math.max(0, share));
     const step = from + place * (to - from);
@@ -158,7 +158,7 @@
     over.addEventListener("dblclick", () => show(0, last));
   }
 
-  // ---- legends: with many curves, each can be asked for ----
+  // ---- legends: with many curves, each can be selected ----
   const paintLegends = () => {
     for (const chart of charts) {
       pathsOf(chart).forEach((path, i) => path.classList.toggle("quiet", isQuiet(chart.curves[i])));

@@ -1,4 +1,4 @@
-// index.js - rows of the index that the filters leave; the words, status and suite stand in the hash
+// index.js - filters the rows of the index; words, status and suite are stored in the hash
 (() => {
   "use strict";
   const { all } = window.btReport;

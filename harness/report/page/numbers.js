@@ -1,4 +1,4 @@
-// numbers.js - numbers as the rest of the page writes them, and small helpers; the first script
+// numbers.js - numbers in the format of the rest of the page, and small helpers; the first script
 (() => {
   "use strict";
   const three = (value) => {

@@ -1,6 +1,6 @@
-// page.js - a link to a row opens what holds it; to a step or round that is not shown, all of them.
-// The last script. What the page gains where scripts run is in the others; nothing of it is needed
-// to read it.
+// page.js - a link to a row opens the section that contains it; one to a hidden step or round shows all.
+// The last script. What scripts add to the page is in the others; the page can be read without
+// them.
 (() => {
   "use strict";
   const { all, showAll } = window.btReport;

@@ -1,4 +1,4 @@
-// tables.js - tables sort by any column, copy as CSV, and show all rows where only some stand
+// tables.js - tables sort by any column, copy as CSV, and show all rows where only some are shown
 (() => {
   "use strict";
   const { all } = window.btReport;
@@ -25,7 +25,7 @@
     }
   };
 
-  // A spreadsheet takes a cell that begins with = + - @ for a formula, unless it is a number.
+  // A spreadsheet treats a cell that begins with = + - @ as a formula, unless it is a number.
   const isFormula = (text) => /^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.,]+(e[+-]?\d+)?( ?[%\p{L}/]*)$/iu.test(text);
   const plain = (text) => (isFormula(text) ? `'${text}` : text);
   const quote = (text) => (/[",\r\n]/.test(plain(text)) ? `"${plain(text).replace(/"/g, '""')}"` : plain(text));
@@ -97,7 +97,7 @@
     (tableElement.closest(".scroll") ?? tableElement).after(tools);
   }
 
-  // A group of rows folds behind its head, which shows them all as marks.
+  // A group of rows folds into its head, which shows them all as marks.
   for (const body of all("tbody[data-group]")) {
     const head = body.querySelector(".group-head th");
     const button = document.createElement("button");
