@@ -160,7 +160,7 @@ static serving rows_of(bt_kernel_op op, bt_dtype dtype, const void *args)
 }
 
 // fp32 sums leave some 1e-2 in exponents of 1e4, so weights are off by 1 %; operands rounded to
-// tf32 change the scores themselves, and all that is asked is that nothing overflows.
+// tf32 change the scores themselves, and the only requirement is that nothing overflows.
 static void check_steep(const problem *p, const test_twin *o)
 {
     bool exact = p->precision->compute != BT_COMPUTE_TF32;
@@ -287,7 +287,7 @@ static int64_t flat_at(const problem *p, int part, int64_t token, int64_t head, 
 }
 
 // Keys 64 and later are out of all queries' sight by scores of -inf, so a full row begins with
-// tiles that weigh nothing; one query of zeros sees all other keys alike, and one key is far above
+// tiles of weight zero; one query of zeros weights all other keys equally, and one key is far above
 // all.
 static void unequal_scores(void **state)
 {

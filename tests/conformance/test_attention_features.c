@@ -1,6 +1,6 @@
 // Attention beyond the plain call on CUDA against the CPU in double, by every row that serves the
 // call: grouped heads, windows, parts of the keys, packed documents, dropout, gradients that are
-// added, head sizes up to 256 and odd ones, operands off alignment; each by itself, around tile
+// added, head sizes up to 256 and odd ones, operands off alignment; each separately, around tile
 // edges, and many of them together at every token count up to 300.
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ typedef struct call {
     double ends[DOCUMENTS_MOST]; // of the documents, as parts of all tokens
 } call;
 
-// Each feature by itself and beside its neighbours; B, H, kv H, queries, keys, head size, first
+// Each feature separately and combined with others; B, H, kv H, queries, keys, head size, first
 // query, window, causal, dropout, accumulate.
 static const call calls[] = {
     {2, 4, 4, 70, 70, 64, 0, 0, true, 0, true, .gap = 0},
@@ -143,7 +143,7 @@ static bt_attention_backward_args backward_args(const call *c, const struct prec
                                         .dtype = f.dtype};
 }
 
-// Twins hold gaps between rows, which no kernel writes: outputs start from values, not from poison,
+// Twins have gaps between rows, which no kernel writes: outputs start from values, not from poison,
 // so that both sides agree there.
 static test_twin *gradient(bt_dtype dtype, int64_t count, uint64_t seed)
 {
@@ -289,7 +289,8 @@ static void each_feature(void **state)
     }
 }
 
-// Features drawn anew for every token count; each precision meets every third count three times.
+// Features drawn anew for every token count; each precision is tested with every third count three
+// times.
 static void features_together(void **state)
 {
     (void)state;
@@ -315,7 +316,7 @@ static void features_together(void **state)
     }
 }
 
-// Which heads of an operand hold a NaN, a bit each.
+// Which heads of an operand contain a NaN, one bit each.
 static unsigned heads_with_nan(const call *c, const test_twin *twin, int64_t heads)
 {
     unsigned found = 0;

@@ -1,4 +1,4 @@
-// The CUDA backend as a backend: what it says without a GPU, and with one memory, copies, streams,
+// The CUDA backend as a backend: its messages without a GPU, and with one memory, copies, streams,
 // events and a captured graph.
 #include <string.h>
 

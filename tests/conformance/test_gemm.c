@@ -460,7 +460,7 @@ static void check_sums_of_a(const product *shape, const test_twin *a, const test
 }
 
 // The bias gradient beside a weight gradient: the sums of A's columns, of values that no row
-// rounds. D is what the call without sums gives by the same plan, bit for bit. By each row's own
+// rounds. D equals that of the call without sums with the same plan, bit for bit. By each row's own
 // choice, and, `every`, by all its plans.
 static void run_sums_of_a(const product *shape, const precision *with, bt_dtype sums,
                           bool accumulate, bool every)
@@ -593,7 +593,7 @@ static void serves_what_the_library_lacks(void **state)
     assert_int_equal(setenv("BT_GEMM", "auto", 1), 0);
     ASSERT_OK(bt_device_open("cuda", 0, &other));
     ASSERT_OK(other.backend->memory_alloc(&other, (size_t)(16 * odd * odd), &block));
-    args.a = args.b = args.bias = args.c = args.d = block; // asked for, not run
+    args.a = args.b = args.bias = args.c = args.d = block; // requested, not run
     args.lda = args.ldb = args.ldc = args.ldd = odd;
     args.epilogue = BT_EPILOGUE_BIAS;
     args.ab_dtype = BT_BF16;
@@ -625,7 +625,7 @@ static void refuses(void **state)
     const bt_kernel *row = NULL;
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "no gemm kernel",
                  bt_kernel_find(test_device(), BT_KERNEL_GEMM, BT_F32, &args, &row));
-    args.beta = 0; // f32: the library's GELU is approximate, and ours wants somewhere to keep aux
+    args.beta = 0; // f32: the library's GELU is approximate, and ours needs memory for aux
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "no gemm kernel",
                  bt_kernel_find(test_device(), BT_KERNEL_GEMM, BT_F32, &args, &row));
     args.epilogue = BT_EPILOGUE_NONE;

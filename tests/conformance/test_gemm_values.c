@@ -1,5 +1,5 @@
 // Special operands through every GEMM row of the GPU, our own wherever they can (BT_GEMM=own): see
-// tests/support/gemm_values.h for what holds. And what tf32 makes of the largest numbers.
+// tests/support/gemm_values.h for the conditions. Also tf32's results for the largest numbers.
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

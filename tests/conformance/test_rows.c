@@ -187,7 +187,7 @@ static void layernorm_backward_case(bt_dtype dtype, int64_t rows, int64_t cols)
 
 enum { IGNORE = -100 };
 
-// Targets spread over the vocabulary; every seventh is ignored, and one is bad where asked for.
+// Targets spread over the vocabulary; every seventh is ignored, and one is invalid if requested.
 static test_twin *make_targets(int64_t rows, int64_t vocab, bool bad)
 {
     double *values = calloc((size_t)rows + 1, sizeof *values);
@@ -364,7 +364,7 @@ static void layernorm(void **state)
 {
     (void)state;
     for_each(layernorm_case);
-    // 16 MB of bf16, from where on its rows are asked for ahead.
+    // 16 MB of bf16, above which rows are prefetched.
     static const int64_t many[][3] = {{11000, 768, 0}, {8200, 1024, 0}};
     of_shape(layernorm_case, BT_BF16, many[0]);
     of_shape(layernorm_case, BT_BF16, many[1]);

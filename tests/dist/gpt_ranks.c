@@ -1,7 +1,7 @@
 // tests/dist/gpt_ranks.c - loss, gradients and initial values of ranks beside those of one
 //
 // Bound in the type's epsilon: a gradient is a chain of a few products a layer, whose sums of at
-// most GPT_VOCAB, 4 WIDTH or ROWS terms are taken in another order; what each rounding adds goes
+// most GPT_VOCAB, 4 WIDTH or ROWS terms are added in another order; each rounding error goes
 // through the layers after it. ROUNDINGS * eps * (1 + the tensor's largest element) covers that
 // for these sizes, and is a thousandth of what a missing term would change.
 #include "tests/dist/gpt_ranks.h"
@@ -94,7 +94,7 @@ static double at(bt_dtype dtype, const void *data, int64_t i)
     return dtype == BT_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-// The part of `whole` that `spec` says must be `piece`, up to `bound` eps.
+// The part of `whole` given by `spec` must be `piece`, up to `bound` eps.
 static bt_status compare(gpt *g, const bt_param_spec *spec, bt_tensor *whole, bt_tensor *piece,
                          double bound, const char *what)
 {

@@ -62,7 +62,7 @@ bt_status gpu_body(bt_group *control, void *argument, rank_result *result)
     return status;
 }
 
-// The work ends, then the group says what became of it.
+// The work ends, then the group reports its status.
 static bt_status outcome(bt_group *group, const sweep *how, bt_status given)
 {
     bt_status status = how->device->backend->stream_synchronize(how->device, how->stream);

@@ -11,7 +11,7 @@ typedef struct gpu_case {
     gpu_backend backend;
     const char *device; // "cuda", or "cpu" beneath fake_gpu.h
     bool engines;
-    bool in_memory; // operands lie in memory of the group
+    bool in_memory; // operands are in memory of the group
     int shift;      // as in sweep
     int64_t staging_bytes;
     int64_t timeout_ns;
@@ -22,7 +22,7 @@ typedef struct gpu_case {
 bt_status gpu_body(bt_group *control, void *argument, rank_result *result);
 
 // Bodies: ranks that diverge, that are silent, of which one is killed, of which one aborts. Each
-// runs until the device is idle and returns what the group then says.
+// runs until the device is idle and returns the group's status.
 bt_status gpu_diverges(bt_group *group, void *argument, rank_result *result);
 bt_status gpu_is_silent(bt_group *group, void *argument, rank_result *result);
 bt_status gpu_is_killed(bt_group *group, void *argument, rank_result *result);

@@ -45,7 +45,7 @@ static bt_status split(bt_group *group)
     return status ? status : sweep_short(group, &how, &result);
 }
 
-// Whoever sees it first names both calls; the others see that rank leave.
+// The rank that detects it first names both calls; the others detect that this rank left.
 static bt_status diverge(bt_group *group)
 {
     double data[64] = {0};

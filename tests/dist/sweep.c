@@ -60,7 +60,7 @@ static double read_value(bt_dtype dtype, const void *data, int64_t i)
     }
 }
 
-// What rank holds, as the type holds it.
+// The rank's values, rounded to the type.
 static double held(bt_dtype dtype, int rank, int64_t i)
 {
     unsigned char bytes[8];
@@ -178,7 +178,7 @@ typedef struct reduced {
     const char *what;
     bt_dtype dtype;
     bt_reduction reduction;
-    int64_t first, count; // elements of the whole that the operand holds
+    int64_t first, count; // elements of the whole in the operand
 } reduced;
 
 static bool is_right(const sweep *how, const reduced *call, int ranks, const void *at, int64_t i)

@@ -22,9 +22,9 @@ enum { SWEEP_MEMORY_BYTES = 1 << 26 };
 bt_status sweep_all(bt_group *group, void *argument, rank_result *result);
 // Few sizes of each call, for sanitizers of device code.
 bt_status sweep_short(bt_group *group, void *argument, rank_result *result);
-// A sum of 2,200,001 f32: more than rings and sockets hold, and more than one chunk.
+// A sum of 2,200,001 f32: more than rings and sockets buffer, and more than one chunk.
 bt_status sweep_large(bt_group *group, void *argument, rank_result *result);
-// The values that `rank` gives, of widely different magnitudes.
+// The input values of `rank`, of widely different magnitudes.
 void sweep_fill(bt_dtype dtype, void *data, int rank, int64_t count);
 
 #endif

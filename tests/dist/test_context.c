@@ -99,8 +99,8 @@ static bt_status links_body(bt_group *group, void *argument, rank_result *result
     return context_compare(group, &over_links, result);
 }
 
-// The links of GPUs, without GPUs: blocks lie in memory that the ranks map, and go by copies or
-// through staging memory.
+// The links of GPUs, without GPUs: blocks are in memory that the ranks map, and are sent by copies
+// or through staging memory.
 static void links_give_the_same_bits(void **state)
 {
     (void)state;

@@ -68,7 +68,7 @@ static bt_status train(bt_group *group, void *argument, rank_result *result)
     return status;
 }
 
-// Threads: the losses lie in one memory. Returns the digest, which all ranks have.
+// Threads: the losses are in shared memory. Returns the digest, which all ranks have.
 static uint64_t run_all(int ranks, run *r)
 {
     rank_result results[RANKS_MAX];

@@ -149,7 +149,7 @@ static bt_status note(void *self, bt_context *context, bt_tensor *grad)
 
 // Buckets become complete in the order in which they are numbered, but for those of one block,
 // whose weight gradients are one launch: so none waits for another block's. The tied table, whose
-// gradient has two parts, comes with the last op.
+// gradient has two parts, is complete after the last op.
 static void buckets_are_in_the_order_of_the_backward(void **state)
 {
     (void)state;
@@ -299,11 +299,11 @@ static void nothing_is_sent_before_the_last_micro_batch(void **state)
     const int buckets = scatters_of_a_step(BT_SHARDING_ZERO1);
     assert_true(buckets > 2);
     assert_int_equal(scatters_of_a_step(BT_SHARDING_ZERO3), buckets);
-    assert_int_equal(scatters_of_a_step(BT_SHARDING_ZERO2), 4 * buckets); // as its row says
+    assert_int_equal(scatters_of_a_step(BT_SHARDING_ZERO2), 4 * buckets); // as in its row
     assert_int_equal(scatters_of_a_step(BT_SHARDING_DDP), 0);
 }
 
-// Weights come together once a step, or before each use.
+// Weights are gathered once a step, or before each use.
 static void weights_are_gathered_where_they_are_read(void **state)
 {
     (void)state;

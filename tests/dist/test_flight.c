@@ -239,7 +239,7 @@ static void calls_of_a_group_are_recorded_and_a_fence_stops_them(void **state)
     }
 }
 
-// Rank 0 comes late to both calls. No other rank can be early for what it reports.
+// Rank 0 is late in both calls. No other rank can be early for what it reports.
 static bt_status come_late(bt_group *group, void *argument, rank_result *result)
 {
     const struct timespec late = {.tv_nsec = 200000000};
@@ -270,7 +270,8 @@ static void only_who_waits_for_all_has_waited(void **state)
     }
 }
 
-// A holder that dies leaves an orphan; one that lets go, or a recorder without a holder, does not.
+// A holder that dies leaves an orphan; one that releases it, or a recorder without a holder, does
+// not.
 static void a_dead_holder_is_seen(void **state)
 {
     (void)state;

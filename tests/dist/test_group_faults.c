@@ -1,4 +1,4 @@
-// What goes wrong between ranks: ranks that end, diverge, abort, stay silent or never come.
+// Failures between ranks: ranks that end, diverge, abort, stay silent or never arrive.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -52,7 +52,7 @@ static void a_killed_rank_is_named_at_once(void **state)
         run_ranks((ranks_kind)kind, 3, 60 * second_ns, dies_in_the_second_sum, NULL, results);
         assert_true(results[1].ended);
         for (int rank = 0; rank < 3;
-             rank += 2) { // one sees it, the other may hear it from that one
+             rank += 2) { // one detects it, the other may get the message from that one
             const rank_result *result = &results[rank];
             assert_false(result->ended);
             assert_true(result->status != BT_OK);
@@ -193,7 +193,8 @@ static bt_status leaves_early(bt_group *group, void *argument, rank_result *resu
 {
     (void)argument, (void)result;
     unsigned char data[100000] = {0};
-    bt_status status = bt_broadcast(group, data, sizeof data, 1, NULL); // what it sent still comes
+    // its sent data still arrive
+    bt_status status = bt_broadcast(group, data, sizeof data, 1, NULL);
     if (status == BT_OK && group->rank == 0) {
         status = bt_barrier(group, NULL);
     }
@@ -242,7 +243,7 @@ static void *meet_main(void *argument)
     return NULL;
 }
 
-// Rank 0 of `size` meets one other; both messages must contain the words.
+// Rank 0 of `size` connects to one other; both messages must contain the words.
 static void expect_refusal(int size, meeting_rank other, const char *words)
 {
     pthread_t threads[2];

@@ -191,7 +191,7 @@ static void last_step(bt_dtype compute, bool no_overlap, int64_t *all, int64_t *
     close_gpt(&g);
 }
 
-// From the second step on only the first weights after an update come late, and nothing is
+// From the second step on only the first weights after an update are late, and nothing is
 // gathered that would not be without.
 static void the_next_weights_are_gathered_ahead(void **state)
 {

@@ -224,7 +224,7 @@ static void modes_that_repeat_at_fixed_ranks(void **state)
     const uint64_t expected = digest_alone(&r);
     r.plan.parallel.sharding = BT_SHARDING_ZERO2;
     assert_true(digest_of(RANKS_THREADS, 8, &r) == expected); // a micro-batch each
-    r.notes = 1;                                              // said at the start
+    r.notes = 1;                                              // printed at the start
     const uint64_t four = digest_of(RANKS_THREADS, 4, &r);
     assert_true(four != expected && digest_of(RANKS_THREADS, 4, &r) == four);
     r.plan.parallel.invariant = 0;

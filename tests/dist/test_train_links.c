@@ -35,7 +35,7 @@ typedef struct run {
     bt_train_plan plan;
     int64_t stop_after; // steps; 0: never
     bool slots;         // gradients are expected to go through slots
-    bool any_way;       // or not asked
+    bool any_way;       // or not requested
 } run;
 
 typedef struct watch {
@@ -70,7 +70,7 @@ static bt_status train(const run *r, bt_group *group, rank_result *result)
     return BT_OK;
 }
 
-// Whether the flight recorder holds such a call.
+// Whether the flight recorder contains such a call.
 static bool has_called(const bt_flight *flight, const char *op)
 {
     for (uint64_t sequence = 1; sequence <= atomic_load(&flight->board->calls); ++sequence) {

@@ -170,8 +170,8 @@ static void run(const bt_train_plan *plan, ranks_kind kind, int ranks, rank_resu
     run_ranks(kind, ranks, timeout_ns, train, (void *)(uintptr_t)plan, results);
 }
 
-// Every rank sees the same fault and does the same about it, and so do two ranks and four, whatever
-// is sharded.
+// Every rank detects the same fault and reacts in the same way, and so do two ranks and four,
+// whatever is sharded.
 static void check_goes_on(bt_train_plan *plan, int64_t *runs)
 {
     uint64_t expected = 0;
@@ -232,7 +232,7 @@ static void all_ranks_stop(void **state)
     }
 }
 
-// Without a checkpoint there is nothing to go back to, and every rank says so.
+// Without a checkpoint there is no state to restore, and every rank reports that.
 static void a_rollback_to_nothing_ends_all(void **state)
 {
     (void)state;
@@ -305,7 +305,7 @@ static bt_status train_with(bt_group *group, void *argument, rank_result *result
 }
 
 // One rank sends another gradient, in the step but not in its replays: the step erred. All ranks
-// say the same, and the state is that of a calm run.
+// report the same, and the state is that of an undisturbed run.
 static void replays_of_ranks_find_what_does_not_repeat(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// tests/fault/test_checkpoint.c - every file operation fails, the disk is full, the power goes,
+// tests/fault/test_checkpoint.c - every file operation fails, the disk is full, the power fails,
 // bits flip: what is loaded is a state that was saved, or nothing with a message
 #include "tests/support/test.h"
 
@@ -39,7 +39,7 @@ static int teardown(void **state)
 
 static bt_status save(int64_t step, int64_t max_to_keep)
 {
-    // Two files, and retention where it is asked for.
+    // Two files, and retention if requested.
     const bt_checkpoint_options options = {.max_to_keep = max_to_keep, .file_bytes = 600};
     test_state_fill(&s, step);
     return bt_checkpoint_save(&session.context, &store, &options, &s.state);
@@ -89,7 +89,7 @@ static int64_t fail_every_operation(int error, bool forever, bool again)
             assert_int_equal(status, BT_STATUS_IO);
             assert_non_null(strstr(bt_error_message(), strerror(error)));
             assert_non_null(strstr(bt_error_message(), "/runs"));
-        } else if (came) { // asked whether something is there, or closed what was only read
+        } else if (came) { // tested for existence, or closed a file that was only read
             assert_true(strcmp(failed, "open") == 0 || strcmp(failed, "close") == 0);
         }
         fake_disk_fail(disk, 0, 0, false);

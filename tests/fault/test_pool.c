@@ -111,7 +111,7 @@ static void test_cached_segments_make_room(void **state)
     ASSERT_OK(bt_pool_create(&small_device, 0, &pool));
     ASSERT_OK(bt_pool_alloc(pool, 40 * MIB, NULL, "first", &block));
     bt_pool_free(pool, block);
-    ASSERT_OK(bt_pool_alloc(pool, 50 * MIB, NULL, "second", &block)); // the device holds 64 MiB
+    ASSERT_OK(bt_pool_alloc(pool, 50 * MIB, NULL, "second", &block)); // the device has 64 MiB
     ASSERT_OK(bt_pool_check(pool));
     bt_pool_free(pool, block);
     // A fault that surfaces while waiting is not taken for a lack of memory.

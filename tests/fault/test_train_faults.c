@@ -41,7 +41,7 @@ static bt_status on_fault(void *self, const bt_train_fault *event)
     return BT_OK;
 }
 
-static bt_train_graph graph; // of every plan: all holds for steps that are replayed, too
+static bt_train_graph graph; // of every plan: all tests also apply to replayed steps
 
 static bt_train_plan base_plan(void)
 {
@@ -124,7 +124,7 @@ static void stop_ends_the_run(void **state)
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "step 3: loss nan", train(&plan, &once, &s));
     assert_int_equal(s.steps, 4);
     expect(&s, 0, 3, BT_TRAIN_FAULT_NONFINITE, "stop", "the first result was the hardware's");
-    // A fault that comes again in the replay is the program's, and the op is named.
+    // A fault that recurs in the replay is the program's, and the op is named.
     const faulty_plan always = {FAULTY_NAN, BT_KERNEL_GEMM, at, INT64_MAX};
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "is not finite", train(&plan, &always, &other));
     assert_non_null(strstr(bt_error_message(), "so it is software or data: "));
@@ -324,7 +324,7 @@ static void three_results_end_the_run(void **state)
     const faulty_plan twice = {FAULTY_FLIP, BT_KERNEL_GEMM, at + each - 1, at + each};
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "no two agree", train(&plan, &twice, &s));
     expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "stop", "hardware");
-    // What repeats to the bit is not found: said in verify.c.
+    // A fault that repeats bit by bit is not detected, as documented in verify.c.
     const faulty_plan always = {FAULTY_FLIP, BT_KERNEL_GEMM, 1, INT64_MAX};
     ASSERT_OK(train(&plan, &always, &s));
     for (int64_t i = 0; i < s.faults; ++i) {

@@ -249,7 +249,7 @@ static void ten_steps_in_f32(void **state)
 static void gpt2_124m_has_its_parameters(void **state)
 {
     (void)state;
-    // Shapes only: a device pool of 1.5 GiB holds the fp32 masters of d12.
+    // Shapes only: a device pool of 1.5 GiB is enough for the fp32 masters of d12.
     fixture f;
     bt_params params;
     bt_gpt2 model;

@@ -131,7 +131,7 @@ extern graph_listener graph_listening;
 // none. Returns the backward's status; a forward that fails fails the test.
 bt_status graph_run(fixture *f, const graph *g, double *grads[GRAPH_NODES]);
 // The same once for the gradient of S = sum over trained leaves of graph_weight times the loss's
-// gradient, which is made by bt_backward_recorded. UNSUPPORTED where that says so.
+// gradient, which is made by bt_backward_recorded. UNSUPPORTED if that function returns it.
 bt_status graph_run_twice(fixture *f, const graph *g, double *grads[GRAPH_NODES]);
 
 #endif

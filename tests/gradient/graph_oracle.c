@@ -393,7 +393,7 @@ static void embedding(world *w, int n)
 }
 
 // A view has memory already: only its derivative is made. An element of the view is that element of
-// its input that lies in the same place.
+// its input at the same place.
 static void view(world *w, int n)
 {
     const graph_node *self = node(w, n), *from = node(w, self->in[0]);

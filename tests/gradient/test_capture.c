@@ -74,7 +74,7 @@ static void release(taken *t, bt_dag *g)
 
 // ---- random graphs of ops -----------------------------------------------------------------------
 
-// What a captured random graph is asked: its gradients' bits.
+// The comparison for a captured random graph: its gradients' bits.
 static void check_seed(fixture *f, uint64_t seed, int64_t *gradients)
 {
     static graph g;

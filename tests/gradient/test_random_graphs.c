@@ -341,7 +341,7 @@ static void check_second(graph *g, double *const *second)
 }
 
 // Those that bt_backward_recorded does not refuse. Writes in place are for bt_backward's tests; a
-// difference of derivatives sees through what is detached.
+// difference of derivatives includes detached paths.
 static void random_graphs_have_right_second_gradients(void **state)
 {
     (void)state;

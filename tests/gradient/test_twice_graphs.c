@@ -3,7 +3,7 @@
 // As tests/gradient/test_twice.c, where each op stands alone: L is the sum of w x of the last
 // value, S = sum over leaves of v dL/dx. The gradient of S, by bt_backward_recorded and
 // bt_backward, is compared with central differences of S. Values are used by several ops and leaves
-// by several values, so second gradients come together from many ways.
+// by several values, so second gradients are summed over several paths.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

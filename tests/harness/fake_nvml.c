@@ -1,7 +1,7 @@
 // tests/harness/fake_nvml.c - an NVML with two made-up devices, built as libnvidia-ml.so.1 for
 // tests
 //
-// What it answers is said by variables, read at each call:
+// Its answers are given by environment variables, read at each call:
 //   FAKE_NVML_ERROR     its start fails with this number
 //   FAKE_NVML_THROTTLE  bits of the clocks' event reasons
 //   FAKE_NVML_THROTTLE_SECOND  the same, of the second device

@@ -27,8 +27,8 @@ void made_ceiling_round(made_run *made, double bytes_per_s);
 bt_store_round *made_train_round(made_run *made, const char *name, const char *system,
                                  double step_ns, int64_t peak_bytes, int64_t steps,
                                  int64_t shift_at, float shift);
-// The round's ranks were lost and came back: `detect_ns` until it was noticed, `recovery_ns` until
-// training went on.
+// The round's ranks were lost and restored: `detect_ns` until the loss was detected, `recovery_ns`
+// until training went on.
 void made_recovery(made_run *made, bt_store_round *round, double detect_ns, double recovery_ns);
 // The i-th of a fixed series of numbers about 1 with a spread of `spread`.
 double made_noise(int64_t i, double spread);

@@ -11,7 +11,7 @@
 #include "harness/env/build.h"
 #include "tests/support/test.h"
 
-// ---- what a build says of itself ---------------------------------------------------------------
+// ---- description of a build ------------------------------------------------------------------
 
 static void versions_are_read_back(void **state)
 {

@@ -224,7 +224,7 @@ static void digests_of_the_state_narrow_the_span(void **state)
     assert_int_equal(span.differs, BT_BISECT_LOSS);
     assert_int_equal(span.first, 9);
     assert_int_equal(span.last, 8);
-    // An update that differs: the loss says so a step later than the checkpoint.
+    // An update that differs: the loss differs a step later than the checkpoint.
     record(&a, "span-d", &none, 1);
     decay = 0.2;
     record(&other, "span-e", &none, 1);

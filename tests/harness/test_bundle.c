@@ -13,7 +13,7 @@
 
 // ---- checks ------------------------------------------------------------------------------------
 
-// Packs the files; verify must answer with findings that hold these words.
+// Packs the files; verify must report findings that contain these words.
 static void assert_found(bt_files *files, const bt_bundle_key *key, const char *words)
 {
     bt_str packed = {0};
@@ -550,7 +550,7 @@ static void make_older(bt_store_run *run)
                 rate->high = amount / time->low;
             }
         }
-        // The median's own row goes: the last takes its place.
+        // The median's row is removed: the last takes its place.
         *measurement(run, i, BT_METRIC_TIME_MEDIAN) =
             round->measurements[round->measurement_count - 1];
         --round->measurement_count;
@@ -580,7 +580,7 @@ static void rounds_recorded_before_the_mean_decided_hold(void **state)
     bt_store_run_release(&run);
 }
 
-// Contents that say the same in other words are not what export writes.
+// Equivalent contents in another format are not what export writes.
 static void other_spellings_are_found(void **state)
 {
     (void)state;

@@ -146,7 +146,7 @@ static void hostile_archives_are_refused(void **state)
         assert_damaged(bytes, size, rows[i].words);
         free(bytes);
     }
-    // A sound tar of ours in which a header says what ours never says.
+    // A valid tar of ours, in which a header has a value that ours never have.
     bt_files files;
     size_t size = 0;
     sample_bundle_unpack(&sample_training, &files);
@@ -191,7 +191,7 @@ static void bombs_are_not_unpacked(void **state)
     assert_damaged(both, twice, "not one zstd frame");
     free(both);
     free(half);
-    // A member that says to have more bytes than there are.
+    // A member whose stated size is larger than its data.
     size_t used = make_tar((const entry[]){{"a", AE_IFREG, NULL}}, 1, zeros, 1 << 20);
     memcpy(zeros + 124, "77777777777", 11);
     unsigned sum = 8 * ' ';

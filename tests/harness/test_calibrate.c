@@ -61,7 +61,7 @@ static void a_quiet_machine_passes(void **state)
         assert_true(got.false_alarm_rate <= got.false_alarm_high);
         assert_true(got.smallest <= got.smallest_high);
         refused += is_refused(&got, 0.01);
-        draw(logs, 5 * PAIRS, 0.004, 300 + seed); // noisier: five sessions say enough
+        draw(logs, 5 * PAIRS, 0.004, 300 + seed); // noisier: five sessions are enough
         got = rates_of_sessions(logs, 5 * PAIRS, 5, 0.01);
         assert_int_equal(got.sessions, 5);
         refused += is_refused(&got, 0.01);

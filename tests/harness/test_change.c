@@ -11,7 +11,7 @@
 enum { LENGTH_MAX = 400 };
 
 // Fills values with 1 ms and noise of one percent, different for each seed. `heavy`: one in twenty
-// lies ten times as far off.
+// is ten times as far away.
 static void make_series(double *values, int64_t count, uint64_t seed, bool heavy)
 {
     bt_rng radius = {.seed = seed, .stream = 7}, angle = {.seed = seed, .stream = 8},

@@ -1,7 +1,7 @@
 // tests/harness/test_cheats.c - kernels that cheat are caught: by their outputs, or by a device
 // that records what else they do
 //
-// bt_kernel_find is this file's own: it hands out the real row, whose launch is replaced by one
+// bt_kernel_find is defined in this file: it returns the real row, whose launch is replaced by one
 // that cheats. The reference in f64 stays what it is. So is bt_device_open: its device has streams
 // on which work goes on, and a cache whose lines can be made to persist.
 #include <dlfcn.h>
@@ -144,7 +144,7 @@ bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtyp
     return BT_OK;
 }
 
-static int64_t samples;   // that were said
+static int64_t samples;   // that were reported
 static int64_t behind_ns; // of the result
 
 static bt_status on_start(void *self, const bt_train_start *start)

@@ -1,4 +1,4 @@
-// tests/harness/test_child.c - what a worker says is heard to its last line, however it ends
+// tests/harness/test_child.c - a worker's output is read to its last line, however it ends
 //
 // poll is this file's own: it can come back empty-handed and, before anybody looks again, let the
 // worker say everything and die. On a busy machine the scheduler does that.
@@ -18,7 +18,7 @@
 
 enum { LINE_BYTES_MAX = 100 };
 
-static pid_t late; // poll sees nothing of this process before it is dead; 0: poll as it is
+static pid_t late; // poll returns no event of this process until it has ended; 0: poll as it is
 
 int poll(struct pollfd *watched, nfds_t count, int timeout_ms)
 {
@@ -35,7 +35,7 @@ int poll(struct pollfd *watched, nfds_t count, int timeout_ms)
     return 0;
 }
 
-// Runs a script as the worker; "a|b|" is what it said, a '-' instead of the last '|': half a line.
+// Runs a script as the worker; "a|b|" is its output, a '-' instead of the last '|': half a line.
 static const char *hear(const char *script, bool is_late)
 {
     static char heard[1024];

@@ -264,7 +264,7 @@ static void some_numbers_are_those_of_the_paper(void **state)
     bt_json_doc_release(&json);
 }
 
-// ---- margins, and what the paper says twice ----------------------------------------------------
+// ---- margins, and statements that the paper repeats --------------------------------------------
 
 // Half a unit in the last printed place of a value, as an exact decimal.
 static double half_unit(const char *printed)

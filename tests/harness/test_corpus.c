@@ -258,7 +258,7 @@ static void too_little_space_is_said_first(void **state)
                  tokenize(files, 1, 0, 0, 1, NULL));
 }
 
-// A file size limit stands for a full disk: the shards cannot be written whole.
+// A file size limit simulates a full disk: the shards cannot be written whole.
 static void full_disk_keeps_the_old_dataset(void **state)
 {
     (void)state;

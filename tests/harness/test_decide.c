@@ -141,7 +141,7 @@ static void unpaired_bounds_are_those_of_scipy(void **state)
     CLOSE(got.upper, 1.0351727638388284);
     assert_int_equal(got.outcome, BT_OUTCOME_SLOWER);
     assert_int_equal(got.rounds, 5);
-    assert_int_equal(got.look, 0); // five rounds are fewer than the first look asks for
+    assert_int_equal(got.look, 0); // five rounds are fewer than the first look requires
 }
 
 static void shift(const double *from, double by, double *to)
@@ -393,7 +393,7 @@ static void a_lone_bad_round_is_seen(void **state)
     assert_int_equal(lone, 2);
     assert_true(logs[25] < -0.45);
     assert_int_equal(bt_decide_paired(&rule, logs, 24, lone).outcome, BT_OUTCOME_SAME);
-    // Nothing to hold it against.
+    // Nothing to compare it with.
     assert_int_equal(bt_pairs_of(&(double){nan}, &(double){1.0}, 1, logs, &lone), 0);
     assert_int_equal(lone, 0);
 }

@@ -3,7 +3,7 @@
 //   harness_decide_rates_test [SUITES]     so many suites of 64 cases per world; 4 by default
 //
 // Rounds are simulated step by step (worlds.h) and go the way of real ones: bt_gate_sides_of_run
-// sums them up, bt_gate_rule_write says the rule under a policy with all defaults, bt_gate_judge
+// sums them up, bt_gate_rule_write states the rule under a policy with all defaults, bt_gate_judge
 // decides, and a case continues to as many pairs as the verdict requires, as in 'ab'. Against a
 // baseline of five sessions it is the same with the baseline's sides. What is printed is the table
 // of harness/stats/README.md. Seeded: equal on every machine but for the last digits of logarithms.

@@ -150,7 +150,7 @@ static void nvml_adds_facts(void **state)
     ASSERT_OK(bt_facts_finish(&facts));
     const struct {
         const char *key, *value; // value NULL: this device does not know
-        bool old;                // an old driver says it, too
+        bool old;                // an old driver reports it, too
     } rows[] = {{"gpu.ecc", "on", true},
                 {"gpu.mig", NULL, true},
                 {"gpu.power_limit", "700 W", true},

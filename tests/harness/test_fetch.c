@@ -1,4 +1,4 @@
-// tests/harness/test_fetch.c - fetching from a server that stalls, truncates and lies
+// tests/harness/test_fetch.c - fetching from a server that stalls, truncates and sends wrong data
 #include "tests/support/test.h"
 
 #include <spawn.h>
@@ -138,7 +138,7 @@ static bt_status fetch(const char *list, bt_progress progress, bt_dataset *datas
     return bt_data_fetch(&options, dataset);
 }
 
-// How often `words` stand in the server's log.
+// How often `words` occur in the server's log.
 static int logged(const char *words)
 {
     void *bytes = NULL;
@@ -207,14 +207,14 @@ static void the_first_files_only(void **state)
     bt_dataset_release(&dataset);
 }
 
-// What goes wrong on the way and must be made good.
+// Transfer errors that must be corrected.
 static void trouble_is_overcome(void **state)
 {
     (void)state;
     const struct {
         const char *how;
         bool with_size, with_digest;
-        const char *words; // that the server's log must hold
+        const char *words; // that the server's log must contain
         int count;
     } rows[] = {
         {"truncate", true, true, "bytes=5512- 206", 1},

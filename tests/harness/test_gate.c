@@ -1,4 +1,4 @@
-// tests/harness/test_gate.c - every verdict and exit code of the gate, and what is said of them
+// tests/harness/test_gate.c - every verdict and exit code of the gate, and their texts
 #include "tests/support/test.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static void pairs_are_held_against_each_other(void **state)
 {
     (void)state;
     gate_it.paired = true;
-    for (int i = 0; i < GATE_ROUNDS; ++i) { // a machine that drifts by half meets both alike
+    for (int i = 0; i < GATE_ROUNDS; ++i) { // a machine that drifts by half affects both equally
         double drift = 1 + 0.06 * i;
         made_kernel_round(&gate_it.run, "gelu", "base", 1e6 * drift * made_noise(i, GATE_SPREAD),
                           "v1");
@@ -60,7 +60,7 @@ static void pairs_are_held_against_each_other(void **state)
     gate_judge_again();
     assert_int_equal(gate_it.result.items[0].verdict.rounds, GATE_ROUNDS - 1);
     gate_expect("gelu", BT_GATE_TIME, BT_GATE_SLOWER, 1);
-    // Against a baseline the candidate stands for our own system.
+    // Against a baseline the candidate represents our own system.
     gate_it.paired = false;
     gate_add_kernel(&gate_it.base, "gelu", "blutrain", 1e6, GATE_SPREAD, GATE_ROUNDS);
     gate_judge("\"tolerance\":{\"kernel\":0.5}");
@@ -165,7 +165,7 @@ static void a_case_has_as_many_rounds_as_the_sessions_of_the_baseline(void **sta
     }
 }
 
-// One session says nothing about other days: whatever it measured, no speed fails the gate.
+// One session is no evidence about other days: whatever it measured, no speed fails the gate.
 static void a_baseline_of_few_sessions_is_advisory(void **state)
 {
     (void)state;
@@ -392,7 +392,7 @@ static void cases_of_one_side_are_said(void **state)
     request.filter = "gel*";
     bt_gate_result_release(&gate_it.result);
     ASSERT_OK(bt_gate_run(&request, &gate_it.result));
-    assert_int_equal(gate_it.result.count, 1); // what was not asked for is not missing
+    assert_int_equal(gate_it.result.count, 1); // cases that were not requested are not missing
 }
 
 static void rounds_that_went_wrong_are_said(void **state)
@@ -629,7 +629,7 @@ static void verdicts_are_made_again_from_their_rule(void **state)
     ASSERT_OK(bt_store_run_begin(scratch_store, &gate_it.run.run.info, &gate_it.run.run.id));
     ASSERT_OK(bt_gate_store(scratch_store, &gate_it.result)); // request.run is gate_it.run.run
     judged_again_from_the_store(scratch_store, gate_it.run.run.id);
-    // Other rounds give another verdict: the rule does not hold the answer.
+    // Other rounds give another verdict: the rule does not contain the answer.
     bt_gate_verdict again;
     const char *rule = gate_item_of("gelu", BT_GATE_TIME)->rule_json;
     for (int64_t i = 0; i < GATE_ROUNDS; ++i) {

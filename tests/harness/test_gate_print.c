@@ -1,4 +1,4 @@
-// tests/harness/test_gate_print.c - what a gate says: text, comment, JUnit, JSON
+// tests/harness/test_gate_print.c - the outputs of a gate: text, comment, JUnit, JSON
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -103,7 +103,7 @@ static void another_machine_is_said_by_its_name(void **state)
         {"cpu.usable", "2", BT_FACT_HARD},      {"memory.total", "8 GiB", BT_FACT_SOFT},
         {"os.libc", "2.36", BT_FACT_SOFT},
     };
-    gate_it.sessions = 1; // which card is not said
+    gate_it.sessions = 1; // the card is not given
     gate_it.base.run.info.env = (bt_store_env){"base", base, sizeof base / sizeof base[0]};
     gate_it.run.run.info.env = (bt_store_env){"now", now, sizeof now / sizeof now[0]};
     expect_besides("\nbesides  not comparable: cpu.features avx2 fma -> avx2; cpu.usable 16 -> 2; "

@@ -131,7 +131,7 @@ static void rounds_without_the_metric_are_not_counted_as_done(void **state)
     assert_null(strstr(gate_item_of("gelu", BT_GATE_TIME_P95)->sentence, "may tell"));
 }
 
-// A policy that lets INCONCLUSIVE pass does so only while the interval ends below its limit.
+// A policy that accepts INCONCLUSIVE does so only while the interval ends below its limit.
 static void inconclusive_passes_up_to_its_limit(void **state)
 {
     (void)state;
@@ -177,12 +177,12 @@ static void many_worse_and_none_better_is_said(void **state)
     gate_expect_words(bt_str_text(&out), "\nwarning: 5 of 6 cases are slower");
     gate_expect_words(bt_str_text(&out), "<system-err>5 of 6 cases are slower");
     bt_str_release(&out);
-    gate_it.run.run.round_count = 4 * 2 * GATE_ROUNDS; // four are too few to say so
+    gate_it.run.run.round_count = 4 * 2 * GATE_ROUNDS; // four are too few for that
     gate_judge_again();
     assert_string_equal(gate_it.result.warning, "");
 }
 
-// In interleaved rounds clocks are what came of the change: said beside the verdict.
+// In interleaved rounds clocks are a consequence of the change: printed beside the verdict.
 static void clocks_of_interleaved_rounds_are_reported(void **state)
 {
     (void)state;

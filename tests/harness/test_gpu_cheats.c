@@ -1,6 +1,6 @@
 // tests/harness/test_gpu_cheats.c - cheats that need a GPU, tried on our own worker's clock
 //
-// bt_kernel_find is this file's own: it hands out the real CUDA row of GELU, whose launch is
+// bt_kernel_find is defined in this file: it returns the real CUDA row of GELU, whose launch is
 // replaced by one that also works on its own stream, or makes its input persist in L2.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static kernel_launch cheat;  // NULL: none
 static bt_device *opened;    // by the case
 static bt_stream side;       // a stream of our own
 static void *side_block;     // of SIDE_BYTES
-static double median_ns;     // of the samples that were said
+static double median_ns;     // of the samples that were reported
 static int64_t behind_ns;    // of the result
 
 // ---- cheats ------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ static void only_comparable_sessions_share_a_series(void **state)
     (void)record(&other);
     bt_history history = read_history(NULL, NULL);
     assert_int_equal(history.series_count, 4);
-    assert_int_equal(history.series[0].session_count, 2); // the newest session's comes first
+    assert_int_equal(history.series[0].session_count, 2); // the newest session's is first
     assert_int_equal(history.series[0].sessions[1].run, last);
     assert_string_equal(history.series[1].env->facts[0].value, "another CPU");
     assert_string_equal(history.series[2].axes_json, "{\"shape\":\"4x5\"}");

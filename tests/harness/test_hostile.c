@@ -1,4 +1,4 @@
-// tests/harness/test_hostile.c - peers that hang, flood, die, print garbage or lie about units:
+// tests/harness/test_hostile.c - peers that hang, flood, die, print garbage or report wrong units:
 // each gets a clear message, and the rest of the session is kept
 #include <math.h>
 #include <signal.h>
@@ -259,7 +259,7 @@ static void times_in_other_units_are_refused(void **state)
     assert_mode(&kernels, "long",
                 "implausible timing: the samples take 50 min 00 s in all, and the");
     assert_mode(&kernels, "calls", "implausible timing: the samples take 50 min 00 s in all");
-    // No measurement comes of them.
+    // They produce no measurement.
     run_mode(&kernels, "ms", &run);
     for (int64_t i = 0; i < run.round_count; i++) {
         for (int64_t j = 0; is_hostile(&run.rounds[i]) && j < run.rounds[i].measurement_count;
@@ -287,7 +287,7 @@ static void assert_verifies(const bt_store_run *run)
 
 // ---- cheats ------------------------------------------------------------------------------------
 
-// Each known way to cheat that shows in times alone: a replayed result, work that is skipped, a
+// Each known way to cheat that is visible in times only: a replayed result, work that is skipped, a
 // patched timer, work on a stream that the clock does not wait for. Invalid every time, never kept.
 static void times_below_the_floor_are_invalid(void **state)
 {

@@ -87,7 +87,7 @@ static void a_public_bundle_holds_without_naming_the_machine(void **state)
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "b: ", bt_bundle_check_public("b", "x", 1, NULL));
 }
 
-// A fact whose value holds the words; private ones may.
+// A fact whose value contains the words; private ones may.
 static void assert_not_open(const bt_facts *facts, const char *what, const char *words)
 {
     for (int64_t i = 0; strlen(words) >= 6 && i < facts->count; i++) {

@@ -177,7 +177,7 @@ static void assert_nowhere(const char *word)
     assert_true(count >= 6);
 }
 
-// What identifies a machine or its user, wherever a run may hold it.
+// What identifies a machine or its user, wherever a run may contain it.
 static void what_identifies_the_machine_stays_here(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void a_bundle_lies_beside_it(void **state)
     bt_mem_free(copy);
 }
 
-// What a file of the publication says, and only a draft's.
+// The contents of a file of the publication, and only a draft's.
 static void assert_marked(const char *name, const char *words, bool draft)
 {
     char *text = file_text(name);

@@ -51,8 +51,8 @@ static void *join(void *argument)
     return NULL;
 }
 
-// Two ranks meet, each with the GPU that `visible` shows in its slot. There are no such GPUs: both
-// fail, and each says why.
+// Two ranks connect, each with the GPU that `visible` shows in its slot. There are no such GPUs:
+// both fail, and each reports why.
 static void meet(const char *visible, one_rank ranks[RANKS])
 {
     pthread_t threads[RANKS];

@@ -44,7 +44,7 @@ static const ratio_row *find_row(const ratio_list *list, const char *name)
     return NULL;
 }
 
-// Rows of a group stand together, and in it the ratios are in the order that the list asks for.
+// Rows of a group are adjacent, and in it the ratios are in the order that the list asks for.
 static void assert_ordered(const ratio_list *list)
 {
     for (int64_t i = 1; i < list->count; i++) {
@@ -75,7 +75,7 @@ static void verdicts_become_rows_with_their_band(void **state)
     const ratio_row *row = find_row(list, "softmax.forward.f32.1024x768");
     assert_string_equal(row->verdict, "SLOWER");
     assert_string_equal(row->group, "softmax");
-    assert_string_equal(row->metric, ""); // time goes without saying
+    assert_string_equal(row->metric, ""); // time is the default
     assert_true(fabs(row->ratio - 1.031) < 1e-9);
     assert_true(fabs(row->band_high - 1.01) < 1e-9 && fabs(row->band_low - 1 / 1.01) < 1e-9);
     assert_true(isnan(row->mark));
@@ -153,7 +153,7 @@ static void few_cases_against_several_systems_are_one_list(void **state)
     bt_report_set_release(&set);
 }
 
-// Whatever stands against what, the page counts rounds: a gate has no pairs.
+// Whatever is compared, the page counts rounds: a gate has no pairs.
 static void the_page_counts_rounds(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void the_mean_is_geometric(void **state)
     // Each reaches log 2 to both sides; of the mean of two that is log 2 / sqrt 2.
     assert_true(fabs(log(mean.high) - log(2.0) / sqrt(2.0)) < 1e-12);
     assert_true(fabs(mean.low * mean.high - 1.0) < 1e-12);
-    // Memory and the 95th percentile are no speed; alone they count.
+    // Memory and the 95th percentile are not speeds; they count if there is nothing else.
     const ratio_row mixed[] = {{.ratio = 4.0, .low = 2.0, .high = 8.0, .metric = ""},
                                {.ratio = 1.0, .metric = "peak_allocated_bytes"},
                                {.ratio = 9.0, .metric = "time_p95_ns"},

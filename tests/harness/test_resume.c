@@ -273,7 +273,7 @@ static void only_the_end_was_missing(void **state)
     bt_store_run_release(&run);
 }
 
-// The n-th allocation fails: said as such, nothing leaks, and the run can still be resumed.
+// The n-th allocation fails: reported as such, nothing leaks, and the run can still be resumed.
 static void failing_allocations_are_reported(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void a_device_has_one_owner(void **state)
     unsetenv("TMPDIR");
 }
 
-// However its owner goes: here by kill -9.
+// However its owner ends: here by kill -9.
 static void a_dead_owner_has_no_lock(void **state)
 {
     (void)state;

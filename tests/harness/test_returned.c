@@ -1,4 +1,4 @@
-// tests/harness/test_returned.c - outputs that peers return: what they are asked for, what is found
+// tests/harness/test_returned.c - outputs that peers return: what is requested, what is found
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static void right_outputs_are_right(void **state)
 {
     (void)state;
     ASSERT_OK(check_copy(COPY("7x11"), 1, 1, 0, ""));
-    ASSERT_OK(check_copy(COPY("17000001"), 1, 1, 0, "")); // of which a sample is asked for
+    ASSERT_OK(check_copy(COPY("17000001"), 1, 1, 0, "")); // of which a sample is requested
 }
 
 static void wrong_outputs_are_found(void **state)

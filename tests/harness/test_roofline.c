@@ -1,5 +1,5 @@
 // tests/harness/test_roofline.c - a session's ceilings: the roof of each type, rates where
-// computing dominates, and what a gate says of a machine that has become slower
+// computing dominates, and the gate's text about a machine that has become slower
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -338,7 +338,7 @@ static void worker_that_cannot_be_started_is_a_failure(void **state)
     assert_non_null(strstr(outcome.message, "cannot start the worker program"));
 }
 
-// Sends a signal to this process after some time, twice if asked to.
+// Sends a signal to this process after some time, twice if requested.
 static pid_t send_later(int number, int times)
 {
     pid_t parent = getpid(), child = fork();

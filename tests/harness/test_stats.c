@@ -180,7 +180,7 @@ static void intervals_of_series_keep_their_coverage(void **state)
     }
 }
 
-// 200 steps of which 40 % take 1.1: the total says so, the median does not.
+// 200 steps of which 40 % take 1.1: the total shows it, the median does not.
 static void slow_steps_are_in_the_total_and_not_in_the_median(void **state)
 {
     (void)state;

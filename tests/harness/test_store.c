@@ -1,4 +1,4 @@
-// tests/harness/test_store.c - what is recorded comes back, whatever happens to the file
+// tests/harness/test_store.c - recorded data can be read again, whatever happens to the file
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -192,7 +192,7 @@ static void killed_run_is_interrupted_and_readable(void **state)
     ASSERT_OK(bt_store_close(store));
     close(ready[0]);
     close(ready[1]);
-    // The number of the process alone is not enough: this one lives, with another start time.
+    // The number of the process alone is not enough: this one is running, with another start time.
     char sql[128];
     (void)snprintf(sql, sizeof sql, "UPDATE session SET pid=%d", (int)getpid());
     scratch_execute(sql);
@@ -403,7 +403,7 @@ static void locked_database_times_out_and_recovers(void **state)
     assert_int_equal(scratch_query("SELECT count(*) FROM step"), 61);
 }
 
-// A limit on file sizes stands for the full disk: SQLite sees a write that fails.
+// A limit on file sizes simulates a full disk: a write of SQLite fails.
 static void full_disk_is_said_and_loses_nothing(void **state)
 {
     (void)state;
@@ -457,7 +457,7 @@ static void database_that_cannot_grow_is_said_and_recovers(void **state)
     assert_int_equal(scratch_query("SELECT count(*) FROM step"), 60 + given);
 }
 
-// What an ordinary user sees of a folder that is not theirs: 0 when as it should be.
+// An ordinary user's access to a folder of another user: 0 when as it should be.
 static int look_at_read_only_folder(void)
 {
     bt_store *store = NULL;

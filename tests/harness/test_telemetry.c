@@ -251,7 +251,7 @@ static void gpu_is_sampled(void **state)
         assert_true(samples[i].sm_clock_mhz == 1755.0 && samples[i].memory_clock_mhz == 3201.0);
         assert_true(samples[i].power_w == 312.5 && samples[i].temperature_c == 51.0);
         assert_true(samples[i].cost_ns > 0.0 && samples[i].cost_ns < 1e9);
-        assert_true(samples[i].throttle == 68.0); // an old driver says it by the old name
+        assert_true(samples[i].throttle == 68.0); // an old driver reports it under the old name
         assert_true(old ? isnan(samples[i].other_processes) : samples[i].other_processes == 0.0);
     }
     assert_true(isnan(samples[count - 1].sm_clock_mhz)); // the CPU's
@@ -270,7 +270,7 @@ static void gpu_is_sampled(void **state)
     bt_telemetry_close(NULL);
 }
 
-// A round on two GPUs: what either of them says counts, and the next on one is of the first alone.
+// A round on two GPUs: the values of both count, and the next on one is of the first alone.
 static void all_gpus_of_a_round_are_sampled(void **state)
 {
     (void)state;
@@ -519,7 +519,7 @@ static void disturbed_rounds_are_kept_and_run_again(void **state)
     }
 }
 
-// The made-up GPU draws 300 W all the time, and the peer says calls of 1, 1 and 3 ms.
+// The made-up GPU draws 300 W all the time, and the peer reports calls of 1, 1 and 3 ms.
 static void energy_is_recorded_for_every_round(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// tests/harness/test_watch.c - what a watcher sees of runs that go on, end, or have lost their
+// tests/harness/test_watch.c - what a watcher shows of runs that continue, end, or have lost their
 // process
 #include "tests/support/test.h"
 

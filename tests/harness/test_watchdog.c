@@ -1,4 +1,4 @@
-// tests/harness/test_watchdog.c - a worker that hangs says where; one that works is left alone
+// tests/harness/test_watchdog.c - a worker that hangs reports where; a working one is not disturbed
 #include "harness/run/watchdog.h"
 
 #include <poll.h>
@@ -188,7 +188,7 @@ static void deep_and_unbalanced_ranges_are_survived(void **state)
 static char said[1 << 20];
 
 // Runs a worker in its own process until its output ends; `stop_ms`: it stands still for so
-// long on the way. Returns what waitpid says.
+// long on the way. Returns waitpid's status.
 static int run_worker(const char *task, const faulty_plan *fault, long stop_ms)
 {
     int in[2], out[2], state = 0;
@@ -251,7 +251,7 @@ static void a_worker_that_hangs_says_in_which_ranges(void **state)
     assert_non_null(strstr(said, "\"event\":\"error\",\"status\":\"internal error\""));
     assert_non_null(strstr(said, "the worker hangs in "
                                  "step/forward/block[1]/attention/attention (attention_cpu_f32)"));
-    assert_non_null(strstr(said, "\"step\":0,")); // what was said before is whole
+    assert_non_null(strstr(said, "\"step\":0,")); // earlier output is complete
     assert_non_null(strstr(said, "seconds; the device has completed everything up to "
                                  "step/forward/block/mlp/feed_forward"));
     const faulty_plan late = {FAULTY_HANG, BT_KERNEL_ADAMW, 3, 3};

@@ -1,6 +1,6 @@
 // tests/harness/worlds.h - simulated machines: rounds of a base and a candidate, step by step
 //
-// A world says what the machine does to both sides and what the change does to the candidate. A
+// A world defines what the machine does to both sides and what the change does to the candidate. A
 // round is made of steps, so that what a test decides on goes through the summary of a round.
 #ifndef BT_TESTS_HARNESS_WORLDS_H
 #define BT_TESTS_HARNESS_WORLDS_H

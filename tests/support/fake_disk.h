@@ -13,7 +13,7 @@ enum { FAKE_SECTOR_BYTES = 512 };
 
 typedef struct fake_disk fake_disk;
 
-// What becomes of changes that were not synced when the power goes.
+// What happens to unsynced changes when the power fails.
 typedef enum fake_loss { FAKE_LOSE_ALL, FAKE_LOSE_NONE, FAKE_LOSE_SOME } fake_loss;
 
 fake_disk *fake_disk_make(void);
@@ -25,13 +25,13 @@ const bt_file_ops *fake_disk_ops(fake_disk *disk);
 // `forever` all changes after it do. n 0: none fails.
 int64_t fake_disk_operations(const fake_disk *disk);
 void fake_disk_fail(fake_disk *disk, int64_t n, int error, bool forever);
-// Whether that operation has come; its name ("write").
+// Whether that operation has occurred; its name ("write").
 const char *fake_disk_failed(const fake_disk *disk);
 // Bytes that may still be written before -ENOSPC; below 0: no limit.
 void fake_disk_room(fake_disk *disk, int64_t room_bytes);
 // Reads and writes do at most so many bytes, every third answers -EINTR first; 0: all.
 void fake_disk_short(fake_disk *disk, size_t most_bytes);
-// sync says that it did, and does nothing.
+// sync reports success and does nothing.
 void fake_disk_ignore_sync(fake_disk *disk, bool ignore);
 // Files that are open.
 int fake_disk_open_count(const fake_disk *disk);

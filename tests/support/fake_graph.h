@@ -2,7 +2,8 @@
 //
 // While a capture is open, kernels, copies and fills are put into a list with what they were given,
 // and not done; a launch does the list in order. As on a GPU, nothing may be waited for, allocated
-// or ordered by events meanwhile: the capture is then broken, and says so when it is ended.
+// or ordered by events meanwhile: the capture is then broken, and reports an error when it is
+// ended.
 #ifndef BT_TESTS_SUPPORT_FAKE_GRAPH_H
 #define BT_TESTS_SUPPORT_FAKE_GRAPH_H
 

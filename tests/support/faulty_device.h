@@ -1,4 +1,4 @@
-// tests/support/faulty_device.h - the CPU as a backend that fails when a test says so
+// tests/support/faulty_device.h - the CPU as a backend that fails when a test requests it
 //
 // The backend "faulty" wraps the CPU's kernels: product code is not
 // changed. It counts what it gave out, so that a leak shows. It captures graphs (fake_graph.h).

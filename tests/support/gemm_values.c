@@ -145,7 +145,7 @@ typedef struct spot {
 
 static double random_at(const spot *s) { return 2 * s->unit - 1; }
 
-// Neighbours of a row of a differ in sign alone, those of a column of b hardly at all.
+// Neighbours of a row of a differ in sign alone, those of a column of b only slightly.
 static double cancelling_at(const spot *s)
 {
     const int pair = (int)(s->at / 2 % 17);

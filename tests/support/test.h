@@ -33,7 +33,7 @@ void test_assert_fails(bt_status expected, const char *words, bt_status got, con
 void test_assert_close(const double *actual, const double *expected, int64_t count, double absolute,
                        double relative, const char *what);
 
-// What a test program returns when it cannot run here; says why on standard output.
+// What a test program returns when it cannot run here; prints why on standard output.
 int test_skip(const char *reason);
 
 #endif

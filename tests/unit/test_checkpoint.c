@@ -81,7 +81,7 @@ static void round_trip(void **state)
     assert_int_equal(test_scratch_count("deep/store/step-00000012"), 2);
 }
 
-// What it says of itself is what verifying finds, and which tensors it has.
+// Its own description equals what verification finds, and lists its tensors.
 static void described(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void strict(void **state)
                  bt_checkpoint_load(context, &store, 4, &extra, &list, NULL));
     test_state_check(&s, 999); // nothing was written
 
-    list.count = 1; // a part of a checkpoint, when asked for
+    list.count = 1; // a part of a checkpoint, if requested
     list.tensors[0] = s.state.tensors[5];
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "is not in the state",
                  bt_checkpoint_load(context, &store, 4, NULL, &list, NULL));

@@ -109,7 +109,7 @@ static void wait_for(sem_t *semaphore)
     }
 }
 
-// Every write says that it has begun and waits to be released.
+// Every write reports that it has begun and waits to be released.
 static void gate(void *self)
 {
     (void)self;

@@ -16,7 +16,7 @@
 static bt_backend dry; // the host's memory, CUDA's rows
 static bt_kernel rows[1024];
 // What rows read of the CUDA backend's own state: a device on which no limit was raised, so that
-// rows which need large shared memory stand back for the general ones.
+// rows which need large shared memory are not chosen, but the general ones.
 static _Alignas(64) char own_state[1 << 16];
 
 static bt_status open_dry(int ordinal, bt_device *device)

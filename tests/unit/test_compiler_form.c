@@ -65,7 +65,7 @@ static void random_graphs_keep_their_bits_when_values_are_made_again(void **stat
 }
 
 // x -> wide (f32) -> y, and in the backward sum_columns(wide dy): wide is made again from x, which
-// is half as large; a value that the caller wants is stored as before.
+// is half as large; a value that the caller needs is stored as before.
 static void what_costs_less_is_made_again(void **state)
 {
     (void)state;
@@ -262,7 +262,7 @@ static void values_that_rules_add_turn_nothing(void **state)
 
 // ---- epilogues ----------------------------------------------------------------------------------
 
-// y = (x w + bias) + residual, each sum its own op; `kept`: the caller wants x w as well.
+// y = (x w + bias) + residual, each sum its own op; `kept`: the caller needs x w as well.
 static void make_sums(bt_dag *g, bool kept, bool bias_first, int *y)
 {
     const bt_gemm_args args = {.m = ROWS,
@@ -359,7 +359,8 @@ static void readers_of_one_value_join_within_a_phase(void **state)
     }
 }
 
-// x / sum(x): one quotient a row where a bound is enough, one an element where bits are asked for.
+// x / sum(x): one quotient a row where a bound is enough, one an element where equal bits are
+// required.
 static void quotients_by_a_value_per_row_are_products(void **state)
 {
     (void)state;

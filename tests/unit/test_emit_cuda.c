@@ -1,4 +1,5 @@
-// tests/unit/test_emit_cuda.c - generated CUDA code: what its PTX holds, and that ptxas takes it
+// tests/unit/test_emit_cuda.c - generated CUDA code: the contents of its PTX, and that ptxas
+// accepts it
 //
 // Looked for: accesses of 16 bytes, shuffles, barriers, no local memory, nothing unresolved, no
 // spills. Skipped parts: without libdevice texts that need it, without ptxas the assembling.
@@ -81,7 +82,7 @@ static void lower(const bt_fused *group, void (*look)(const char *ptx, const voi
     bt_str_release(&emitted.text);
 }
 
-// What a kernel's PTX must hold.
+// What a kernel's PTX must contain.
 typedef struct expected {
     const char *name;
     int wide_loads, wide_stores, shuffles, barriers; // wide: 16 bytes

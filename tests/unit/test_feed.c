@@ -146,7 +146,7 @@ static void the_cursor_is_the_consumed_one(void **state)
         }
         ASSERT_OK(bt_feed_ahead(&feed));
         expect_cursor(&feed, 0, (i + 1) * step);
-        // One step is read ahead, but none that will not be asked for.
+        // One step is read ahead, but none that will not be requested.
         const int64_t ahead = bt_loader_cursor_get(loader).position - (i + 1) * step;
         assert_int_equal(ahead, i < 2 ? step : 0);
     }

@@ -1,4 +1,4 @@
-// Products with endings that no CPU kernel fuses, and the op that asks for them: bt_gemm's sums of
+// Products with endings that no CPU kernel fuses, and the op that requests them: bt_gemm's sums of
 // columns are those of the column-sum kernel, bt_feed_forward is two linear layers.
 #include <stdlib.h>
 #include <string.h>
@@ -206,7 +206,7 @@ static void feed_forward_is_two_layers(void **state)
     }
 }
 
-// Only what is asked for is computed, whichever input that is.
+// Only requested gradients are computed, whichever input that is.
 static void feed_forward_gives_single_gradients(void **state)
 {
     (void)state;
@@ -263,7 +263,7 @@ static void feed_forward_names_what_does_not_fit(void **state)
     fixture_close(&f);
 }
 
-// Where no row fuses what is asked for, there is another way: nothing is formatted or allocated.
+// If no row fuses the requested ending, another way is used: nothing is formatted or allocated.
 static void a_missing_row_is_no_error(void **state)
 {
     (void)state;
@@ -280,7 +280,7 @@ static void a_missing_row_is_no_error(void **state)
     bt_mem_fail_at(1);
     assert_null(bt_kernel_lookup(f.context.device, BT_KERNEL_GEMM, BT_F32, &args));
     assert_string_equal(bt_error_message(), "");
-    void *block = NULL; // the failure is still to come: nothing was allocated
+    void *block = NULL; // the failure has not occurred yet: nothing was allocated
     assert_int_equal(bt_mem_alloc(1, 1, &block), BT_STATUS_OUT_OF_MEMORY);
     bt_mem_fail_at(0);
     bt_error_clear();

@@ -35,7 +35,7 @@ static void a_parameter_added_after_init_is_refused(void **state)
                  bt_adamw_step(&f.context, &optimizer, 0.1, 1));
     assert_int_equal(optimizer.step, 1);
     bt_params_release(&params);
-    bt_adamw_release(&optimizer); // knows what it holds, whatever became of the list
+    bt_adamw_release(&optimizer); // records its contents, independent of the list
     fixture_close(&f);
 }
 

@@ -92,7 +92,7 @@ static void another_step_is_served_and_recorded_anew(void **state)
     void *one[BLOCKS], *other[BLOCKS], *again[BLOCKS];
     run_step(s, 3, one);
     for (uint64_t seed = 4; seed < 24; ++seed) {
-        run_step(s, seed, other); // goes astray, or is recorded
+        run_step(s, seed, other); // deviates, or is recorded
     }
     run_step(s, 23, other);
     run_step(s, 23, other);

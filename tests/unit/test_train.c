@@ -351,7 +351,8 @@ static bt_status on_note(void *self, const char *text)
     return BT_OK;
 }
 
-// OMP_DYNAMIC is switched off, and the log says so; OMP_THREAD_LIMIT and teams of one are served.
+// OMP_DYNAMIC is switched off, and the log reports it; OMP_THREAD_LIMIT and teams of one are
+// served.
 static void teams_of_changing_size_are_corrected(void **state)
 {
     (void)state;

@@ -179,7 +179,7 @@ static void expect_only(const bt_train_plan *plan, bool values, bt_train_launch 
     assert_int_equal(count[launch], plan->steps);
 }
 
-// What cannot be captured runs kernel by kernel, and the step's event says why.
+// A step that cannot be captured runs kernel by kernel, and its event gives the reason.
 static void what_cannot_be_captured_says_why(void **state)
 {
     (void)state;

@@ -123,7 +123,7 @@ static void flip_a_byte(const char *folder, int64_t step)
     assert_int_equal(fclose(file), 0);
 }
 
-// Damaged checkpoints are left out and said; by choice newer ones are left out and removed.
+// Damaged checkpoints are skipped and reported; by choice newer ones are left out and removed.
 static void older_checkpoints_are_taken_when_newer_ones_do_not_serve(void **state)
 {
     (void)state;
