@@ -1,5 +1,7 @@
-// harness/cases/chains.c - the chains: RMSNorm, SwiGLU, RoPE, softmax, cross-entropy composed of
-// ops
+// harness/cases/chains.c - the chains: RMSNorm, SwiGLU, RoPE, softmax, cross-entropy and attention
+// scores composed of ops
+#include <math.h>
+
 #include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/cases/chain.h"
@@ -71,6 +73,23 @@ static void chain_cross_entropy(bt_expression *e, const bt_chain_parts *p, bt_te
     out[0] = bt_expression_binary(e, BT_BINARY_SUB, log_sum, bt_expression_sum_last(e, product));
 }
 
+// The scores of attention in windows: 30 tanh((q k^T / sqrt(dim) + bias) / 30), the bias by
+// position.
+static void chain_scores(bt_expression *e, const bt_chain_parts *p, bt_tensor **out)
+{
+    static const double cap = 30;
+    const int64_t *axes = p->shape->axes;
+    bt_tensor *q = bt_expression_reshape(e, p->in[0], BT_SHAPE(p->rows, axes[1], axes[3]));
+    bt_tensor *k = bt_expression_reshape(e, p->in[1], BT_SHAPE(p->rows, axes[2], axes[3]));
+    bt_tensor *bias = bt_expression_reshape(e, p->in[2], BT_SHAPE(axes[1], axes[2]));
+    bt_tensor *product = bt_expression_matmul(e, q, false, k, true);
+    bt_tensor *scaled = bt_expression_unary(e, BT_UNARY_SCALE, 1 / sqrt((double)axes[3]), product);
+    bt_tensor *sum = bt_expression_binary(e, BT_BINARY_ADD, scaled, bias);
+    bt_tensor *small = bt_expression_unary(e, BT_UNARY_TANH, 0,
+                                           bt_expression_unary(e, BT_UNARY_SCALE, 1 / cap, sum));
+    out[0] = bt_expression_unary(e, BT_UNARY_SCALE, cap, small);
+}
+
 bt_chain_body bt_chain_body_of(bt_kernel_case_op what)
 {
     static const struct {
@@ -81,7 +100,8 @@ bt_chain_body bt_chain_body_of(bt_kernel_case_op what)
                 {BT_KERNEL_CASE_chain_swiglu, chain_swiglu},
                 {BT_KERNEL_CASE_chain_rope, chain_rope},
                 {BT_KERNEL_CASE_chain_softmax, chain_softmax},
-                {BT_KERNEL_CASE_chain_cross_entropy, chain_cross_entropy}};
+                {BT_KERNEL_CASE_chain_cross_entropy, chain_cross_entropy},
+                {BT_KERNEL_CASE_chain_scores, chain_scores}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         if (rows[i].what == what) {
             return rows[i].body;

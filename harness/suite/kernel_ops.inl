@@ -20,6 +20,8 @@ BT_KERNEL_CASE_OP(chain_rope, 3, 3, "tokens x heads x head size", n *(2 + 2 / d[
                   0)
 BT_KERNEL_CASE_OP(chain_softmax, 2, 2, "rows x cols", 2 * n * e, 0, 3 * n, 0)
 BT_KERNEL_CASE_OP(chain_cross_entropy, 2, 2, "rows x vocabulary", 2 * n * e, 0, 5 * n, 0)
+BT_KERNEL_CASE_OP(chain_scores, 4, 4, "entries x queries x keys x head size",
+                  n *(1 / d[1] + 1 / d[2] + 1 / d[3]) * e, 0, 2 * n, 0)
 BT_KERNEL_CASE_OP(cross_entropy, 2, 2, "rows x vocabulary", n *e, 2 * n * e, 3 * n, 4 * n)
 BT_KERNEL_CASE_OP(reduce_sum, 2, 2, "rows x cols, over the rows", n *e, 0, n, 0)
 BT_KERNEL_CASE_OP(reduce_sum_rows, 2, 2, "rows x cols, over each row", n *e, 0, n, 0)

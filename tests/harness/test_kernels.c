@@ -248,6 +248,7 @@ static const char *const small_shapes[BT_KERNEL_CASE_OP_COUNT] = {
     [BT_KERNEL_CASE_chain_rope] = "9x3x16",
     [BT_KERNEL_CASE_chain_softmax] = "5x100",
     [BT_KERNEL_CASE_chain_cross_entropy] = "6x501",
+    [BT_KERNEL_CASE_chain_scores] = "6x33x17x40",
     [BT_KERNEL_CASE_cross_entropy] = "6x501",
     [BT_KERNEL_CASE_reduce_sum] = "129x7",
     [BT_KERNEL_CASE_reduce_sum_rows] = "7x129",
@@ -297,13 +298,16 @@ static void chains_are_correct_in_groups(void **state)
     static const char *const dtypes[] = {"f32\",\"compile\":\"on", "bf16",
                                          "bf16\",\"compile\":\"on", "f64"};
     (void)state;
-    for (int op = BT_KERNEL_CASE_chain_rms_norm; op <= BT_KERNEL_CASE_chain_cross_entropy; ++op) {
+    for (int op = BT_KERNEL_CASE_chain_rms_norm; op <= BT_KERNEL_CASE_chain_scores; ++op) {
         for (int i = 0; i < 4; ++i) {
             const bool grouped = strstr(dtypes[i], "compile") != NULL;
             heard got = {0};
             const bt_status status =
                 run_case(bt_kernel_case_op_name((bt_kernel_case_op)op), "forward", dtypes[i], "hot",
-                         op == BT_KERNEL_CASE_chain_rope ? "512x4x64" : "512x256", &got);
+                         op == BT_KERNEL_CASE_chain_rope     ? "512x4x64"
+                         : op == BT_KERNEL_CASE_chain_scores ? "64x49x49x32"
+                                                             : "512x256",
+                         &got);
             if (status == BT_STATUS_UNAVAILABLE) {
                 assert_true(grouped);
                 continue; // no MLIR here

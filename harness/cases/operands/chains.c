@@ -2,6 +2,8 @@
 //
 // A chain rounds to the storage type between its ops unless it is grouped: `rounded` is the sum of
 // the rounded magnitudes.
+#include <math.h>
+
 #include "harness/cases/operands/make.h"
 
 static void chain_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,
@@ -78,6 +80,18 @@ void bt_operands_chain_softmax(body *self)
     chain_of(self);
     bt_operand_add(self, "x", BT_OPERAND_IN, cols);
     bt_operand_within(bt_operand_add(self, "y", BT_OPERAND_OUT, cols), 32, 0);
+}
+
+void bt_operands_chain_scores(body *self)
+{
+    const int64_t *axes = self->shape.axes;
+    chain_of(self);
+    bt_operand_add(self, "q", BT_OPERAND_IN, axes[1] * axes[3]);
+    bt_operand_add(self, "k", BT_OPERAND_IN, axes[2] * axes[3]);
+    bt_operand_add_whole(self, "bias", BT_OPERAND_IN, axes[1] * axes[2]);
+    bt_operand *scores = bt_operand_add(self, "scores", BT_OPERAND_OUT, axes[1] * axes[2]);
+    bt_operand_within(scores, 32, 8 + sqrt((double)axes[3]));
+    scores->rounded = 16; // of the product, of which each later op keeps the error
 }
 
 void bt_operands_chain_cross_entropy(body *self)

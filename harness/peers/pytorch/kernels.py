@@ -180,6 +180,16 @@ def op_chain_cross_entropy(case):
     return [case.normal(*case.axes), wanted], call
 
 
+def op_chain_scores(case):
+    torch, (entries, queries, keys, size) = case.torch, case.axes
+
+    def call(q, k, bias):
+        scores = torch.bmm(q, k.transpose(1, 2)) * size**-0.5 + bias
+        return 30 * torch.tanh(scores * (1 / 30))
+    return [case.normal(entries, queries, size), case.normal(entries, keys, size),
+            case.normal(queries, keys)], call
+
+
 def op_cross_entropy(case):
     loss = case.torch.nn.functional.cross_entropy
     targets = case.below(case.axes[1], case.axes[0], name="targets")
