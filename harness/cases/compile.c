@@ -110,6 +110,16 @@ static bt_status run_step(step *s, bt_dag_capture *capture)
     return BT_OK;
 }
 
+// The CPU, on which the step is captured, has no tf32; a target's products then have it.
+static void set_tf32(step *s)
+{
+    for (int i = 0; i < s->graph.node_count && s->plan.precision == BT_PRECISION_TF32; ++i) {
+        if (s->graph.nodes[i].op == BT_KERNEL_GEMM) {
+            ((bt_gemm_args *)s->graph.nodes[i].args)->compute = BT_COMPUTE_TF32;
+        }
+    }
+}
+
 static bt_status capture_step(step *s)
 {
     bt_dag_capture capture;
@@ -119,6 +129,9 @@ static bt_status capture_step(step *s)
     status = status ? status : ran;
     status = status ? status : bt_dag_find_half_turns(&capture, &s->graph, &s->half_turns);
     bt_dag_capture_release(&capture);
+    if (status == BT_OK && s->target_name) {
+        set_tf32(s);
+    }
     return status;
 }
 
