@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/compiler/fuse_build.h"
+#include "kernels/cpu/bf16.h"
 
 // Fields in the order of operands.inl.
 enum { FIRST, SECOND, THIRD };
@@ -260,13 +261,20 @@ static bool is_real(bt_fuse_build *b, bt_dtype dtype)
     return true;
 }
 
+// Rows of bf16 are summed as rows of f32; the CPU's kernel cuts rows that do not fit in a block.
+static bool sums_as_f32(const bt_fuse_build *b, const bt_reduce_sum_args *args)
+{
+    return args->dtype == BT_BF16 && args->inner == 1 && !args->accumulate &&
+           (b->any_order || args->reduce < BT_BF16_BLOCK);
+}
+
 static void sum(bt_fuse_build *b, const bt_dag_node *node)
 {
     const bt_reduce_sum_args *args = node->args;
     const bool row = args->inner == 1;
     const bt_dtype type = sum_type(b, args->dtype);
     const bt_fused_order any = {.sum = type};
-    if (!is_real(b, args->dtype)) {
+    if (!sums_as_f32(b, args) && !is_real(b, args->dtype)) {
         return;
     }
     if (!row) { // its result has no domain of the group
@@ -280,7 +288,7 @@ static void sum(bt_fuse_build *b, const bt_dag_node *node)
         const int before = load_flat(b, node, SECOND, BT_FUSE_ROWS);
         y = binary(b, BT_FUSED_ADD, cast(b, before, type), y);
     }
-    y = cast(b, y, args->y_dtype);
+    y = cast(b, cast(b, y, wide(args->dtype)), args->y_dtype);
     if (row) {
         bt_fuse_define(b, node, SECOND, BT_FUSE_ROWS, y);
         return;

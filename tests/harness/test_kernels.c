@@ -291,8 +291,7 @@ static void every_op_runs_and_is_correct(void **state)
     }
 }
 
-// Chains call by call, and in groups, against the same reference. On the CPU no calls of
-// a softmax of bf16 form a group.
+// Chains call by call, and in groups, against the same reference.
 static void chains_are_correct_in_groups(void **state)
 {
     static const char *const dtypes[] = {"f32\",\"compile\":\"on", "bf16",
@@ -311,11 +310,6 @@ static void chains_are_correct_in_groups(void **state)
             if (status == BT_STATUS_UNAVAILABLE) {
                 assert_true(grouped);
                 continue; // no MLIR here
-            }
-            if (grouped && i == 2 && op == BT_KERNEL_CASE_chain_softmax) {
-                assert_int_equal(status, BT_STATUS_UNSUPPORTED);
-                assert_non_null(strstr(bt_error_message(), "no calls of the chain"));
-                continue;
             }
             ASSERT_OK(status);
             assert_true(got.error_share <= 1);

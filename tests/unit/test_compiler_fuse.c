@@ -252,6 +252,40 @@ static void rmsnorm_is_one_group(void **state)
     bt_dag_release(&g);
 }
 
+// Softmax from exponentials, sums and quotients, in bf16 too: rows of bf16 are summed as f32.
+static void softmax_is_one_group(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; ++i) {
+        const bt_dtype dtype = i ? BT_BF16 : BT_F32;
+        const int64_t rows = 5, cols = 300, shape[] = {rows, cols}, full[] = {cols, 1};
+        const int64_t per_row[] = {1, 0};
+        checker c = {.kinds = ordered};
+        bt_dag g = {0};
+        bt_fusion_plan plan;
+        unsigned char *expected = NULL, *got = NULL;
+        int x, power, total, y;
+        ASSERT_OK(bt_dag_input(&g, dtype, rows * cols, "x", &x));
+        ASSERT_OK(bt_dag_unary(&g, BT_UNARY_EXP, 0, x, &power));
+        ASSERT_OK(bt_dag_sum(&g, power, rows, cols, 1, 1, &total));
+        ASSERT_OK(bt_dag_binary(&g, BT_BINARY_DIV, 2, shape, power, full, total, per_row, &y));
+        ASSERT_OK(bt_dag_output(&g, y));
+        ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.kinds = ordered}, &plan));
+        assert_int_equal(plan.count, 1);
+        assert_int_equal(plan.groups[0].node_count, 3);
+        assert_int_equal(plan.groups[0].group->kind, BT_FUSED_ROW);
+        fixture_open(&c.f, 0);
+        const size_t bytes = run(&c, &g, NULL, &expected);
+        assert_int_equal(run(&c, &g, &plan, &got), bytes);
+        assert_memory_equal(expected, got, bytes);
+        free(expected);
+        free(got);
+        fixture_close(&c.f);
+        bt_fusion_plan_release(&plan);
+        bt_dag_release(&g);
+    }
+}
+
 // b = f(a), c = product(b), d = b + c: b and d must not be one group, for c lies between them.
 static void a_group_is_convex(void **state)
 {
@@ -434,6 +468,7 @@ int main(int argc, char **argv)
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : first_seed;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rmsnorm_is_one_group),
+        cmocka_unit_test(softmax_is_one_group),
         cmocka_unit_test(a_group_is_convex),
         cmocka_unit_test(a_launch_has_its_price),
         cmocka_unit_test(composed_blocks_fuse_and_keep_their_bits),
