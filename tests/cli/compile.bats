@@ -128,8 +128,8 @@ PY
     [ "$status" = 0 ]
     [ "$(grep '_generated' <<<"$output" | grep -vc '^chain')" = "$(grep -cE ' 1 +1 +1 +1 ' <<<"$output")" ]
     # Of a chain: calls, saved, simplified, groups (1 or 2) and as many with code.
-    [ "$(grep -c '^chain' <<<"$output")" = 11 ]
-    [ "$(grep -cE '^chain\S+ +[0-9]+ +0 +[0-9]+ +([12]) +\1 ' <<<"$output")" = 11 ]
+    [ "$(grep -c '^chain' <<<"$output")" = 14 ]
+    [ "$(grep -cE '^chain\S+ +[0-9]+ +0 +[0-9]+ +([12]) +\1 ' <<<"$output")" = 14 ]
     [ "$(find cache/code -type f | wc -l)" -gt 6 ]
 }
 
