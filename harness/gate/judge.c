@@ -442,9 +442,8 @@ static bt_status judge_loss(const judging *self)
                                                 : &self->rule->recorded;
     const bt_gate_side *side = self->candidate;
     bt_loss_tier tier = BT_LOSS_TIER_BITWISE;
-    if (!bt_loss_tier_parse(self->rule->tier, &tier)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "\"%s\" is not a loss tier", self->rule->tier);
-    }
+    BT_FAIL_IF(!bt_loss_tier_parse(self->rule->tier, &tier), BT_STATUS_INVALID_ARGUMENT,
+               "\"%s\" is not a loss tier", self->rule->tier);
     if (base->curve_count == 0 || side->curve_count == 0) {
         say(self->out, BT_GATE_NOT_COMPARABLE, "%s has no loss curve",
             base->curve_count == 0 ? "the base" : "the run");

@@ -187,16 +187,12 @@ bt_status bt_history_json(const bt_history *history, bt_str *out)
         BT_JSON(&json, BT_OF(series, system), BT_OF(series, environment),
                 BT_KV("device", device_of(series->env)), BT_KV("settings", series->axes_json),
                 BT_OF(series, total));
-        bt_json_writer_open(&json, "sessions", '[');
-        for (int64_t j = 0; j < series->session_count; j++) {
+        BT_JSON_LIST(&json, "sessions", j, series->session_count) {
             json_session(&json, &series->sessions[j]);
         }
-        bt_json_writer_close(&json, ']');
-        bt_json_writer_open(&json, "changes", '[');
-        for (int64_t j = 0; j < series->change_count; j++) {
+        BT_JSON_LIST(&json, "changes", j, series->change_count) {
             json_change(&json, history, series, &series->changes[j]);
         }
-        bt_json_writer_close(&json, ']');
         bt_json_writer_close(&json, '}');
     }
     return bt_json_writer_end(&json, '}');

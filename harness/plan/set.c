@@ -85,9 +85,7 @@ static bt_status descend(const bt_suite_key *key, const char *given, cJSON **obj
         cJSON_DeleteItemFromObjectCaseSensitive(*object, key->key);
         child = cJSON_AddObjectToObject(*object, key->key);
     }
-    if (!child) {
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for --set %s", given);
-    }
+    BT_FAIL_IF(!child, BT_STATUS_OUT_OF_MEMORY, "host memory for --set %s", given);
     *object = child;
     return BT_OK;
 }
@@ -95,10 +93,8 @@ static bt_status descend(const bt_suite_key *key, const char *given, cJSON **obj
 bt_status bt_plan_set(const char *given, cJSON *target)
 {
     const char *equals = strchr(given, '=');
-    if (!equals || equals == given) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--set %s: expected key=value, such as train.steps=3", given);
-    }
+    BT_FAIL_IF(!equals || equals == given, BT_STATUS_INVALID_ARGUMENT,
+               "--set %s: expected key=value, such as train.steps=3", given);
     bt_suite_object owner = BT_SUITE_CASE;
     cJSON *object = target;
     for (const char *at = given;;) {
@@ -121,10 +117,8 @@ bt_status bt_plan_set(const char *given, cJSON *target)
         if (last) {
             return unknown(given, key->object, NULL);
         }
-        if (!group) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "--set %s: \"%s\" has no keys below it",
-                            given, word);
-        }
+        BT_FAIL_IF(!group, BT_STATUS_INVALID_ARGUMENT, "--set %s: \"%s\" has no keys below it",
+                   given, word);
         BT_TRY(descend(key, given, &object));
         owner = key->object;
         at += length + 1;
