@@ -61,12 +61,14 @@ bt_train_launch bt_step_graph_choose(const bt_trainer *t, bool profiled)
 {
     const bt_train_plan *plan = t->plan;
     const uint64_t frozen = bt_pool_step_frozen(t->session.pool, BT_MEMORY_TRAINING);
+    const bool has_graphs = t->session.device.backend->graph_begin != NULL;
     const struct {
         bool holds;
         bt_train_launch launch;
     } rules[] = {
-        {plan->graph == BT_TRAIN_GRAPH_OFF, BT_TRAIN_LAUNCH_OFF},
-        {!t->session.device.backend->graph_begin, BT_TRAIN_LAUNCH_DEVICE},
+        {plan->graph == BT_TRAIN_GRAPH_OFF || (plan->graph == BT_TRAIN_GRAPH_AUTO && !has_graphs),
+         BT_TRAIN_LAUNCH_OFF},
+        {!has_graphs, BT_TRAIN_LAUNCH_DEVICE},
         {t->parallel != NULL, BT_TRAIN_LAUNCH_RANKS},
         {plan->compile, BT_TRAIN_LAUNCH_COMPILED},
         {plan->anomaly || t->observer->value || plan->recompute == BT_RECOMPUTE_BLOCK_OFFLOAD,
