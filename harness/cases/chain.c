@@ -255,3 +255,5 @@ int bt_chain_calls(const bt_chain *chain) { return chain->calls; }
 int bt_chain_simple_calls(const bt_chain *chain) { return chain->simple_calls; }
 
 const bt_fusion_plan *bt_chain_groups(const bt_chain *chain) { return &chain->fusion; }
+
+const bt_dag *bt_chain_graph(const bt_chain *chain) { return &chain->graph; }

@@ -34,7 +34,8 @@ BT_CHECKED bt_status bt_chain_run(bt_chain *chain, void *const *at);
 // The number of captured calls, and the number after simplification.
 int bt_chain_calls(const bt_chain *chain);
 int bt_chain_simple_calls(const bt_chain *chain);
-// The groups; borrowed.
+// The graph as it runs, and the groups; borrowed.
+const bt_dag *bt_chain_graph(const bt_chain *chain);
 const bt_fusion_plan *bt_chain_groups(const bt_chain *chain);
 
 // ---- chains.c -----------------------------------------------------------------------------------

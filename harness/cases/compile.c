@@ -37,6 +37,12 @@ bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps)
     return BT_OK;
 }
 
+// Where a case's dumps go.
+typedef struct dumper {
+    const char *name, *folder;
+    unsigned dumps;
+} dumper;
+
 typedef struct step {
     bt_train_plan plan;
     bt_session session;
@@ -46,14 +52,14 @@ typedef struct step {
     bt_dag graph;
     int64_t *half_turns; // owned
     bt_fusion_plan fusion;
-    const char *name, *folder, *target_name;
-    unsigned dumps;
+    const char *target_name;
+    dumper dumper;
 } step;
 
-static bt_status write_text(const step *s, bt_compile_dump which, bt_str *text)
+static bt_status write_text(const dumper *d, bt_compile_dump which, bt_str *text)
 {
     BT_SCOPED(bt_str) path = {0};
-    bt_str_format(&path, "%s/%s.%s.txt", s->folder, s->name, words[which]);
+    bt_str_format(&path, "%s/%s.%s.txt", d->folder, d->name, words[which]);
     bt_status status = bt_str_status(text);
     status = status ? status : bt_str_status(&path);
     status =
@@ -61,25 +67,25 @@ static bt_status write_text(const step *s, bt_compile_dump which, bt_str *text)
     return status;
 }
 
-static bt_status dump_graph(const step *s, bt_compile_dump which)
+static bt_status dump_graph(const dumper *d, bt_compile_dump which, const bt_dag *graph)
 {
     BT_SCOPED(bt_str) text = {0};
-    if (!(s->dumps >> which & 1U)) {
+    if (!(d->dumps >> which & 1U)) {
         return BT_OK;
     }
-    bt_dag_print(&s->graph, &text);
-    return write_text(s, which, &text);
+    bt_dag_print(graph, &text);
+    return write_text(d, which, &text);
 }
 
-static bt_status dump_groups(const step *s)
+static bt_status dump_groups(const dumper *d, const bt_dag *graph, const bt_fusion_plan *fusion)
 {
     BT_SCOPED(bt_str) text = {0};
-    if (!(s->dumps >> BT_COMPILE_DUMP_GROUPS & 1U)) {
+    if (!(d->dumps >> BT_COMPILE_DUMP_GROUPS & 1U)) {
         return BT_OK;
     }
-    bt_fusion_plan_print(&s->graph, &s->fusion, &text);
-    bt_str_append(&text, bt_str_text(&s->fusion.decisions));
-    return write_text(s, BT_COMPILE_DUMP_GROUPS, &text);
+    bt_fusion_plan_print(graph, fusion, &text);
+    bt_str_append(&text, bt_str_text(&fusion->decisions));
+    return write_text(d, BT_COMPILE_DUMP_GROUPS, &text);
 }
 
 static bt_status open_step(step *s)
@@ -217,19 +223,30 @@ static bt_status compile(step *s, bt_case_compiled *out)
     for (int i = 0; i < s->graph.value_count; ++i) {
         out->saved += s->graph.values[i].producer >= 0 && bt_dag_is_saved(&s->graph, i);
     }
-    BT_TRY(dump_graph(s, BT_COMPILE_DUMP_GRAPH));
+    BT_TRY(dump_graph(&s->dumper, BT_COMPILE_DUMP_GRAPH, &s->graph));
     BT_TRY(bt_dag_form(&s->graph, s->half_turns, &options, &s->fusion, &formed));
     out->simple_calls = formed.simplified.nodes_after;
-    BT_TRY(dump_graph(s, BT_COMPILE_DUMP_SIMPLE));
+    BT_TRY(dump_graph(&s->dumper, BT_COMPILE_DUMP_SIMPLE, &s->graph));
     count_groups(&s->fusion, out);
     BT_TRY(s->target_name ? compile_ahead(&s->fusion, &target, &out->with_code) : BT_OK);
-    BT_TRY(dump_groups(s));
+    BT_TRY(dump_groups(&s->dumper, &s->graph, &s->fusion));
     return s->target_name ? compile_adding(s, &target, &options) : BT_OK;
+}
+
+// The graph of a chain call by call, as captured.
+static bt_status dump_captured(bt_context *context, const bt_chain_args *args, bt_target_kind kind,
+                               const dumper *d)
+{
+    bt_chain *chain = NULL;
+    BT_TRY(bt_chain_open(context, args, false, kind, &chain));
+    const bt_status status = dump_graph(d, BT_COMPILE_DUMP_GRAPH, bt_chain_graph(chain));
+    bt_chain_close(chain);
+    return status;
 }
 
 // The groups of a chain, captured on the CPU: memory is not touched.
 static bt_status compile_chain(const bt_kernel_body *body, const bt_target *target, bool makes_code,
-                               bt_case_compiled *out)
+                               const dumper *d, bt_case_compiled *out)
 {
     bt_session session;
     bt_kernel_args args;
@@ -245,7 +262,16 @@ static bt_status compile_chain(const bt_kernel_body *body, const bt_target *targ
     }
     if (status == BT_OK) {
         body->args(body, body->rows, at, false, false, NULL, &args);
+        status = dump_captured(&session.context, &args.chain, target->kind, d);
+    }
+    if (status == BT_OK) {
         status = bt_chain_open(&session.context, &args.chain, true, target->kind, &chain);
+    }
+    if (status == BT_OK) {
+        status = dump_graph(d, BT_COMPILE_DUMP_SIMPLE, bt_chain_graph(chain));
+    }
+    if (status == BT_OK) {
+        status = dump_groups(d, bt_chain_graph(chain), bt_chain_groups(chain));
     }
     if (status == BT_OK) {
         *out = (bt_case_compiled){.calls = bt_chain_calls(chain),
@@ -266,7 +292,8 @@ static bt_status compile_chain(const bt_kernel_body *body, const bt_target *targ
 }
 
 // The group of a kernel case: memory is not touched.
-static bt_status compile_kernel(const cJSON *kernel, const char *target_name, bt_case_compiled *out)
+static bt_status compile_kernel(const cJSON *kernel, const char *target_name, const dumper *d,
+                                bt_case_compiled *out)
 {
     static char somewhere;
     bt_kernel_body body;
@@ -283,7 +310,7 @@ static bt_status compile_kernel(const cJSON *kernel, const char *target_name, bt
     BT_TRY(bt_target_parse(target_name ? target_name : "cpu", &target));
     BT_TRY(bt_kernel_body_make(kernel, &body));
     if (body.is_chain) {
-        return compile_chain(&body, &target, target_name != NULL, out);
+        return compile_chain(&body, &target, target_name != NULL, d, out);
     }
     body.args(&body, body.rows, at, false, false, &items, &args);
     BT_TRY(bt_kernel_generated_group(body.op, &args, target.kind, &group, field_of));
@@ -304,10 +331,10 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
 {
     static const char *const shard = "none"; // required by the plan; not read
     *out = (bt_case_compiled){0};
-    step s = {.name = cJSON_GetObjectItemCaseSensitive(item, "name")->valuestring,
-              .folder = folder,
-              .target_name = target,
-              .dumps = dumps};
+    step s = {.target_name = target,
+              .dumper = {.name = cJSON_GetObjectItemCaseSensitive(item, "name")->valuestring,
+                         .folder = folder,
+                         .dumps = dumps}};
     bt_target meant = {.kind = BT_TARGET_CPU};
     BT_TRY(target ? bt_target_parse(target, &meant) : BT_OK);
     const bt_case_work work = {.item = item,
@@ -316,12 +343,12 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
                                .train_shard_count = 1,
                                .val_shards = &shard,
                                .val_shard_count = 1};
+    BT_TRY(dumps ? bt_dir_make(folder) : BT_OK);
     if (bt_json_get(item, "kernel")) {
-        return bt_error_context(compile_kernel(bt_json_get(item, "kernel"), target, out),
-                                "compile %s", s.name);
+        return bt_error_context(compile_kernel(bt_json_get(item, "kernel"), target, &s.dumper, out),
+                                "compile %s", s.dumper.name);
     }
     BT_TRY(bt_case_train_plan(&work, &s.plan));
-    BT_TRY(dumps ? bt_dir_make(folder) : BT_OK);
     bt_status status = compile(&s, out);
     bt_fusion_plan_release(&s.fusion);
     bt_dag_release(&s.graph);
@@ -332,5 +359,5 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
     bt_model_close(&s.model);
     bt_params_release(&s.params);
     bt_session_close(&s.session);
-    return bt_error_context(status, "compile %s", s.name);
+    return bt_error_context(status, "compile %s", s.dumper.name);
 }

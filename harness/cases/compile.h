@@ -29,8 +29,8 @@ typedef struct bt_case_compiled {
 BT_CHECKED bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps);
 // target NULL: groups of every kind, without code. Else the groups that train.compile would form on
 // such a device ("cpu", "sm_90"), with their code in the user's cache. A kernel case with `compile`
-// on has one call and one group, a chain as many as were captured; both have code only with a
-// target, and no dumps.
+// on has one call and one group, and no dumps; a chain has as many as were captured. Both have code
+// only with a target.
 // Captures one micro-batch of the case without running a kernel, on the CPU's kernel table, and
 // writes `folder`/CASE.WORD.txt for each dump.
 // Errors  UNSUPPORTED (the CPU has no kernel for a call of the case), OUT_OF_MEMORY, IO

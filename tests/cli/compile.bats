@@ -131,6 +131,9 @@ PY
     [ "$(grep -c '^chain' <<<"$output")" = 14 ]
     [ "$(grep -cE '^chain\S+ +[0-9]+ +0 +[0-9]+ +([12]) +\1 ' <<<"$output")" = 14 ]
     [ "$(find cache/code -type f | wc -l)" -gt 6 ]
+    "$bench" compile compiler --profile gpu --target sm_90 --filter chain_swiglu --dump graph,groups -o d >/dev/null
+    [ "$(grep -hc '^node ' d/chain_swiglu_generated.forward.bf16.*.graph.txt)" = 2 ]
+    grep -q '^group elementwise' d/chain_swiglu_generated.forward.bf16.*.groups.txt
 }
 
 @test "a dump without a folder, an unknown one and a suite without training are refused" {
