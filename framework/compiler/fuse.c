@@ -309,13 +309,13 @@ static bt_status keep_group(fuser *f, int unit, int count)
     return BT_OK;
 }
 
-// An odd product is generated even where no call joins it.
+// A tiny product is generated even where no call joins it.
 static bool is_group_alone(fuser *f, int node)
 {
     const bt_fuse_options *options = &f->options;
     const char *why = NULL;
     if (!options->products || f->graph->nodes[node].op != BT_KERNEL_GEMM ||
-        bt_product_classify(f->graph->nodes[node].args) != BT_PRODUCT_ODD ||
+        bt_product_classify(f->graph->nodes[node].args) != BT_PRODUCT_TINY ||
         (options->kinds && !(options->kinds >> BT_FUSED_PRODUCT & 1U))) {
         return false;
     }

@@ -7,17 +7,23 @@ static const char *const texts[BT_PRODUCT_CLASS_COUNT] = {
 #undef TEXT
 };
 
-// The first row whose limits hold gives the class; rates and dates are in lab/README.md.
+enum { DEEP_K = 512, DEEP_MACS = 1 << 24 };
+
+typedef enum rows_of { ANY, ALIGNED, ODD } rows_of;
+
+// The first row whose limits hold gives the class. Rates of 61 shapes beside BluBLAS and cuBLASLt
+// are in lab/README.md.
 static const struct {
     bt_product_class kind;
-    bool odd;           // of odd products only
+    rows_of rows;
     int64_t entry_macs; // multiply-adds of a batch entry, at most
     int64_t macs;       // of all entries, at most
-    int64_t k;          // at most: without more blocks a longer k is a longer wait
-} rows[] = {
-    {BT_PRODUCT_ODD, true, INT64_C(1) << 28, INT64_C(1) << 30, 2048},
-    {BT_PRODUCT_SMALL, false, INT64_C(1) << 24, INT64_C(1) << 30, 512},
-    {BT_PRODUCT_DEEP, false, INT64_C(1) << 24, INT64_C(1) << 30, INT64_MAX},
+    int64_t k;          // at most: a longer k is not split, so it costs a longer wait
+} limits[] = {
+    {BT_PRODUCT_TINY, ANY, INT64_C(1) << 22, INT64_C(1) << 22, 256},
+    {BT_PRODUCT_TINY, ODD, INT64_C(1) << 25, INT64_C(1) << 25, DEEP_K},
+    {BT_PRODUCT_SMALL, ODD, INT64_C(1) << 26, INT64_C(1) << 27, DEEP_K},
+    {BT_PRODUCT_SMALL, ALIGNED, INT64_C(1) << 26, INT64_C(1) << 30, DEEP_K},
 };
 
 // Rows that 16-byte accesses cannot walk.
@@ -31,18 +37,19 @@ static bool is_odd(const bt_gemm_args *p)
 bt_product_class bt_product_classify(const bt_gemm_args *p)
 {
     const int64_t entry = p->m * p->n * p->k;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
-        if ((!rows[i].odd || is_odd(p)) && entry <= rows[i].entry_macs &&
-            entry * p->batch <= rows[i].macs && p->k <= rows[i].k) {
-            return rows[i].kind;
+    const rows_of own = is_odd(p) ? ODD : ALIGNED;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; ++i) {
+        if ((limits[i].rows == ANY || limits[i].rows == own) && entry <= limits[i].entry_macs &&
+            entry * p->batch <= limits[i].macs && p->k <= limits[i].k) {
+            return limits[i].kind;
         }
     }
-    return BT_PRODUCT_LARGE;
+    return p->k > DEEP_K && entry <= DEEP_MACS ? BT_PRODUCT_DEEP : BT_PRODUCT_LARGE;
 }
 
 bool bt_product_is_generated(bt_product_class kind)
 {
-    return kind == BT_PRODUCT_SMALL || kind == BT_PRODUCT_ODD;
+    return kind == BT_PRODUCT_SMALL || kind == BT_PRODUCT_TINY;
 }
 
 double bt_product_intensity(const bt_gemm_args *p)

@@ -1,9 +1,10 @@
 // framework/compiler/product.h - which products are generated and which BluBLAS computes
 //
 // A product with high arithmetic intensity, enough tiles and aligned rows runs at the rate of the
-// tensor cores in BluBLAS: nothing that is generated gains on it. A small one costs a launch and
-// the calls behind it another each; an odd one, whose rows are not aligned to 16 bytes, runs in a
-// general kernel. These are generated, with the elementwise calls behind them as epilogue.
+// tensor cores in BluBLAS: nothing that is generated gains on it. Of a small one, a launch of each
+// call after it costs as much as the product: it is generated with these calls as its epilogue. A
+// tiny one is generated also alone. Products with odd rows (that 16-byte accesses cannot walk) have
+// limits of their own.
 #ifndef BT_COMPILER_PRODUCT_H
 #define BT_COMPILER_PRODUCT_H
 
@@ -15,7 +16,7 @@
     X(LARGE, "large: BluBLAS")                                                                     \
     X(DEEP, "deep, which BluBLAS splits along k: BluBLAS")                                         \
     X(SMALL, "small: generated with the calls behind it")                                          \
-    X(ODD, "odd, no rows of 16 bytes: generated")
+    X(TINY, "tiny: generated")
 
 typedef enum bt_product_class {
 #define BT_PRODUCT_CLASS_ENUM(name, text) BT_PRODUCT_##name,

@@ -76,7 +76,8 @@ bt_fuse_options bt_compiled_step_options(bt_target_kind kind)
 {
     const bool cpu = kind == BT_TARGET_CPU;
     return (bt_fuse_options){.kinds = 1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW |
-                                      (cpu ? 0 : 1U << BT_FUSED_COLUMN),
+                                      (cpu ? 0 : 1U << BT_FUSED_COLUMN | 1U << BT_FUSED_PRODUCT),
+                             .products = !cpu,
                              .any_order = !cpu,
                              .rows_alone = !cpu,
                              .rematerialize = !cpu,

@@ -25,29 +25,33 @@ static bt_gemm_args product_of(int64_t m, int64_t n, int64_t k, int64_t batch)
                           .d_dtype = BT_BF16};
 }
 
-// What is generated: by rows of 16 bytes, multiply-adds of an entry and of all, and k.
+// By multiply-adds of an entry and of all, k, and rows of 16 bytes.
 static void products_have_classes(void **state)
 {
     (void)state;
     static const struct {
         int64_t m, n, k, batch;
         bt_product_class kind;
-    } cases[] = {{64, 64, 64, 1, BT_PRODUCT_SMALL},      {256, 256, 256, 1, BT_PRODUCT_SMALL},
-                 {256, 256, 64, 192, BT_PRODUCT_SMALL},  {264, 256, 256, 1, BT_PRODUCT_LARGE},
-                 {64, 64, 4096, 1, BT_PRODUCT_DEEP},     {256, 256, 64, 1024, BT_PRODUCT_LARGE},
-                 {16384, 768, 768, 1, BT_PRODUCT_LARGE}, {300, 301, 302, 1, BT_PRODUCT_ODD},
-                 {8192, 50257, 768, 1, BT_PRODUCT_LARGE}};
+    } cases[] = {
+        {64, 64, 64, 1, BT_PRODUCT_TINY},       {256, 256, 64, 1, BT_PRODUCT_TINY},
+        {64, 64, 512, 1, BT_PRODUCT_SMALL},     {256, 256, 256, 1, BT_PRODUCT_SMALL},
+        {256, 256, 64, 192, BT_PRODUCT_SMALL},  {512, 512, 256, 1, BT_PRODUCT_SMALL},
+        {520, 512, 256, 1, BT_PRODUCT_LARGE},   {64, 64, 4096, 1, BT_PRODUCT_DEEP},
+        {256, 256, 64, 1024, BT_PRODUCT_LARGE}, {16384, 768, 768, 1, BT_PRODUCT_LARGE},
+        {300, 301, 302, 1, BT_PRODUCT_TINY},    {1000, 1001, 66, 1, BT_PRODUCT_SMALL},
+        {255, 257, 65, 48, BT_PRODUCT_LARGE},   {8192, 50257, 768, 1, BT_PRODUCT_LARGE},
+    };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         const bt_gemm_args args = product_of(cases[i].m, cases[i].n, cases[i].k, cases[i].batch);
         assert_int_equal(bt_product_classify(&args), cases[i].kind);
     }
-    bt_gemm_args padded = product_of(64, 64, 64, 1);
-    padded.lda = 68;
-    assert_int_equal(bt_product_classify(&padded), BT_PRODUCT_ODD);
+    bt_gemm_args padded = product_of(256, 256, 256, 1);
+    padded.lda = 260; // 520 bytes
+    assert_int_equal(bt_product_classify(&padded), BT_PRODUCT_TINY);
     bt_str text = {0};
-    const bt_gemm_args heads = product_of(64, 48, 40, 12);
+    const bt_gemm_args heads = product_of(64, 48, 40, 48);
     bt_product_print(&heads, &text); // 2 64 48 40 flops, (64 40 + 48 40 + 64 48) 2 bytes
-    assert_string_equal(bt_str_text(&text), "64x48x40 batch 12 bf16, 16.3 flops per byte: small: "
+    assert_string_equal(bt_str_text(&text), "64x48x40 batch 48 bf16, 16.3 flops per byte: small: "
                                             "generated with the calls behind it");
     bt_str_release(&text);
 }
@@ -59,7 +63,7 @@ static void small_products_take_what_is_behind_them(void **state)
     static const struct {
         int64_t m, n, k;
         int groups; // 1: with the relu; 0: BluBLAS
-    } cases[] = {{24, 16, 32, 1}, {512, 512, 512, 0}};
+    } cases[] = {{256, 128, 256, 1}, {512, 512, 512, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         bt_gemm_args args = product_of(cases[i].m, cases[i].n, cases[i].k, 1);
         args.epilogue = BT_EPILOGUE_BIAS;
@@ -102,12 +106,12 @@ static void small_products_take_what_is_behind_them(void **state)
     }
 }
 
-// An odd product is its own group; a small one is not: BluBLAS is as fast there.
-static void odd_products_are_generated_alone(void **state)
+// A tiny product is its own group; a small one is not: BluBLAS is as fast there.
+static void tiny_products_are_generated_alone(void **state)
 {
     (void)state;
-    for (int odd = 0; odd < 2; ++odd) {
-        const bt_gemm_args args = product_of(40, 32 + odd, 48, 2);
+    for (int tiny = 0; tiny < 2; ++tiny) {
+        const bt_gemm_args args = product_of(128, 128, tiny ? 48 : 256, 2);
         bt_dag g = {0};
         bt_fusion_plan plan;
         int a, b, results[3];
@@ -120,7 +124,7 @@ static void odd_products_are_generated_alone(void **state)
                               3, results));
         ASSERT_OK(bt_dag_output(&g, results[2]));
         ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.products = true}, &plan));
-        assert_int_equal(plan.count, odd);
+        assert_int_equal(plan.count, tiny);
         bt_fusion_plan_release(&plan);
         const unsigned others = 1U << BT_FUSED_ELEMENTWISE;
         ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.products = true, .kinds = others}, &plan));
@@ -135,7 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_have_classes),
         cmocka_unit_test(small_products_take_what_is_behind_them),
-        cmocka_unit_test(odd_products_are_generated_alone),
+        cmocka_unit_test(tiny_products_are_generated_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
