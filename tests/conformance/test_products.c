@@ -21,7 +21,7 @@ static const product_case cases[] = {
     {1, 2, 1, 1, 0, false},      {16, 8, 16, 1, 0, false},   {32, 32, 64, 1, 0, true},
     {33, 31, 65, 1, 0, true},    {64, 64, 64, 5, 0, true},   {7, 129, 3, 2, 1, true},
     {100, 50, 200, 3, 4, false}, {65, 66, 67, 1, 0, true},   {256, 256, 64, 24, 0, true},
-    {257, 130, 71, 30, 0, true}, {40, 800, 512, 1, 8, true}, {513, 515, 517, 1, 0, true}};
+    {257, 130, 71, 30, 0, true}, {40, 800, 512, 1, 8, true}, {313, 315, 317, 1, 0, true}};
 enum { CASES = sizeof cases / sizeof *cases, LAYOUTS = 4 };
 
 enum { A, B, BIAS, C, D, FIELDS };
