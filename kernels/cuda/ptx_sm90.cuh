@@ -115,6 +115,13 @@ BT_PTX void tma_add(const CUtensorMap *map, uint32_t from, int x, int y, int z)
                  "r"(x), "r"(y), "r"(z), "r"(from)
                  : "memory");
 }
+BT_PTX void tma_add(const CUtensorMap *map, uint32_t from, int x, int y, int z, int w)
+{
+    asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group "
+                 "[%0, {%1, %2, %3, %4}], [%5];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(w), "r"(from)
+                 : "memory");
+}
 // Stores and additions of a thread are counted in groups; waits leave the newest N groups under
 // way.
 BT_PTX void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

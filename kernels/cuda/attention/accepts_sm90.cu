@@ -2,11 +2,10 @@
 //
 // All: views of [B, T, H, D] with strides of any order, positive and multiples of 16 bytes; at
 // least one token; D a multiple of 8 (TMA fills columns past it with zeros); scale positive and
-// finite; no dropout. Plain masks: all keys, or causal with as many keys as queries. The rest:
-//   bf16     D <= 128, plain masks; backward: no grouped heads, no accumulation
+// finite; no dropout. The rest:
+//   bf16     D <= 128, plain masks (mask_is_plain); backward: no grouped heads, no accumulation
 //   general  bf16, D <= 256, backward 128
-//   tf32     D <= 128, backward 64, plain masks, as many keys as queries, no grouped heads, no
-//   accumulation
+//   tf32     D <= 128
 #include <math.h>
 
 #include "kernels/attention.h"
@@ -46,12 +45,6 @@ static bool shape_fits(const bt_device *device, const shape &s, int64_t dim_most
            tokens_fit(s, s.kv_tokens) && s.head_dim >= 8 && s.head_dim <= dim_most &&
            s.head_dim % 8 == 0 && s.scale > 0.0 && isfinite(s.scale) && s.q_first >= -most &&
            s.q_first <= most;
-}
-
-static bool mask_is_plain(const shape &s)
-{
-    return !s.starts && s.window == 0 &&
-           (!s.causal || (s.q_tokens == s.kv_tokens && s.q_first == 0));
 }
 
 static bool forward_fits(const bt_device *device, const bt_attention_args *a, int64_t dim_most)
@@ -101,9 +94,7 @@ bool bt_attention_tf32_sm90_accepts(const bt_device *device, const void *args)
 {
     using namespace bt_attention_sm90;
     const bt_attention_args *a = (const bt_attention_args *)args;
-    return a->compute == BT_COMPUTE_TF32 && forward_fits(device, a, 2 * COLUMNS) &&
-           mask_is_plain(a->shape) && a->shape.q_tokens == a->shape.kv_tokens &&
-           a->shape.heads == a->shape.kv_heads;
+    return a->compute == BT_COMPUTE_TF32 && forward_fits(device, a, 2 * COLUMNS);
 }
 
 bool bt_attention_backward_bf16_sm90_accepts(const bt_device *device, const void *args)
@@ -123,6 +114,5 @@ bool bt_attention_backward_tf32_sm90_accepts(const bt_device *device, const void
 {
     using namespace bt_attention_sm90;
     const bt_attention_backward_args *a = (const bt_attention_backward_args *)args;
-    return a->compute == BT_COMPUTE_TF32 && backward_fits(device, a, COLUMNS) &&
-           mask_is_plain(a->shape) && a->shape.q_tokens == a->shape.kv_tokens && is_single(a);
+    return a->compute == BT_COMPUTE_TF32 && backward_fits(device, a, 2 * COLUMNS);
 }

@@ -14,7 +14,7 @@ namespace bt_attention_sm90
 namespace
 {
 
-// The old gradient to accumulate into. `base` NULL: none.
+// The old bf16 gradient to accumulate into. `base` NULL: none.
 struct old_values {
     const char *base;
     int64_t batch_stride, token_stride, head_stride; // bytes
@@ -30,7 +30,22 @@ inline old_values old_values_of(const bt_attention_backward_args *a, const bt_at
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// d = scale d + old, in f32; old values in bf16.
+// p^T in place of the scores, with the statistics of the tile's queries at `rows`: from the
+// thread's first column.
+__device__ __forceinline__ void exponentials_of_columns(float (&s)[32], uint32_t rows,
+                                                        float scale_log2)
+{
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const float2 lse = load_pair(rows + i * 32);
+        s[4 * i] = exp2_approximate(fmaf(s[4 * i], scale_log2, -lse.x));
+        s[4 * i + 1] = exp2_approximate(fmaf(s[4 * i + 1], scale_log2, -lse.y));
+        s[4 * i + 2] = exp2_approximate(fmaf(s[4 * i + 2], scale_log2, -lse.x));
+        s[4 * i + 3] = exp2_approximate(fmaf(s[4 * i + 3], scale_log2, -lse.y));
+    }
+}
+
+// d = scale d + old, in f32.
 template <int N>
 __device__ __forceinline__ void add_old(float (&d)[N][32], float scale, const old_values &old,
                                         const item &t, int block, int tokens, const place &at)
@@ -57,19 +72,33 @@ __device__ __forceinline__ void add_old(float (&d)[N][32], float scale, const ol
     }
 }
 
-// A finished gradient of item `index` to its tile; GENERAL may add it to what is there.
+// A finished gradient of item `index` to its tile. GENERAL may add an old one in bf16.
 template <class F, bool GENERAL>
 __device__ __forceinline__ void store_gradient(uint32_t tile, float (&d)[F::COLUMN_TILES][32],
                                                float scale, const old_values &old, const work &w,
                                                int index, int block, int tokens, const place &at)
 {
-    if constexpr (GENERAL) {
+    if constexpr (GENERAL && !F::TRANSPOSES) {
         if (old.base) {
             add_old(d, scale, old, item_at(w, index), block, tokens, at);
             scale = 1.0f;
         }
     }
     F::store(tile, d, scale, scale, at);
+}
+
+// The tile to memory. In f32 `adds` has TMA add it to what is there: one addition an element.
+template <class F>
+__device__ __forceinline__ void send_gradient(const CUtensorMap *map, uint32_t from, int tile,
+                                              int head, int batch, bool adds)
+{
+    if constexpr (F::TRANSPOSES) {
+        if (adds) {
+            send_added<F>(map, from, tile, head, batch);
+            return;
+        }
+    }
+    send<F>(map, from, tile, head, batch);
 }
 
 #endif

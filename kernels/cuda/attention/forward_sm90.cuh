@@ -101,7 +101,7 @@ template <class F, bool GENERAL> struct forward {
         const uint32_t full = take(0, STAGE_BYTES);
         load<F>(to, &maps.k, tile, head, t.batch, full);
         if constexpr (F::TRANSPOSES) {
-            load_transposed<F>(to + F::TILE_BYTES, &maps.v, tile, t.index, 0, full);
+            load_transposed<F>(to + F::TILE_BYTES, &maps.v, tile, kv_index_of(w, t), full);
         } else {
             load<F>(to + F::TILE_BYTES, &maps.v, tile, head, t.batch, full);
         }

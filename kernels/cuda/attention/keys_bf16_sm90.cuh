@@ -61,19 +61,6 @@ template <class F, bool GENERAL> struct keys {
         send<F>(&maps.dv, from + F::TILE_BYTES, block, t.head, t.batch);
     }
 
-    // P^T in place of the scores, with the tile's statistics at `rows`.
-    static __device__ __forceinline__ void exponentials(float (&s)[32], uint32_t rows,
-                                                        float scale_log2)
-    {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            const float2 lse = load_pair(rows + i * 32);
-            s[4 * i] = exp2_approximate(fmaf(s[4 * i], scale_log2, -lse.x));
-            s[4 * i + 1] = exp2_approximate(fmaf(s[4 * i + 1], scale_log2, -lse.y));
-            s[4 * i + 2] = exp2_approximate(fmaf(s[4 * i + 2], scale_log2, -lse.x));
-            s[4 * i + 3] = exp2_approximate(fmaf(s[4 * i + 3], scale_log2, -lse.y));
-        }
-    }
     static __device__ __forceinline__ void pack_both(uint32_t (&p)[16], uint32_t (&ds)[16],
                                                      const float (&s)[32], const float (&dp)[32],
                                                      uint32_t rows)
@@ -103,7 +90,7 @@ template <class F, bool GENERAL> struct keys {
             const uint32_t tile_rows = from.mem.rows(from.ring.stage) + (at.lane & 3) * 8;
             wgmma_wait<1>();
             wgmma_settle(s);
-            exponentials(s, tile_rows, w.scale_log2);
+            exponentials_of_columns(s, tile_rows, w.scale_log2);
             mask_queries<GENERAL>(s, w, visible, block, tile, at);
             wgmma_wait<0>();
             wgmma_settle(dp);

@@ -16,9 +16,9 @@ namespace
 
 struct query_maps {
     CUtensorMap q, k, v, d_o, dq;
-    CUtensorMap o;          // unless the format transposes
-    CUtensorMap transposed; // if it does
-    int k_transposed;       // which operand of `transposed`
+    CUtensorMap o;            // unless the format transposes
+    CUtensorMap k_transposed; // if it does
+    bool adds;                // to the old dq, then; see query_rows for other formats
 };
 struct query_rows {
     const float *lse;  // [B, H, q_tokens]
@@ -100,6 +100,20 @@ __device__ __forceinline__ statistics make_rows(uint32_t own, float2 lse, float 
     return r;
 }
 
+// p in place of the scores.
+__device__ __forceinline__ void exponentials_of_rows(float (&s)[32], const statistics &r,
+                                                     float scale_log2)
+{
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            s[4 * i + e] = exp2_approximate(fmaf(s[4 * i + e], scale_log2, -r.lse0));
+            s[4 * i + 2 + e] = exp2_approximate(fmaf(s[4 * i + 2 + e], scale_log2, -r.lse1));
+        }
+    }
+}
+
 // ds = p (dp - delta), as a fragment.
 template <class F>
 __device__ __forceinline__ void pack_ds(uint32_t (&ds)[F::FRAGMENT], const float (&s)[32],
@@ -160,14 +174,14 @@ template <class F, bool GENERAL> struct queries {
         load<F>(to + F::TILE_BYTES, &maps.v, tile, head, t.batch, full);
         if constexpr (ACROSS) {
             full = take(2, F::TILE_BYTES);
-            load_transposed<F>(to + 2 * F::TILE_BYTES, &maps.transposed, tile, t.index,
-                               maps.k_transposed, full);
+            load_transposed<F>(to + 2 * F::TILE_BYTES, &maps.k_transposed, tile, kv_index_of(w, t),
+                               full);
         }
     }
     static __device__ __forceinline__ void send_own(const maps &maps, uint32_t from, int block,
                                                     const item &t)
     {
-        send<F>(&maps.dq, from, block, t.head, t.batch);
+        send_gradient<F>(&maps.dq, from, block, t.head, t.batch, maps.adds);
     }
 
     // The tiles of a block of queries, whose first products are in flight; the last one's dq is not
@@ -185,15 +199,7 @@ template <class F, bool GENERAL> struct queries {
             wgmma_wait<2>();
             wgmma_settle(s);
             from.release(ring.stage, 0);
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-#pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                    s[4 * i + e] = exp2_approximate(fmaf(s[4 * i + e], w.scale_log2, -r.lse0));
-                    s[4 * i + 2 + e] =
-                        exp2_approximate(fmaf(s[4 * i + 2 + e], w.scale_log2, -r.lse1));
-                }
-            }
+            exponentials_of_rows(s, r, w.scale_log2);
             mask_keys<GENERAL>(s, w, visible, block, tile, at, 0.0f);
             wgmma_wait<0>();
             wgmma_settle(dp);
@@ -249,7 +255,7 @@ template <class F, bool GENERAL> struct queries {
         wgmma_fence();
         F::scores(s, own, stages + ring.stage * STAGE_STEP);
         wgmma_commit();
-        wgmma_commit(); // in the memory of dq
+        wgmma_commit(); // an empty group where dq's will be
         F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
         wgmma_commit();
         for (;;) {
@@ -334,7 +340,7 @@ template <class F, bool GENERAL> struct queries {
             wgmma_fence();
             F::scores(s, own, stages + ring.stage * STAGE_STEP);
             wgmma_commit();
-            wgmma_commit(); // in the memory of dq
+            wgmma_commit(); // an empty group where dq's will be
             F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
             wgmma_commit();
             if constexpr (!ACROSS) {

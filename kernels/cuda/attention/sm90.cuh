@@ -32,10 +32,14 @@ struct item {
     int batch, head, index, part; // index: of the head over the batch
 };
 
-// The key/value head of an item of queries.
+// The key/value head of an item of queries; the same over the batch.
 __device__ __forceinline__ int kv_head_of(const work &w, const item &t)
 {
     return (int)w.by_q_per_kv.quotient((uint32_t)t.head);
+}
+__device__ __forceinline__ int kv_index_of(const work &w, const item &t)
+{
+    return (int)w.by_q_per_kv.quotient((uint32_t)t.index);
 }
 
 __device__ __forceinline__ int item_index(int round, int worker, int workers)

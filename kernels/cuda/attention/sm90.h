@@ -49,6 +49,13 @@ struct work {
 inline int64_t q_tiles_of(const shape &s) { return bt_div_up(s.q_tokens, BLOCK); }
 inline int64_t kv_tiles_of(const shape &s) { return bt_div_up(s.kv_tokens, BLOCK); }
 
+// All keys, or causal with as many keys as queries.
+inline bool mask_is_plain(const shape &s)
+{
+    return !s.starts && s.window == 0 &&
+           (!s.causal || (s.q_tokens == s.kv_tokens && s.q_first == 0));
+}
+
 // Items of `blocks` tiles of queries or keys each.
 work work_make(const shape &s, side of, int blocks, int workers);
 

@@ -107,16 +107,16 @@ __device__ __forceinline__ void load(uint32_t to, const CUtensorMap *map, int ti
         tma_load(to + i * TILE, map, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch, barrier);
     }
 }
-// `index`: the head over the batch; `which` of the operands that the pass before transposed. The
-// halves of the tokens of 64 columns, then of the next 64.
+// Of an operand that the pass before transposed; `index`: the head over the batch. The halves of
+// the tokens of 64 columns, then of the next 64.
 template <class F>
 __device__ __forceinline__ void load_transposed(uint32_t to, const CUtensorMap *map, int tile,
-                                                int index, int which, uint32_t barrier)
+                                                int index, uint32_t barrier)
 {
 #pragma unroll
     for (int i = 0; i < F::PIECES; ++i) {
         tma_load(to + i * TILE, map, tile * BLOCK + (i & 1) * BLOCK / 2, (i >> 1) * COLUMNS, index,
-                 which, barrier);
+                 0, barrier);
     }
 }
 template <class F>
@@ -126,6 +126,17 @@ __device__ __forceinline__ void send(const CUtensorMap *map, uint32_t from, int 
 #pragma unroll
     for (int i = 0; i < F::PIECES; ++i) {
         tma_store(map, from + i * TILE, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch);
+    }
+}
+// Adds the tile to what is there, in f32 memory.
+template <class F>
+__device__ __forceinline__ void send_added(const CUtensorMap *map, uint32_t from, int tile,
+                                           int head, int batch)
+{
+    static_assert(F::STORED == CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "format");
+#pragma unroll
+    for (int i = 0; i < F::PIECES; ++i) {
+        tma_add(map, from + i * TILE, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch);
     }
 }
 template <int N> __device__ __forceinline__ void settle(float (&d)[N][32])

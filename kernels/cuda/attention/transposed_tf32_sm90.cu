@@ -12,9 +12,17 @@ namespace bt_attention_sm90
 namespace
 {
 
+struct operand_part {
+    bt_attention_view from;
+    float *to;
+    int tokens, tiles, heads, blocks; // heads of a batch entry; blocks: of the launch
+};
 struct pass {
-    transposition what;
-    int tokens, tiles, heads_per_batch, heads, head_dim;
+    operand_part parts[TRANSPOSED_MOST];
+    int count, head_dim;
+    bt_attention_view o; // as in transposition
+    const float *lse;
+    float *statistics;
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -29,8 +37,8 @@ __device__ __forceinline__ float4 load_chunk(const bt_attention_view &view, int6
 
 // lse log2(e) and delta of a row, whose products of do and o so many lanes hold.
 template <int LANES>
-__device__ __forceinline__ void write_statistics(const pass &p, int head, int tile, int row,
-                                                 float delta, bool writes)
+__device__ __forceinline__ void write_statistics(const pass &p, const operand_part &part, int head,
+                                                 int tile, int row, float delta, bool writes)
 {
 #pragma unroll
     for (int step = 1; step < LANES; step *= 2) {
@@ -38,9 +46,9 @@ __device__ __forceinline__ void write_statistics(const pass &p, int head, int ti
     }
     const int token = tile * BLOCK + row;
     if (writes) {
-        float *to = p.what.statistics + ((int64_t)head * p.tiles + tile) * STATISTICS + row;
+        float *to = p.statistics + ((int64_t)head * part.tiles + tile) * STATISTICS + row;
         to[0] =
-            token < p.tokens ? p.what.lse[(int64_t)head * p.tokens + token] * LOG2_OF_E : INFINITY;
+            token < part.tokens ? p.lse[(int64_t)head * part.tokens + token] * LOG2_OF_E : INFINITY;
         to[BLOCK] = delta;
     }
 }
@@ -53,27 +61,28 @@ template <int N> __global__ void __launch_bounds__(256) transpose_tf32(const pas
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     constexpr int CHUNKS = N * COLUMNS / 4; // 16 bytes of a row
     __shared__ float tile[BLOCK][N * COLUMNS + 1];
-    const int place = (int)blockIdx.x, which = place / p.tiles / p.heads;
-    const int head = place / p.tiles % p.heads, tokens = place % p.tiles;
-    const int64_t batch = head / p.heads_per_batch, of = head % p.heads_per_batch;
-    const bool with_rows = p.what.statistics && which == p.what.count - 1;
+    const int which = (int)blockIdx.x >= p.parts[0].blocks ? 1 : 0;
+    const operand_part &part = p.parts[which];
+    const int place = (int)blockIdx.x - (which ? p.parts[0].blocks : 0);
+    const int head = place / part.tiles, tokens = place % part.tiles;
+    const int64_t batch = head / part.heads, of = head % part.heads;
+    const bool with_rows = p.statistics && which == p.count - 1;
     wait_for_previous();
     for (int i = (int)threadIdx.x; i < BLOCK * CHUNKS; i += 256) {
         const int row = i / CHUNKS, column = i % CHUNKS * 4, token = tokens * BLOCK + row;
-        const bool inside = token < p.tokens && column < p.head_dim;
-        const float4 x = load_chunk(p.what.from[which], batch, of, token, column, inside);
+        const bool inside = token < part.tokens && column < p.head_dim;
+        const float4 x = load_chunk(part.from, batch, of, token, column, inside);
         float *to = &tile[row][column];
         to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
         if (with_rows) {
-            const float4 o = load_chunk(p.what.o, batch, of, token, column, inside);
-            write_statistics<CHUNKS>(p, head, tokens, row,
+            const float4 o = load_chunk(p.o, batch, of, token, column, inside);
+            write_statistics<CHUNKS>(p, part, head, tokens, row,
                                      fmaf(x.x, o.x, fmaf(x.y, o.y, fmaf(x.z, o.z, x.w * o.w))),
                                      column == 0);
         }
     }
     __syncthreads();
-    float *to =
-        p.what.to + ((int64_t)(which * p.heads + head) * p.head_dim * p.tiles + tokens) * BLOCK;
+    float *to = part.to + ((int64_t)head * p.head_dim * part.tiles + tokens) * BLOCK;
     for (int i = (int)threadIdx.x; i < p.head_dim * (BLOCK / 4); i += 256) {
         const int column = i / (BLOCK / 4), at = i % (BLOCK / 4) * 4;
         const int first = (at & ~7) + (at >> 2 & 1); // places at .. at + 3: tokens first + 0 2 4 6
@@ -82,7 +91,7 @@ template <int N> __global__ void __launch_bounds__(256) transpose_tf32(const pas
         x.y = tf32_of(tile[first + 2][column]);
         x.z = tf32_of(tile[first + 4][column]);
         x.w = tf32_of(tile[first + 6][column]);
-        *(uint4 *)(to + (int64_t)column * p.tiles * BLOCK + at) = x;
+        *(uint4 *)(to + (int64_t)column * part.tiles * BLOCK + at) = x;
     }
 #endif
 }
@@ -92,26 +101,33 @@ template <int N> __global__ void __launch_bounds__(256) transpose_tf32(const pas
 bt_status transpose(const bt_launch *launch, const shape &s, const transposition &what,
                     const char *name)
 {
-    const pass p = {what,         (int)s.q_tokens,          (int)q_tiles_of(s),
-                    (int)s.heads, (int)(s.batch * s.heads), (int)s.head_dim};
+    pass p = {{}, what.count, (int)s.head_dim, what.o, what.lse, what.statistics};
+    int blocks = 0;
+    for (int i = 0; i < what.count; ++i) {
+        const transposed &x = what.operands[i];
+        const bool queries = x.of == QUERIES;
+        const int64_t heads = queries ? s.heads : s.kv_heads;
+        const int64_t tiles = queries ? q_tiles_of(s) : kv_tiles_of(s);
+        p.parts[i] = {x.from,     x.to,       (int)(queries ? s.q_tokens : s.kv_tokens),
+                      (int)tiles, (int)heads, (int)(s.batch * heads * tiles)};
+        blocks += p.parts[i].blocks;
+    }
     const cudaStream_t stream = bt_cuda_stream(launch);
     auto *kernel = s.head_dim <= COLUMNS ? transpose_tf32<1> : transpose_tf32<2>;
-    launch_after(launch->device, kernel, (unsigned)(p.tiles * p.heads * what.count), 256, 0, stream,
-                 p);
+    launch_after(launch->device, kernel, (unsigned)blocks, 256, 0, stream, p);
     return bt_cuda_launched(name);
 }
 
-bt_status map_transposed(const shape &s, const transposition &what, CUtensorMap *map)
+bt_status map_transposed(const shape &s, const transposed &operand, CUtensorMap *map)
 {
-    const cuuint64_t tokens = (cuuint64_t)q_tiles_of(s) * BLOCK, row = tokens * sizeof(float);
-    const cuuint64_t dim = (cuuint64_t)s.head_dim, heads = (cuuint64_t)(s.batch * s.heads);
-    const bt_tensor_map_shape shape = {CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-                                       CU_TENSOR_MAP_SWIZZLE_128B,
-                                       4,
-                                       {tokens, dim, heads, (cuuint64_t)what.count},
-                                       {row, row * dim, row * dim * heads},
-                                       {32, COLUMNS, 1, 1}};
-    return bt_tensor_map_make(what.to, &shape, map);
+    const bool queries = operand.of == QUERIES;
+    const cuuint64_t tokens = (cuuint64_t)(queries ? q_tiles_of(s) : kv_tiles_of(s)) * BLOCK;
+    const cuuint64_t row = tokens * sizeof(float), dim = (cuuint64_t)s.head_dim;
+    const cuuint64_t heads = (cuuint64_t)(s.batch * (queries ? s.heads : s.kv_heads));
+    const bt_tensor_map_shape shape = {
+        CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B,          4,
+        {tokens, dim, heads, 1},         {row, row * dim, row * dim * heads}, {32, COLUMNS, 1, 1}};
+    return bt_tensor_map_make(operand.to, &shape, map);
 }
 
 } // namespace bt_attention_sm90

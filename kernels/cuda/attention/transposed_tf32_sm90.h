@@ -15,26 +15,32 @@ namespace bt_attention_sm90
 
 constexpr int TRANSPOSED_MOST = 2;
 
+// An operand, and where the pass writes it.
+struct transposed {
+    bt_attention_view from;
+    side of;
+    float *to; // [transposed_bytes]
+};
+
 // Arguments of the pass.
 struct transposition {
-    bt_attention_view from[TRANSPOSED_MOST];
+    transposed operands[TRANSPOSED_MOST];
     int count;
-    float *to; // [count][transposed_bytes]
-    // Statistics of rows, for the backward: from[count - 1] is do. NULL: none.
+    // Statistics of rows, for the backward: the last operand is do. NULL: none.
     bt_attention_view o;
     const float *lse;
     float *statistics;
 };
 
-// Of one operand.
-inline size_t transposed_bytes(const shape &s)
+inline size_t transposed_bytes(const shape &s, side of)
 {
-    return (size_t)(s.batch * s.heads * s.head_dim * q_tiles_of(s) * BLOCK) * sizeof(float);
+    const int64_t tiles = of == QUERIES ? s.heads * q_tiles_of(s) : s.kv_heads * kv_tiles_of(s);
+    return (size_t)(s.batch * tiles * BLOCK * s.head_dim) * sizeof(float);
 }
 bt_status transpose(const bt_launch *launch, const shape &s, const transposition &what,
                     const char *name);
-// All operands; coordinates are token, 0, head over the batch, operand. Boxes are 32 tokens wide.
-bt_status map_transposed(const shape &s, const transposition &what, CUtensorMap *map);
+// Coordinates are token, 0, head over the batch, 0. Boxes are 32 tokens wide.
+bt_status map_transposed(const shape &s, const transposed &operand, CUtensorMap *map);
 
 } // namespace bt_attention_sm90
 #endif

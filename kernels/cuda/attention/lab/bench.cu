@@ -5,13 +5,13 @@
 //   bench general masks, grouped heads, counts and accumulation of the general Hopper kernels;
 //                 with a second argument fewer cases, printed
 //   bench time    medians of CUDA events, cold L2 (a buffer of 256 MiB is written between samples);
-//                 `time hopper rested` pauses 30 ms before each sample
+//                 a third argument pauses 30 ms before each sample
 //   bench profile one launch each, for ncu
 //   bench small   a few tiny cases only, for compute-sanitizer
 //   bench sweep   the Hopper kernels at every token count up to 300 and around edges of tiles
 //   bench soak    20 launches, each with another schedule: all bits equal
-// A second argument leaves out the kernels that are not for Hopper. Exit code 0 when everything
-// checked is right. Not part of the product; see README.md.
+// A second argument selects kernels: `hopper`, or a part of their names below. Exit code 0 when
+// everything checked is right. Not part of the product; see README.md.
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -43,11 +43,21 @@ static const kind kinds[] = {
     {"f32", BT_F32, BT_COMPUTE_NATIVE, GENERAL_ROWS(f32), 3e-6, nullptr, 128, false},
     {"bf16 sm90", BT_BF16, BT_COMPUTE_NATIVE, HOPPER_ROWS(bf16), 1e-2, nullptr, 128, true},
     {"tf32 sm90", BT_F32, BT_COMPUTE_TF32, HOPPER_ROWS(tf32), 1e-3,
-     bt_attention_tf32_sm90_workspace, 64, true},
+     bt_attention_tf32_sm90_workspace, 128, true},
     {"bf16 any", BT_BF16, BT_COMPUTE_NATIVE, HOPPER_ROWS(general_bf16), 1e-2,
      bt_attention_general_bf16_sm90_workspace, 128, true},
+    {"tf32 any", BT_F32, BT_COMPUTE_TF32, bt_attention_general_tf32_sm80,
+     bt_attention_backward_general_tf32_sm80, bt_attention_general_tf32_accepts,
+     bt_attention_backward_general_tf32_accepts, bt_attention_backward_general_workspace, 1e-3,
+     nullptr, 128, false},
 };
 enum { TF32_HOPPER = 4, GENERAL_BF16 = 5 };
+static const int of_any_mask[] = {GENERAL_BF16, TF32_HOPPER}; // kinds that `general` checks
+
+static bool selected(const kind &k, const char *names) // NULL: all
+{
+    return !names || (strcmp(names, "hopper") == 0 ? k.hopper : strstr(k.name, names) != nullptr);
+}
 
 static bool rested; // the card rests between samples, so that power does not limit its clock
 static bool quiet;  // print failures alone
@@ -123,8 +133,9 @@ static bool check_shape(const shape &s, const kind *k, int repeats, bool forward
                               i ? p.old_grads : nullptr, want, i < 2 ? s.heads : kv_heads_of(s),
                               i < 2 ? s.tokens : kv_tokens_of(s));
         want += count;
-        // One token sees itself alone: dq and dk are zero but for rounding, so compare with 1.
-        const double least = s.tokens == 1 || kv_tokens_of(s) == 1 ? 1.0 : 1e-3;
+        // A query that sees one key: dq and dk are zero but for rounding, so compare with 1.
+        const bool alone = s.tokens == 1 || kv_tokens_of(s) == 1 || s.more.window == 1;
+        const double least = alone ? 1.0 : 1e-3;
         const double norm = sqrt(g.error2 / std::max(g.reference2, least * (double)count));
         const double most = g.worst / std::max(g.largest, least == 1.0 ? 1.0 : 0.1);
         // One-hot rows: dq and dk are differences of equals, judged only as finite.
@@ -172,7 +183,7 @@ static bool check_nan(const kind *k)
     return good;
 }
 
-static bool check_all(bool small, bool hopper_only)
+static bool check_all(bool small, const char *names)
 {
     static const int sizes[][4] = {{2, 3, 1, 64},   {1, 2, 7, 64},   {2, 2, 63, 64},
                                    {1, 3, 64, 64},  {1, 2, 65, 32},  {1, 2, 129, 64},
@@ -183,7 +194,7 @@ static bool check_all(bool small, bool hopper_only)
     const int count = small ? 4 : 12, sms = device.info.processor_count;
     bool good = true;
     for (const kind &k : kinds) {
-        if (hopper_only && !k.hopper) {
+        if (!selected(k, names)) {
             continue;
         }
         for (int i = 0; i < count * 4; ++i) {
@@ -204,8 +215,8 @@ static bool check_all(bool small, bool hopper_only)
     return good;
 }
 
-// Each feature of the general Hopper kernels alone, then random combinations.
-static bool check_general(int count)
+// Each feature alone, then random combinations.
+static bool check_general(const kind *k, int count)
 {
     static const shape alone[] = {
         {2, 8, 200, 64, true, true, 1, {2, 0, 0, 0, 0, false}},
@@ -227,20 +238,15 @@ static bool check_general(int count)
         {1, 2, 400, 64, true, true, 100, {0, 0, 0, 90, 0, false}},
         {1, 2, 400, 128, true, false, 100, {0, 400, 37, 0, 0, false}},
     };
-    const kind *k = &kinds[GENERAL_BF16];
     bool good = true;
     for (const shape &s : alone) {
         good &= check_shape(s, k, 3);
     }
-    for (int dim = 136; dim <= 256; dim += 40) {
+    for (int dim = 136; k == &kinds[GENERAL_BF16] && dim <= 256; dim += 40) {
         good &= check_shape({1, 2, 200, dim, dim == 176, true, 1, {}}, k, 2, true);
         good &=
             check_shape({1, 4, 150, dim, true, false, 1, {2, 300, 120, 70, 0, false}}, k, 2, true);
         good &= check_shape({1, 2, 300, dim, true, true, 1, {0, 0, 0, 0, 5, false}}, k, 2, true);
-    }
-    for (int i = 0; i < 12; ++i) { // wide heads of the tf32 forward
-        const shape s = {1, 2, 1 + 37 * i, 72 + i % 8 * 8, i % 2 == 0, i % 3 == 0, 1, {}};
-        good &= check_shape(s, &kinds[TF32_HOPPER], 2, true);
     }
     srand(7);
     for (int i = 0; i < count; ++i) {
@@ -267,14 +273,17 @@ static bool check_general(int count)
 }
 
 // Prints only what failed, and how many passed.
-static bool sweep()
+static bool sweep(const char *names)
 {
     static const int edges[] = {319, 320, 321, 383, 384, 385,  447,  448,
                                 449, 511, 513, 577, 639, 1023, 1024, 1025};
     bool good = true;
     const int sms = device.info.processor_count;
     for (const kind &k : kinds) {
-        for (int wide = 64; k.hopper && wide <= k.head_dim_most; wide += 64) {
+        if (!k.hopper || !selected(k, names)) {
+            continue;
+        }
+        for (int wide = 64; wide <= k.head_dim_most; wide += 64) {
             for (int few = 1; few <= 4; ++few) { // many rounds of items
                 device.info.processor_count = few;
                 good &= check_shape({2, 3, 400 + 61 * few, wide, few % 2 == 0, true, 1, {}}, &k, 3);
@@ -291,26 +300,29 @@ static bool sweep()
                 good &= check_shape({1, 3, 300, wide, i == 0, true, 100, {}}, &k, 3);
             }
         }
-        good &= !k.hopper || check_nan(&k);
+        good &= check_nan(&k);
     }
     return good;
 }
 
-static bool soak()
+static bool soak(const char *names)
 {
     static const shape shapes[] = {
         {4, 12, 1024, 64, true, true, 1, {}},
         {4, 12, 1000, 64, false, true, 1, {}},
         {3, 5, 1990, 64, true, false, 1, {}},
         {4, 12, 1024, 128, true, true, 1, {}},
+        {4, 12, 1024, 64, true, true, 1, {4, 0, 0, 0, 0, true}},
         {1, 12, 3000, 64, true, true, 1, {3, 0, 0, 300, 11, false}},
     };
     const int sms = device.info.processor_count;
     bool good = true;
     for (const kind &k : kinds) {
         for (const shape &s : shapes) {
-            if (!k.hopper || s.dim > k.head_dim_most ||
-                (s.more.window && &k != &kinds[GENERAL_BF16])) {
+            const int index = (int)(&k - kinds);
+            const bool any = std::count(std::begin(of_any_mask), std::end(of_any_mask), index);
+            if (!k.hopper || !selected(k, names) || s.dim > k.head_dim_most ||
+                (s.more.kv_heads && !any)) {
                 continue;
             }
             problem p = problem_make(s, &k);
@@ -392,7 +404,7 @@ static double median_ms(const problem &p, bool backward, char *scrub, size_t scr
     return times[times.size() / 2];
 }
 
-static void time_all(bool hopper_only)
+static void time_all(const char *names)
 {
     struct timed {
         int kind;
@@ -420,6 +432,19 @@ static void time_all(bool hopper_only)
         {4, {4, 12, 1024, 64, true, true, 1, {}}},
         {4, {2, 12, 16384, 64, true, true, 1, {}}},
         {4, {4, 32, 2048, 128, true, true, 1, {}}},
+        {4, {16, 12, 1024, 64, true, true, 1, {4, 0, 0, 0, 0, false}}},
+        {4, {4, 12, 4096, 64, true, false, 1, {4, 8192, 4096, 0, 0, true}}},
+        {4, {4, 12, 2048, 64, false, false, 1, {4, 6144, 0, 0, 0, true}}},
+        {4, {2, 12, 16384, 64, true, true, 1, {0, 0, 0, 1024, 0, false}}},
+        {4, {1, 24, 16384, 64, true, true, 1, {0, 0, 0, 0, 24, false}}},
+        {4, {4, 32, 2048, 128, false, true, 1, {}}},
+        {4, {4, 32, 2048, 128, true, true, 1, {8, 0, 0, 0, 0, false}}},
+        {6, {4, 32, 2048, 128, true, true, 1, {8, 0, 0, 0, 0, false}}},
+        {6, {16, 12, 1024, 64, true, true, 1, {4, 0, 0, 0, 0, false}}},
+        {6, {4, 12, 4096, 64, true, false, 1, {4, 8192, 4096, 0, 0, true}}},
+        {6, {4, 12, 2048, 64, false, false, 1, {4, 6144, 0, 0, 0, true}}},
+        {6, {2, 12, 16384, 64, true, true, 1, {0, 0, 0, 1024, 0, false}}},
+        {6, {1, 24, 16384, 64, true, true, 1, {0, 0, 0, 0, 24, false}}},
         {5, {64, 12, 1024, 64, true, true, 1, {}}},
         {5, {2, 12, 16384, 64, true, true, 1, {}}},
         {5, {4, 32, 2048, 128, true, true, 1, {}}},
@@ -433,7 +458,7 @@ static void time_all(bool hopper_only)
     printf("                              forward ms  TFLOP/s   backward ms  TFLOP/s   workspace "
            "MiB\n");
     for (const timed &t : list) {
-        if (hopper_only && !kinds[t.kind].hopper) {
+        if (!selected(kinds[t.kind], names)) {
             continue;
         }
         problem p = problem_make(t.s, &kinds[t.kind]);
@@ -443,10 +468,10 @@ static void time_all(bool hopper_only)
         const double fwd = median_ms(p, false, scrub, scrub_bytes);
         const bool both = p.k->backward_accepts(&device, &p.backward);
         const double bwd = both ? median_ms(p, true, scrub, scrub_bytes) : INFINITY;
-        printf("%-9s %2dx%2d(%d)x%5dx%3d %s window %d docs %d%s  %9.3f %8.1f   %11.3f %8.1f   "
+        printf("%-9s %2dx%2d(%d)x%5d(%d)x%3d %s window %d docs %d%s  %9.3f %8.1f   %11.3f %8.1f   "
                "%8.1f\n",
-               p.k->name, t.s.batch, t.s.heads, kv_heads_of(t.s), t.s.tokens, t.s.dim,
-               t.s.causal ? "causal" : "full  ", t.s.more.window, t.s.more.documents,
+               p.k->name, t.s.batch, t.s.heads, kv_heads_of(t.s), t.s.tokens, kv_tokens_of(t.s),
+               t.s.dim, t.s.causal ? "causal" : "full  ", t.s.more.window, t.s.more.documents,
                t.s.more.accumulate ? " +=" : "", fwd, flop / fwd * 1e-9, bwd,
                2.5 * flop / bwd * 1e-9, p.workspace_bytes / 1048576.0);
         problem_free(p);
@@ -469,7 +494,7 @@ static void profile_all()
 
 int main(int argc, char **argv)
 {
-    const char *what = argc > 1 ? argv[1] : "check";
+    const char *what = argc > 1 ? argv[1] : "check", *names = argc > 2 ? argv[2] : nullptr;
     setvbuf(stdout, nullptr, _IOLBF, 0);
     cudaDeviceProp properties;
     CHECK(cudaGetDeviceProperties(&properties, 0));
@@ -479,25 +504,27 @@ int main(int argc, char **argv)
     printf("%s, %d SMs\n", properties.name, properties.multiProcessorCount);
     bool good = true;
     if (strcmp(what, "check") == 0 || strcmp(what, "small") == 0) {
-        good = check_all(strcmp(what, "small") == 0, argc > 2);
+        good = check_all(strcmp(what, "small") == 0, names);
         printf("%s\n", good ? "ALL CHECKS PASSED" : "SOME CHECKS FAILED");
     }
     if (strcmp(what, "general") == 0) {
         quiet = argc <= 2;
-        good = check_general(argc > 2 ? 4 : 300);
+        for (int index : of_any_mask) {
+            good &= check_general(&kinds[index], argc > 2 ? 4 : 300);
+        }
         printf("%d cases passed: %s\n", passed, good ? "ALL CHECKS PASSED" : "SOME CHECKS FAILED");
     }
     if (strcmp(what, "time") == 0) {
         rested = argc > 3;
-        time_all(argc > 2);
+        time_all(names);
     }
     if (strcmp(what, "sweep") == 0) {
         quiet = true;
-        good = sweep();
+        good = sweep(names);
         printf("%d cases passed: %s\n", passed, good ? "ALL CHECKS PASSED" : "SOME CHECKS FAILED");
     }
     if (strcmp(what, "soak") == 0) {
-        good = soak();
+        good = soak(names);
     }
     if (strcmp(what, "profile") == 0) {
         profile_all();
