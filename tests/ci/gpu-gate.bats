@@ -65,7 +65,7 @@ gate() { # option...
 
 @test "against a recorded baseline" {
     "$BT_BENCH" run s.json --rounds 2 -q >/dev/null
-    "$BT_BENCH" baseline set main 1 --reason test >/dev/null
+    "$BT_BENCH" baseline set main 1 --reason test --accept-noise "a test" >/dev/null
     echo '{ "name": "x", "rounds": 2, "overrides": [ { "case": "*", "gated": false, "reason": "two rounds" } ] }' >p.json
     gate --baseline main --policy p.json -- -q
     [ "$status" = 0 ]
