@@ -11,7 +11,7 @@ enum { DEEP_K = 512, DEEP_MACS = 1 << 24 };
 
 typedef enum rows_of { ANY, ALIGNED, ODD } rows_of;
 
-// The first row whose limits hold gives the class. Rates of 61 shapes beside BluBLAS and cuBLASLt
+// The first row whose limits hold gives the class. Rates of 59 shapes beside BluBLAS and cuBLASLt
 // are in lab/README.md.
 static const struct {
     bt_product_class kind;
