@@ -261,7 +261,7 @@ void bt_tile_multiply(bt_tile *p, int *sums)
 {
     bt_cuda_emitter *e = p->e;
     bt_str *out = &e->ir.out;
-    int first[CARRIED_MOST], in[CARRIED_MOST], made[CARRIED_MOST];
+    int first[CARRIED_MOST], in[CARRIED_MOST], made[CARRIED_MOST] = {0};
     const int zero = bt_ir_float(&e->ir, bt_ir_make(BT_IR_F32, 0), 0);
     const int from = bt_cuda_constant(e, 0), end = bt_cuda_constant(e, p->args->k);
     const int step = bt_cuda_constant(e, p->step);
