@@ -175,6 +175,9 @@ static bt_status read_systems(report_set *set, const bt_store_run *run)
     const char *systems[SYSTEMS_MAX] = {NULL};
     int count = systems_of(set, run, systems), lists = count - 1;
     int64_t cases = 0;
+    if (count < 2) {
+        return BT_OK;
+    }
     BT_EACH(const report_case, item, set->cases, set->case_count) {
         cases += item->run == run && !item->kernel.ceiling &&
                  strcmp(item->round->what.system, systems[0]) == 0;
