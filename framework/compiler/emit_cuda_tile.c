@@ -239,20 +239,24 @@ static int load_all(bt_tile *p, int from, int *vectors)
     return count;
 }
 
-// ", %v1, %v2" or the types of carried values.
-static void list(bt_tile *p, const int *values, int count, bool types)
+// "%v1, %v2": carried values.
+static void list_values(bt_tile *p, const int *values, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        bt_str_format(&p->e->ir.out, "%s%%v%d", i ? ", " : "", values[i]);
+    }
+}
+
+// The types of carried values.
+static void list_types(bt_tile *p, int count)
 {
     for (int i = 0; i < count; ++i) {
         const int vector = i - sum_count(p);
+        const bt_ir_type type = vector < 0            ? bt_ir_make(BT_IR_F32, 0)
+                                : vector < p->a.count ? vector_type(p, &p->a)
+                                                      : vector_type(p, &p->b);
         bt_str_append(&p->e->ir.out, i ? ", " : "");
-        if (!types) {
-            bt_str_format(&p->e->ir.out, "%%v%d", values[i]);
-        } else {
-            const bt_ir_type type = vector < 0            ? bt_ir_make(BT_IR_F32, 0)
-                                    : vector < p->a.count ? vector_type(p, &p->a)
-                                                          : vector_type(p, &p->b);
-            bt_str_append(&p->e->ir.out, bt_ir_type_name(type).text);
-        }
+        bt_str_append(&p->e->ir.out, bt_ir_type_name(type).text);
     }
 }
 
@@ -274,14 +278,14 @@ void bt_tile_multiply(bt_tile *p, int *sums)
         in[i] = e->ir.next++;
     }
     const int k = e->ir.next++;
-    list(p, made, count, false);
+    list_values(p, made, count);
     bt_str_format(out, " = scf.for %%v%d = %%v%d to %%v%d step %%v%d iter_args(", k, from, end,
                   step);
     for (int i = 0; i < count; ++i) {
         bt_str_format(out, "%s%%v%d = %%v%d", i ? ", " : "", in[i], first[i]);
     }
     bt_str_append(out, ") -> (");
-    list(p, NULL, count, true);
+    list_types(p, count);
     bt_str_append(out, ") : i64 {\n");
     ++e->ir.depth;
     for (int i = 0; i < p->a.count + p->b.count; ++i) {
@@ -297,9 +301,9 @@ void bt_tile_multiply(bt_tile *p, int *sums)
     }
     bt_ir_line(&e->ir, "gpu.barrier");
     bt_str_append(out, "scf.yield ");
-    list(p, first, count, false);
+    list_values(p, first, count);
     bt_str_append(out, " : ");
-    list(p, NULL, count, true);
+    list_types(p, count);
     bt_str_append(out, "\n");
     --e->ir.depth;
     bt_ir_line(&e->ir, "}");
