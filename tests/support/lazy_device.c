@@ -35,6 +35,7 @@ static struct {
     struct bt_stream_impl own;
     int64_t live, countdown;
     bool failed;
+    pthread_t failing; // calls of this thread are counted: a writer's come at any time
 } lazy = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static struct bt_stream_impl *stream_of(bt_stream stream) { return stream ? stream : &lazy.own; }
@@ -67,7 +68,8 @@ static void push(bt_stream stream, const work *w)
 static bool enter(bool may_fail)
 {
     (void)pthread_mutex_lock(&lazy.mutex);
-    bool fails = may_fail && lazy.countdown > 0 && --lazy.countdown == 0;
+    bool fails = may_fail && lazy.countdown > 0 && pthread_equal(lazy.failing, pthread_self()) &&
+                 --lazy.countdown == 0;
     lazy.failed = lazy.failed || fails;
     return !fails;
 }
@@ -244,6 +246,7 @@ void lazy_device_fail_at(int64_t n)
 {
     lazy.countdown = n;
     lazy.failed = false;
+    lazy.failing = pthread_self();
 }
 
 bool lazy_device_failed(void) { return lazy.failed; }

@@ -11,7 +11,8 @@
 void lazy_device_open(bt_device *device);
 // Fails the test when streams, events or memory are left.
 void lazy_device_close(bt_device *device);
-// The n-th call from now on that copies, allocates, or makes a stream or an event fails; 0: none.
+// The n-th call of this thread from now on that copies, allocates, or makes a stream or an event
+// fails; 0: none.
 void lazy_device_fail_at(int64_t n);
 bool lazy_device_failed(void);
 
