@@ -7,11 +7,12 @@
 #   -l LIMIT_S  time limit of a program in seconds, default 300
 #   --quick     without compute-sanitizer
 #
-# Runs conformance_*, golden_*, gradient_twice, unit_overlap, harness_gpu_cheats and, with two GPUs,
-# dist_gpu*; the GEMM tests also with our own rows alone (BT_GEMM). memcheck runs on every
-# conformance test except those that take too long or measure time; racecheck and initcheck on those
-# whose kernels use shared memory and finish in reasonable time: racecheck fails with an internal
-# error in cuBLASLt's kernels and in our cluster kernels.
+# Runs conformance_*, golden_*, gradient_twice, unit_overlap, harness_gpu_cheats and dist_gpu*, whose
+# two ranks share the GPU of a machine that has one; the GEMM tests also with our own rows alone
+# (BT_GEMM). memcheck runs on the collectives and on every conformance test except those that take
+# too long or measure time; racecheck and initcheck on those whose kernels use shared memory and
+# finish in reasonable time: racecheck fails with an internal error in cuBLASLt's kernels and in our
+# cluster kernels.
 # API errors are not reported: a test of a full device causes them on purpose.
 # Prints one row for each run. Exit 0 all passed, 1 a test or a check failed, 2 usage, 4 no GPU,
 # no such folder, or compute-sanitizer is missing.
@@ -113,8 +114,10 @@ for test in unit_overlap harness_gpu_cheats; do # take times: alone
     one "$test" "$tests/${test}_test"
 done
 for test in "$tests"/dist_gpu*_test; do
-    [ "$gpus" -lt 2 ] || one "$(basename "$test" _test)" "$test"
+    one "$(basename "$test" _test)" "$test"
 done
+! $sanitize || one memcheck_dist_gpu compute-sanitizer --report-api-errors no --error-exitcode 9 \
+    --target-processes all --tool memcheck "$tests/dist_gpu_test" each_path_once
 if [ -e "$out/failed" ]; then
     echo "gpu-tests: failed: $(sort "$out/failed" | tr '\n' ' ')(logs in $out)"
     exit 1

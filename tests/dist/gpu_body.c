@@ -3,12 +3,48 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "framework/base/clock.h"
 #include "framework/dist/nccl.h"
 #include "framework/dist/p2p.h"
+#include "tests/support/test.h"
+
+static int devices; // 0: not counted; inherited by forked ranks
+
+int gpu_devices(void) { return devices; }
+
+// Asked in a child process: ranks are forked, and CUDA does not survive a fork.
+static int count_devices(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        int count = 0;
+        _exit(bt_device_count("cuda", &count) == BT_OK ? count : 0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : 0;
+}
+
+bool gpu_prepare(int argc, char **argv)
+{
+    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    (void)setenv("NCCL_NVLS_ENABLE", "0", 1);
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    devices = count_devices();
+    return devices > 0;
+}
+
+int gpu_ordinal(const char *device, int rank)
+{
+    return strcmp(device, "cpu") == 0 || devices == 1 ? 0 : rank;
+}
 
 static bt_status create(const gpu_case *what, bt_group *control, bt_device *device, bt_group **out)
 {
@@ -46,8 +82,7 @@ bt_status gpu_body(bt_group *control, void *argument, rank_result *result)
     const gpu_case *what = argument;
     bt_device device;
     bt_group *group;
-    int ordinal = strcmp(what->device, "cpu") == 0 ? 0 : control->rank;
-    BT_TRY(bt_device_open(what->device, ordinal, &device));
+    BT_TRY(bt_device_open(what->device, gpu_ordinal(what->device, control->rank), &device));
     bt_status status = create(what, control, &device, &group);
     if (status == BT_OK) {
         result->took_group = true;

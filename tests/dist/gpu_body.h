@@ -18,7 +18,15 @@ typedef struct gpu_case {
     rank_body body; // gets the group on GPUs, and a sweep
 } gpu_case;
 
-// The body of a rank of run_ranks; the argument is a gpu_case. Rank r opens device r.
+// For main: sets the environment, applies argv[1] (the name of the one test to run, or a pattern)
+// and counts the GPUs. False: there is none.
+bool gpu_prepare(int argc, char **argv);
+int gpu_devices(void);
+// Rank r has device r; where gpu_prepare has found a single GPU, all ranks have that one. Processes
+// take turns on a GPU, so kernels that wait for each other finish, but slowly. NCCL refuses it.
+int gpu_ordinal(const char *device, int rank);
+
+// The body of a rank of run_ranks; the argument is a gpu_case.
 bt_status gpu_body(bt_group *control, void *argument, rank_result *result);
 
 // Bodies: ranks that diverge, that are silent, of which one is killed, of which one aborts. Each

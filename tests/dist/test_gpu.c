@@ -1,8 +1,7 @@
-// Groups on two GPUs: over their links and over NCCL, against the oracle, in graphs, and failing.
+// Two ranks on GPUs: over peer memory and over NCCL, against the oracle, in graphs, and failing.
+// On a machine of one GPU both ranks use it, without NCCL.
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/dist/gpu_body.h"
 #include "tests/support/test.h"
@@ -10,20 +9,6 @@
 enum { RANKS = 2 };
 
 static const int64_t second_ns = 1000000000;
-
-// Asked by a child: a process that has begun to use CUDA must not fork ranks.
-static int count_devices(void)
-{
-    int status = 0;
-    pid_t child = fork();
-    if (child == 0) {
-        int count = 0;
-        _exit(bt_device_count("cuda", &count) == BT_OK ? count : 0);
-    }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
-               ? WEXITSTATUS(status)
-               : 0;
-}
 
 static void run_case(gpu_case what, rank_result *results)
 {
@@ -132,6 +117,19 @@ static void graphs_replay(void **state)
     expect_right((gpu_case){.name = "graphs, staged", .body = captured});
     expect_right((gpu_case){
         .name = "graphs, engines", .body = captured, .in_memory = true, .engines = true});
+}
+
+static void need_two_gpus(void)
+{
+    if (gpu_devices() < RANKS) {
+        skip();
+    }
+}
+
+static void graphs_of_nccl_replay(void **state)
+{
+    (void)state;
+    need_two_gpus();
     expect_right((gpu_case){.name = "graphs, NCCL", .backend = GPU_NCCL, .body = captured});
     expect_right(
         (gpu_case){.name = "graphs, NCCL, tree", .backend = GPU_NCCL_TREE, .body = captured});
@@ -140,6 +138,7 @@ static void graphs_replay(void **state)
 static void nccl_agrees_with_the_oracle(void **state)
 {
     (void)state;
+    need_two_gpus();
     expect_right((gpu_case){.name = "NCCL", .backend = GPU_NCCL, .body = sweep_all});
     expect_right((gpu_case){.name = "NCCL, tree", .backend = GPU_NCCL_TREE, .body = sweep_all});
     expect_right((gpu_case){.name = "NCCL, parts", .backend = GPU_NCCL_TREE, .body = gpu_split});
@@ -179,10 +178,16 @@ static void failures_are_named(void **state)
         (gpu_case){
             .name = "killed, engines", .body = gpu_is_killed, .in_memory = true, .engines = true},
         "rank 1 ended", 10 * second_ns);
-    expect_words((gpu_case){.name = "killed, NCCL", .backend = GPU_NCCL, .body = gpu_is_killed},
-                 "rank 1 ended", 20 * second_ns);
     expect_words((gpu_case){.name = "aborts", .body = gpu_aborts}, "the loss is NaN",
                  10 * second_ns);
+}
+
+static void failures_of_nccl_are_named(void **state)
+{
+    (void)state;
+    need_two_gpus();
+    expect_words((gpu_case){.name = "killed, NCCL", .backend = GPU_NCCL, .body = gpu_is_killed},
+                 "rank 1 ended", 20 * second_ns);
     expect_words((gpu_case){.name = "silent, NCCL",
                             .backend = GPU_NCCL,
                             .body = gpu_is_silent,
@@ -190,23 +195,17 @@ static void failures_are_named(void **state)
                  "which did not end", 20 * second_ns);
 }
 
-// An argument: the name of the one test to run, or a pattern.
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_agree_with_the_oracle),
         cmocka_unit_test(each_path_once),
         cmocka_unit_test(graphs_replay),
+        cmocka_unit_test(graphs_of_nccl_replay),
         cmocka_unit_test(nccl_agrees_with_the_oracle),
         cmocka_unit_test(failures_are_named),
+        cmocka_unit_test(failures_of_nccl_are_named),
     };
-    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-    (void)setenv("NCCL_NVLS_ENABLE", "0", 1);
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    if (count_devices() < RANKS) {
-        return test_skip("two GPUs are needed");
-    }
-    return cmocka_run_group_tests_name("dist.gpu", tests, NULL, NULL);
+    return gpu_prepare(argc, argv) ? cmocka_run_group_tests_name("dist.gpu", tests, NULL, NULL)
+                                   : test_skip("a GPU is needed");
 }

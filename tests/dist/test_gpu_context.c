@@ -1,9 +1,6 @@
-// tests/dist/test_gpu_context.c - attention over two GPUs: equal to one rank's in double, and the
-// same bits by every rotation and over every kind of group
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// tests/dist/test_gpu_context.c - attention over two ranks on GPUs: equal to one rank's in double,
+// and the same bits by every rotation and over every kind of group. On a machine of one GPU both
+// ranks use it, without NCCL.
 #include "tests/dist/context_body.h"
 #include "tests/dist/gpu_body.h"
 #include "tests/support/test.h"
@@ -12,20 +9,6 @@ enum { RANKS = 2 };
 
 static const int64_t second_ns = 1000000000;
 static context_case current; // of the ranks that are forked next
-
-// Asked by a child: a process that has begun to use CUDA must not fork ranks.
-static int count_devices(void)
-{
-    int status = 0;
-    pid_t child = fork();
-    if (child == 0) {
-        int count = 0;
-        _exit(bt_device_count("cuda", &count) == BT_OK ? count : 0);
-    }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
-               ? WEXITSTATUS(status)
-               : 0;
-}
 
 static bt_status compare_body(bt_group *group, void *argument, rank_result *result)
 {
@@ -103,7 +86,7 @@ static void one_set_of_bits(void **state)
         c.repeats = 2;
         run(GPU_P2P, false, &c, first);
         for (int rotation = 0; rotation < BT_ROTATION_COUNT; ++rotation) {
-            for (int b = 0; b < 3; ++b) {
+            for (int b = 0; b < (gpu_devices() < RANKS ? 2 : 3); ++b) {
                 c.rotation = (bt_rotation)rotation;
                 c.delay_seed = 1 + (unsigned)b;
                 run(backends[b], b == 1, &c, other);
@@ -130,7 +113,6 @@ static void short_run(void **state)
     }
 }
 
-// An argument: the name of the one test to run, or a pattern.
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -138,13 +120,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_set_of_bits),
         cmocka_unit_test(short_run),
     };
-    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-    (void)setenv("NCCL_NVLS_ENABLE", "0", 1);
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    if (count_devices() < RANKS) {
-        return test_skip("two GPUs are needed");
-    }
-    return cmocka_run_group_tests_name("dist.gpu_context", tests, NULL, NULL);
+    return gpu_prepare(argc, argv)
+               ? cmocka_run_group_tests_name("dist.gpu_context", tests, NULL, NULL)
+               : test_skip("a GPU is needed");
 }

@@ -1,0 +1,239 @@
+// Training by two ranks on GPUs: the bits of one rank under every sharding, and one rank's losses
+// where ranks share matrices or sequences. On a machine of one GPU both ranks use it; without a GPU
+// they exchange memory of the host (fake_gpu.h).
+#include <float.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "framework/dist/device_group.h"
+#include "tests/dist/fake_gpu.h"
+#include "tests/dist/gpu_body.h"
+#include "tests/support/small_train.h"
+#include "tests/support/test.h"
+
+enum { RANKS = 2, STEPS = 3, BATCHES = 4, RUNS_MAX = 8 };
+
+static const int64_t timeout_ns = 120000000000;
+
+typedef struct run {
+    const char *name;
+    bt_train_plan plan;
+    float losses[STEPS], norms[STEPS]; // of rank 0
+    uint64_t digest;
+} run;
+
+// Runs of one group of ranks, one after another. Shared memory: forked ranks write the results.
+static run *runs;
+static int run_count;
+static const char *device;
+
+static bt_train_plan base_plan(void)
+{
+    bt_train_plan plan = small_train_plan();
+    plan.device = device;
+    plan.model.width = 128; // two heads of 64
+    plan.micro_batch = 2;
+    plan.tokens_per_step = BATCHES * 2 * 16;
+    plan.steps = STEPS;
+    plan.profile_steps = 0;
+    plan.eval_every = 2;
+    plan.eval_batches = 2;
+    plan.parallel.bucket_mb = 0.25;
+    plan.parallel.invariant = BATCHES;
+    return plan;
+}
+
+static run *add(const char *name)
+{
+    assert_true(run_count < RUNS_MAX);
+    run *out = &runs[run_count++];
+    *out = (run){.name = name, .plan = base_plan()};
+    return out;
+}
+
+static bt_status keep_step(void *self, const bt_train_step *event)
+{
+    run *r = self;
+    r->losses[event->step] = event->loss;
+    r->norms[event->step] = event->grad_norm;
+    return BT_OK;
+}
+
+static bt_status train(bt_group *group, const run *from, run *out)
+{
+    bt_train_plan plan = from->plan;
+    bt_train_result trained;
+    run own = *from;
+    const bt_train_observer observer = {.self = &own, .step = keep_step};
+    plan.parallel.group = group;
+    if (group == NULL) { // one rank has no mesh
+        plan.parallel = (bt_train_parallel){.invariant = plan.parallel.invariant};
+    }
+    BT_TRY(bt_error_context(bt_train_run(&plan, &observer, &trained), "%s", from->name));
+    own.digest = strtoull(trained.state_digest + 16, NULL, 16);
+    *out = own;
+    return BT_OK;
+}
+
+static bt_status train_all(bt_group *group, void *argument, rank_result *result)
+{
+    (void)argument, (void)result;
+    omp_set_num_threads(1);
+    for (int i = 0; i < run_count; ++i) {
+        run own;
+        BT_TRY(train(group, &runs[i], group == NULL || group->rank == 0 ? &runs[i] : &own));
+    }
+    return BT_OK;
+}
+
+static bt_status train_alone(bt_group *group, void *argument, rank_result *result)
+{
+    (void)group;
+    return train_all(NULL, argument, result);
+}
+
+static void train_on(int ranks)
+{
+    rank_result results[RANKS_MAX];
+    gpu_case what = {.device = device,
+                     .timeout_ns = timeout_ns,
+                     .engines = true,
+                     .body = train_all,
+                     .staging_bytes = 8 << 20};
+    run_ranks(RANKS_MEMORY, ranks, timeout_ns, ranks == 1 ? train_alone : gpu_body, &what, results);
+    for (int rank = 0; rank < ranks; ++rank) {
+        if (results[rank].ended || results[rank].status != BT_OK) {
+            fail_msg("rank %d of %d: %s", rank, ranks,
+                     results[rank].ended ? "ended" : results[rank].message);
+        }
+    }
+}
+
+// Trains the runs that have been added by one rank and by two; `one` [run_count] are one rank's.
+static void train_twice(run *one)
+{
+    train_on(1);
+    memcpy(one, runs, (size_t)run_count * sizeof *one);
+    train_on(RANKS);
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    run_count = 0;
+    return 0;
+}
+
+static void expect_bits_of_one_rank(void)
+{
+    run one[RUNS_MAX];
+    train_twice(one);
+    for (int i = 0; i < run_count; ++i) {
+        bool equal = runs[i].digest == one[i].digest;
+        for (int step = 0; step < STEPS; ++step) {
+            equal = equal && runs[i].losses[step] == one[i].losses[step];
+        }
+        if (!equal) {
+            fail_msg("%s: digest %016llx, one rank's %016llx", runs[i].name,
+                     (unsigned long long)runs[i].digest, (unsigned long long)one[i].digest);
+        }
+    }
+}
+
+static void shardings_have_the_bits_of_one_rank(void **state)
+{
+    (void)state;
+    static const bt_sharding modes[] = {BT_SHARDING_DDP, BT_SHARDING_ZERO1, BT_SHARDING_ZERO3};
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; ++m) {
+        run *r = add(bt_sharding_name(modes[m]));
+        r->plan.precision = BT_PRECISION_BF16;
+        r->plan.parallel.sharding = modes[m];
+    }
+    run *r = add("zero1 without overlap");
+    r->plan.precision = BT_PRECISION_BF16;
+    r->plan.parallel.sharding = BT_SHARDING_ZERO1;
+    r->plan.parallel.no_overlap = true;
+    r = add("zero2, one micro-batch a rank");
+    r->plan.precision = BT_PRECISION_BF16;
+    r->plan.tokens_per_step = RANKS * 2 * 16;
+    r->plan.parallel.invariant = RANKS;
+    r->plan.parallel.sharding = BT_SHARDING_ZERO2;
+    expect_bits_of_one_rank();
+}
+
+static void precisions_have_the_bits_of_one_rank(void **state)
+{
+    (void)state;
+    add("zero1 fp32")->plan.parallel.sharding = BT_SHARDING_ZERO1;
+    if (gpu_devices() > 0) { // the CPU has no tf32
+        run *r = add("zero1 tf32");
+        r->plan.precision = BT_PRECISION_TF32;
+        r->plan.parallel.sharding = BT_SHARDING_ZERO1;
+    }
+    run *r = add("a tied table in two parts"); // of which a step looks up few rows
+    r->plan.precision = BT_PRECISION_BF16;
+    r->plan.model.vocab = 1000;
+    r->plan.parallel.sharding = BT_SHARDING_ZERO1;
+    expect_bits_of_one_rank();
+}
+
+// The bounds of dist.mesh_train: sums of a few hundred terms in another order, and what updates
+// make of them.
+enum { LOSS_ROUNDINGS = 512, NORM_ROUNDINGS = 8192 };
+
+static void meshes_have_the_losses_of_one_rank(void **state)
+{
+    (void)state;
+    static const bt_mesh_degrees tensor = {1, 2, 1}, context = {1, 1, 2};
+    run one[RUNS_MAX];
+    add("tensor parallel")->plan.parallel.mesh = tensor;
+    run *r = add("sequence parallel");
+    r->plan.parallel.mesh = tensor;
+    r->plan.parallel.sequence_parallel = true;
+    r = add("half-batches");
+    r->plan.parallel.mesh = tensor;
+    r->plan.parallel.half_batches = true;
+    r = add("context parallel, ring");
+    r->plan.parallel.mesh = context;
+    r = add("context parallel, shared heads");
+    r->plan.parallel.mesh = context;
+    r->plan.parallel.shared_heads = 2;
+    for (int i = 0; i < run_count; ++i) {
+        runs[i].plan.parallel.invariant = 0;
+    }
+    train_twice(one);
+    for (int i = 0; i < run_count; ++i) {
+        for (int step = 0; step < STEPS; ++step) {
+            const double loss = (double)one[i].losses[step], norm = (double)one[i].norms[step];
+            const double got = (double)runs[i].losses[step], got_norm = (double)runs[i].norms[step];
+            if (!(fabs(got - loss) <= LOSS_ROUNDINGS * (double)FLT_EPSILON * loss) ||
+                !(fabs(got_norm - norm) <= NORM_ROUNDINGS * (double)FLT_EPSILON * norm)) {
+                fail_msg("%s, step %d: loss %.9g and norm %.9g, one rank has %.9g and %.9g",
+                         runs[i].name, step, got, got_norm, loss, norm);
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(shardings_have_the_bits_of_one_rank, clear),
+        cmocka_unit_test_setup(precisions_have_the_bits_of_one_rank, clear),
+        cmocka_unit_test_setup(meshes_have_the_losses_of_one_rank, clear),
+    };
+    const size_t bytes = RUNS_MAX * sizeof *runs;
+    device = gpu_prepare(argc, argv) ? "cuda" : "cpu";
+    if (gpu_devices() == 0) {
+        bt_device_group_use(fake_gpu_table(BT_OK));
+    }
+    runs = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(runs != MAP_FAILED);
+    const int failed = cmocka_run_group_tests_name("dist.gpu_train", tests, small_corpus_write,
+                                                   small_corpus_remove);
+    (void)munmap(runs, bytes);
+    return failed;
+}
