@@ -14,6 +14,7 @@ typedef struct work {
     int *uses;       // owned [value_count]
     int *copy;       // owned [value_count]: its copy for the backward, -1: none
     int *own;        // owned [value_count]: its copy for one reader
+    bool *kept;      // owned [value_count]: in memory anyway, and recomputing costs no less
     int64_t least_bytes;
     int copied;
 } work;
@@ -76,7 +77,7 @@ static bool is_cheap(const work *w, const bt_dag_node *node)
 static int copied_call(const work *w, int value, bool forward_only)
 {
     const int at = value >= 0 ? w->maker[value] : -1;
-    return at >= 0 && w->graph->values[value].size_bytes >= w->least_bytes &&
+    return at >= 0 && !w->kept[value] && w->graph->values[value].size_bytes >= w->least_bytes &&
                    (!forward_only || w->old[at].phase == BT_DAG_FORWARD) && is_cheap(w, &w->old[at])
                ? at
                : -1;
@@ -295,6 +296,32 @@ static bt_status ints(int count, int **out)
     return BT_OK;
 }
 
+// Outputs, and what calls read that join no group, are stored: recomputing them saves a load only.
+static bt_status find_kept(work *w)
+{
+    void *block = NULL;
+    closure c;
+    BT_TRY(bt_mem_alloc((size_t)w->value_count + 1, 2 * sizeof *w->kept, &block));
+    w->kept = block;
+    bool *stored = w->kept + w->value_count;
+    for (int i = 0; i < w->value_count; ++i) {
+        stored[i] = w->graph->values[i].is_output;
+    }
+    for (int i = 0; i < w->old_count; ++i) {
+        const bt_dag_node *node = &w->old[i];
+        for (int k = 0; k < node->operand_count && !joins(node) && !sums_columns(node); ++k) {
+            if (node->operands[k].value >= 0) {
+                stored[node->operands[k].value] = true;
+            }
+        }
+    }
+    for (int i = 0; i < w->value_count; ++i) { // a call's operands before its results
+        w->kept[i] =
+            stored[i] && !(pays(w, i, false, &c) && c.root_bytes < w->graph->values[i].size_bytes);
+    }
+    return BT_OK;
+}
+
 static bt_status prepare(work *w)
 {
     BT_TRY(ints(w->value_count, &w->maker));
@@ -309,7 +336,7 @@ static bt_status prepare(work *w)
     w->old_count = w->graph->node_count;
     w->graph->nodes = NULL;
     w->graph->node_count = w->graph->node_capacity = 0;
-    return BT_OK;
+    return find_kept(w);
 }
 
 bt_status bt_dag_rematerialize(bt_dag *graph, int64_t least_bytes, int *copied)
@@ -326,6 +353,7 @@ bt_status bt_dag_rematerialize(bt_dag *graph, int64_t least_bytes, int *copied)
     bt_mem_free(w.uses);
     bt_mem_free(w.copy);
     bt_mem_free(w.own);
+    bt_mem_free(w.kept);
     *copied = w.copied;
     return status;
 }

@@ -5,8 +5,8 @@
 //   backward  calls that read what the forward made: less memory is kept between the two
 //   columns   a column sum whose operand nothing else reads: it becomes its own group, and the
 //             calls around it can join row groups
-// Elementwise calls are copied if their operands have fewer bytes than storing and loading the
-// value takes. Bits do not change.
+// Elementwise calls are copied if their operands have no more bytes than storing and loading the
+// value takes; for a value that is stored anyway, fewer than loading it. Bits do not change.
 #ifndef BT_COMPILER_REMATERIALIZE_H
 #define BT_COMPILER_REMATERIALIZE_H
 

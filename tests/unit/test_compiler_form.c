@@ -95,6 +95,47 @@ static void what_costs_less_is_made_again(void **state)
     }
 }
 
+// sum = a + b is stored: an output, or read by a product. The backward reads the sum, not a and b.
+static void what_is_stored_anyway_is_not_made_again(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {8, 16}, stride[] = {16, 1};
+    const bt_gemm_args args = {.m = 8,
+                               .n = 8,
+                               .k = 16,
+                               .trans_b = true,
+                               .lda = 16,
+                               .ldb = 16,
+                               .ldd = 8,
+                               .batch = 1,
+                               .alpha = 1,
+                               .ab_dtype = BT_F32,
+                               .d_dtype = BT_F32};
+    for (int product = 0; product < 2; ++product) {
+        bt_dag g = {0};
+        int a = 0, b = 0, sum = 0, y = 0, copied = 0, results[3];
+        ASSERT_OK(bt_dag_input(&g, BT_F32, 128, "a", &a));
+        ASSERT_OK(bt_dag_input(&g, BT_F32, 128, "b", &b));
+        ASSERT_OK(bt_dag_binary(&g, BT_BINARY_ADD, 2, shape, a, stride, b, stride, &sum));
+        if (product) {
+            const bt_dag_binding bindings[] = {{.field = "a", .value = sum},
+                                               {.field = "b", .value = a},
+                                               {.field = "d", .value = -1}};
+            ASSERT_OK(bt_dag_call(&g, BT_KERNEL_GEMM, &args, bindings, 3, results));
+            ASSERT_OK(bt_dag_output(&g, results[2]));
+        } else {
+            ASSERT_OK(bt_dag_output(&g, sum));
+        }
+        ASSERT_OK(bt_dag_unary(&g, BT_UNARY_SQUARE, 0, sum, &y));
+        ASSERT_OK(bt_dag_output(&g, y));
+        g.nodes[g.node_count - 1].phase = BT_DAG_BACKWARD;
+        ASSERT_OK(bt_dag_rematerialize(&g, 1, &copied));
+        ASSERT_OK(bt_dag_check(&g));
+        assert_int_equal(copied, 0);
+        bt_dag_release(&g);
+    }
+}
+
 static void small_values_stay(void **state)
 {
     (void)state;
@@ -443,6 +484,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_keep_their_bits_when_values_are_made_again),
         cmocka_unit_test(what_costs_less_is_made_again),
+        cmocka_unit_test(what_is_stored_anyway_is_not_made_again),
         cmocka_unit_test(small_values_stay),
         cmocka_unit_test(turns_are_products_by_the_matrix),
         cmocka_unit_test(other_products_stay),
