@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/autograd/tape.h"
 #include "framework/base/scoped.h"
 #include "framework/compiler/capture.h"
 #include "framework/compiler/form.h"
@@ -34,6 +35,18 @@ typedef struct tensors {
     bt_tensor *in[BT_OPERANDS_MAX], *out[BT_CHAIN_OUTPUTS]; // retained
     int in_operand[BT_OPERANDS_MAX], in_count;
 } tensors;
+
+// The input whose gradient an output is: of that name behind a d. NULL: it is no gradient.
+static bt_tensor *input_of_gradient(const bt_chain_args *args, const tensors *t, int output)
+{
+    const char *name = args->body->operands[output].name;
+    for (int i = 0; i < t->in_count && args->body->backward && name[0] == 'd'; ++i) {
+        if (strcmp(name + 1, args->body->operands[t->in_operand[i]].name) == 0) {
+            return t->in[i];
+        }
+    }
+    return NULL;
+}
 
 static bt_status wrap_inputs(bt_context *context, const bt_chain_args *args, tensors *t)
 {
@@ -73,15 +86,38 @@ static bt_status make_constant(bt_chain *chain, const bt_chain_args *args)
     return status;
 }
 
+static void require_gradients(const bt_chain_args *args, const tensors *t)
+{
+    for (int i = 0; i < args->body->count; ++i) {
+        bt_tensor *input =
+            is_output(&args->body->operands[i]) ? input_of_gradient(args, t, i) : NULL;
+        if (input) {
+            input->requires_grad = true;
+        }
+    }
+}
+
+// The backward of the last output, whose gradient is the last input.
+static bt_status differentiate(bt_expression *e, const tensors *t)
+{
+    bt_tensor *root = t->out[1] ? t->out[1] : t->out[0];
+    bt_tensor *dy = bt_expression_reshape(e, t->in[t->in_count - 1], root->shape);
+    return e->status ? e->status : bt_backward(e->context, root, dy);
+}
+
 static bt_status build(bt_chain *chain, const bt_chain_args *args, tensors *t)
 {
     bt_expression e = {.context = &chain->context};
     bt_tensor *out[BT_CHAIN_OUTPUTS] = {NULL};
+    require_gradients(args, t);
     const bt_chain_parts parts = {
         .shape = &args->body->shape, .rows = args->rows, .in = t->in, .constant = chain->constant};
     bt_chain_body_of(args->body->what)(&e, &parts, out);
     for (int i = 0; i < BT_CHAIN_OUTPUTS && !e.status; ++i) {
         t->out[i] = bt_tensor_retain(out[i]);
+    }
+    if (args->body->backward && !e.status) {
+        e.status = differentiate(&e, t);
     }
     return bt_expression_finish(&e);
 }
@@ -97,7 +133,8 @@ static bt_status find_values(bt_chain *chain, const bt_chain_args *args, const t
     }
     for (int i = 0; i < args->body->count; ++i) {
         if (is_output(&args->body->operands[i])) {
-            const bt_tensor *out = t->out[made++];
+            const bt_tensor *input = input_of_gradient(args, t, i);
+            const bt_tensor *out = input ? input->grad : t->out[made++];
             BT_TRY(bt_dag_capture_output(capture, out));
             chain->value[i] = bt_dag_capture_value(capture, out, &offset);
         }
@@ -117,8 +154,13 @@ static bt_status capture_chain(bt_chain *chain, const bt_chain_args *args, int64
     }
     if (status == BT_OK) {
         chain->context.dry = true;
-        status = build(chain, args, &t);
+        if (args->body->backward) {
+            status = bt_tape_create(&chain->context.tape);
+        }
+        status = status ? status : build(chain, args, &t);
         status = status ? status : find_values(chain, args, &t, &capture);
+        bt_tape_destroy(chain->context.tape);
+        chain->context.tape = NULL;
         chain->context.dry = false;
         const bt_status ended = bt_dag_capture_end(&capture, &chain->graph);
         status = status ? status : ended;

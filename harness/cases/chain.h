@@ -3,6 +3,7 @@
 // A chain is captured from ops (framework/compiler/capture.h) and run as a program over the case's
 // operands: call by call with the kernels of eager execution, or with groups of calls as generated
 // kernels (kernel.compile: on). Its reference is the same chain in f64 on the CPU, call by call.
+// A backward case captures the forward and the backward on a tape, as a training step does.
 //
 // Invariants
 //   1. Inputs and outputs are the body's operands in their order.
@@ -42,7 +43,8 @@ const bt_fusion_plan *bt_chain_groups(const bt_chain *chain);
 
 enum { BT_CHAIN_OUTPUTS = 2 };
 
-// The function that makes a chain: recorded ops from inputs to outputs.
+// The function that makes a chain: recorded ops from inputs to outputs. The last output is the one
+// that gets a gradient.
 typedef struct bt_chain_parts {
     const bt_kernel_shape *shape; // of the case, with `rows` rows
     int64_t rows;

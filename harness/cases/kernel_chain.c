@@ -1,6 +1,8 @@
 // harness/cases/kernel_chain.c - a kernel case that is a chain of ops
 //
 // The chain's program replaces a kernel of the table: it is checked and timed in the same way.
+#include <string.h>
+
 #include "framework/base/clock.h"
 #include "harness/cases/chain.h"
 #include "harness/cases/kernel.h"
@@ -99,13 +101,48 @@ int64_t bt_kernel_chain_cold_ns(const bt_kernel_chain *chain) { return chain->co
 
 int64_t bt_kernel_chain_warm_ns(const bt_kernel_chain *chain) { return chain->warm_ns; }
 
+static bool is_sum(const bt_operand *operand)
+{
+    return operand->role == BT_OPERAND_OUT && operand->per_row == 0;
+}
+
+// Runs the chain into new memory for its sums over rows, and adds these to the earlier ones.
+static bt_status run_adding(bt_pool *pool, bt_chain *chain, const bt_chain_args *args)
+{
+    void *at[BT_OPERANDS_MAX];
+    bt_status status = BT_OK;
+    memcpy(at, args->at, sizeof at);
+    for (int i = 0; i < args->body->count && status == BT_OK; ++i) {
+        const bt_operand *operand = &args->body->operands[i];
+        if (is_sum(operand)) {
+            status = bt_pool_alloc(pool, (size_t)operand->whole * sizeof(double), NULL,
+                                   operand->name, &at[i]);
+        }
+    }
+    status = status ? status : bt_chain_run(chain, at);
+    for (int i = 0; i < args->body->count; ++i) {
+        double *sum = args->at[i];
+        const double *part = at[i];
+        for (int64_t k = 0; k < args->body->operands[i].whole && part != sum && !status; ++k) {
+            sum[k] += part[k];
+        }
+        if (part != sum) {
+            bt_pool_free(pool, at[i]);
+        }
+    }
+    return status;
+}
+
 bt_status bt_kernel_chain_reference(bt_device *device, const bt_kernel_args *args)
 {
     bt_context context = {.device = device};
     bt_chain *chain = NULL;
     BT_TRY(bt_pool_create(device, 0, &context.pool));
     bt_status status = bt_chain_open(&context, &args->chain, false, BT_TARGET_CPU, &chain);
-    status = status ? status : bt_chain_run(chain, args->chain.at);
+    if (status == BT_OK) {
+        status = args->chain.accumulate ? run_adding(context.pool, chain, &args->chain)
+                                        : bt_chain_run(chain, args->chain.at);
+    }
     bt_chain_close(chain);
     bt_pool_destroy(context.pool);
     return status;

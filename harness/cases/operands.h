@@ -51,11 +51,12 @@ typedef struct bt_operand {
     bool mean; // a whole output that is a mean over the rows, not their sum
 } bt_operand;
 
-// Makes a chain of ops (chain.h) over `rows` rows; wide: in f64.
+// Makes a chain of ops (chain.h) over `rows` rows; wide: in f64; accumulate: the reference adds to
+// whole outputs.
 typedef struct bt_chain_args {
     const struct bt_kernel_body *body;
     int64_t rows;
-    bool wide;
+    bool wide, accumulate;
     void *at[BT_OPERANDS_MAX];
 } bt_chain_args;
 

@@ -13,15 +13,18 @@ BT_KERNEL_CASE_OP(layernorm, 2, 2, "rows x cols", 2 * n * e, 3 * n * e, 8 * n, 1
 BT_KERNEL_CASE_OP(residual_layernorm, 2, 2, "rows x cols", 4 * n * e, 0, 9 * n, 0)
 BT_KERNEL_CASE_OP(softmax, 2, 2, "rows x cols", 2 * n * e, 3 * n * e, 4 * n, 4 * n)
 // Chains of ops, as users compose them. cross_entropy: against probabilities of the classes.
-BT_KERNEL_CASE_OP(chain_rms_norm, 2, 2, "rows x cols", 2 * n * e, 0, 5 * n, 0)
-BT_KERNEL_CASE_OP(chain_residual_rms_norm, 2, 2, "rows x cols", 4 * n * e, 0, 6 * n, 0)
-BT_KERNEL_CASE_OP(chain_swiglu, 2, 2, "rows x cols", 3 * n * e, 0, 6 * n, 0)
-BT_KERNEL_CASE_OP(chain_rope, 3, 3, "tokens x heads x head size", n *(2 + 2 / d[1]) * e, 0, 3 * n,
-                  0)
-BT_KERNEL_CASE_OP(chain_softmax, 2, 2, "rows x cols", 2 * n * e, 0, 3 * n, 0)
-BT_KERNEL_CASE_OP(chain_cross_entropy, 2, 2, "rows x vocabulary", 2 * n * e, 0, 5 * n, 0)
+// Backward: forward and backward in one call.
+BT_KERNEL_CASE_OP(chain_rms_norm, 2, 2, "rows x cols", 2 * n * e, 5 * n * e, 5 * n, 15 * n)
+BT_KERNEL_CASE_OP(chain_residual_rms_norm, 2, 2, "rows x cols", 4 * n * e, 7 * n * e, 6 * n, 16 * n)
+BT_KERNEL_CASE_OP(chain_swiglu, 2, 2, "rows x cols", 3 * n * e, 8 * n * e, 6 * n, 16 * n)
+BT_KERNEL_CASE_OP(chain_rope, 3, 3, "tokens x heads x head size", n *(2 + 2 / d[1]) * e,
+                  n *(4 + 4 / d[1]) * e, 3 * n, 6 * n)
+BT_KERNEL_CASE_OP(chain_softmax, 2, 2, "rows x cols", 2 * n * e, 5 * n * e, 3 * n, 8 * n)
+BT_KERNEL_CASE_OP(chain_cross_entropy, 2, 2, "rows x vocabulary", 2 * n * e, 5 * n * e, 5 * n,
+                  9 * n)
 BT_KERNEL_CASE_OP(chain_scores, 4, 4, "entries x queries x keys x head size",
-                  n *(1 / d[1] + 1 / d[2] + 1 / d[3]) * e, 0, 2 * n, 0)
+                  n *(1 / d[1] + 1 / d[2] + 1 / d[3]) * e, n *(3 / d[1] + 3 / d[2] + 2 / d[3]) * e,
+                  2 * n, 6 * n)
 BT_KERNEL_CASE_OP(cross_entropy, 2, 2, "rows x vocabulary", n *e, 2 * n * e, 3 * n, 4 * n)
 BT_KERNEL_CASE_OP(reduce_sum, 2, 2, "rows x cols, over the rows", n *e, 0, n, 0)
 BT_KERNEL_CASE_OP(reduce_sum_rows, 2, 2, "rows x cols, over each row", n *e, 0, n, 0)

@@ -46,7 +46,8 @@ run_peer() {
     forward="copy cast gelu bias layernorm residual_layernorm softmax cross_entropy reduce_sum
         reduce_sum_rows embedding adamw chain_rms_norm chain_residual_rms_norm chain_swiglu chain_rope
         chain_softmax chain_cross_entropy chain_scores"
-    backward="gelu layernorm softmax cross_entropy embedding"
+    backward="gelu layernorm softmax cross_entropy embedding chain_rms_norm chain_residual_rms_norm
+        chain_swiglu chain_rope chain_softmax chain_cross_entropy chain_scores"
     declare -A shapes=([cross_entropy]=8x50 [chain_rope]=8x2x4 [chain_scores]=4x8x8x8 [embedding]=8x4x9 [adamw]=64)
     task() { # op direction
         printf '{"system":"pytorch-eager","device":"cpu","case":{"kind":"kernel","kernel":{"op":"%s","direction":"%s","dtype":"f32","cache":"hot","shape":"%s","seed":1,"max_time_s":0.01}}}\n' \
@@ -55,7 +56,7 @@ run_peer() {
     for op in $forward; do task "$op" forward; done >tasks
     for op in $backward; do task "$op" backward; done >>tasks
     "$python" "$root/tests/support/peer_tasks.py" "$peer" <tasks >events
-    [ "$(grep -c '"event": "measured"' events)" = 24 ]
+    [ "$(grep -c '"event": "measured"' events)" = 31 ]
     task fft forward >tasks
     run "$python" "$root/tests/support/peer_tasks.py" "$peer" <tasks
     [ "$status" = 4 ]

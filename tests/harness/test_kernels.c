@@ -291,22 +291,23 @@ static void every_op_runs_and_is_correct(void **state)
     }
 }
 
-// Chains call by call, and in groups, against the same reference.
+// Chains call by call, and in groups, forward alone and with backward, against the same reference.
 static void chains_are_correct_in_groups(void **state)
 {
     static const char *const dtypes[] = {"f32\",\"compile\":\"on", "bf16",
                                          "bf16\",\"compile\":\"on", "f64"};
     (void)state;
     for (int op = BT_KERNEL_CASE_chain_rms_norm; op <= BT_KERNEL_CASE_chain_scores; ++op) {
-        for (int i = 0; i < 4; ++i) {
-            const bool grouped = strstr(dtypes[i], "compile") != NULL;
+        for (int i = 0; i < 8; ++i) {
+            const char *dtype = dtypes[i / 2];
+            const bool grouped = strstr(dtype, "compile") != NULL;
             heard got = {0};
-            const bt_status status =
-                run_case(bt_kernel_case_op_name((bt_kernel_case_op)op), "forward", dtypes[i], "hot",
-                         op == BT_KERNEL_CASE_chain_rope     ? "512x4x64"
-                         : op == BT_KERNEL_CASE_chain_scores ? "64x49x49x32"
-                                                             : "512x256",
-                         &got);
+            const bt_status status = run_case(bt_kernel_case_op_name((bt_kernel_case_op)op),
+                                              i % 2 ? "backward" : "forward", dtype, "hot",
+                                              op == BT_KERNEL_CASE_chain_rope     ? "512x4x64"
+                                              : op == BT_KERNEL_CASE_chain_scores ? "64x49x49x32"
+                                                                                  : "512x256",
+                                              &got);
             if (status == BT_STATUS_UNAVAILABLE) {
                 assert_true(grouped);
                 continue; // no MLIR here

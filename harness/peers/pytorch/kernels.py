@@ -38,6 +38,8 @@ class Case:
         self.generator = torch.Generator(device=self.device)
         self.returned = Returned(torch, task, self.device)
         self.indices = []  # drawn; not among the inputs of an operation
+        self.both = self.backward and self.op.startswith("chain_")  # forward and backward, timed as one
+        self.constants = ()  # inputs that get no gradient, by number
 
     def reset(self):
         self.generator.manual_seed(self.seed)
@@ -140,6 +142,8 @@ def op_chain_rms_norm(case):
 def op_chain_residual_rms_norm(case):
     torch = case.torch
 
+    case.constants = (1,)  # its gradient is that of x
+
     def call(x, residual, weight):
         total = x + residual
         return total, rms_norm(torch, total, weight)
@@ -155,6 +159,7 @@ def op_chain_swiglu(case):
 def op_chain_rope(case):
     torch, (rows, heads, size) = case.torch, case.axes
     tables = [case.normal(rows, 1, size).clamp(-1, 1) for _ in range(2)]
+    case.constants = (1, 2)
 
     def call(x, cos_rows, sin_rows):
         low, high = x.chunk(2, -1)
@@ -174,6 +179,7 @@ def op_chain_softmax(case):
 def op_chain_cross_entropy(case):
     torch = case.torch
     wanted = torch.softmax(case.normal(*case.axes).float(), -1).to(case.dtype)
+    case.constants = (1,)
 
     def call(logits, p):
         return torch.log(torch.exp(logits).sum(-1)) - (p * logits).sum(-1)
@@ -425,17 +431,31 @@ def as_list(outputs):
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
+def graded(case, outputs):
+    """The outputs that get a gradient: all, the last one of a chain."""
+    return outputs[-1:] if case.op.startswith("chain_") else outputs
+
+
+def leaves_of(case, inputs):
+    return [x.detach().requires_grad_(i not in case.constants) for i, x in enumerate(inputs)]
+
+
+def differentiate(case, function, leaves, grads):
+    """Forward, then the leaves' gradients for these gradients of the outputs."""
+    outputs = graded(case, as_list(function(*leaves)))
+    return case.torch.autograd.grad(outputs, [x for x in leaves if x.requires_grad], grads)
+
+
 def evaluate(case, inputs, function, grads):
     """Outputs, or gradients of the inputs for these gradients of the outputs."""
     if grads is None:
         with case.torch.no_grad():
             return as_list(function(*inputs))
-    leaves = [x.detach().requires_grad_() for x in inputs]
-    return list(case.torch.autograd.grad(as_list(function(*leaves)), leaves, grads))
+    return list(differentiate(case, function, leaves_of(case, inputs), grads))
 
 
 def draw_grads(case, inputs, function):
-    return [case.gradient(y) for y in evaluate(case, inputs, function, None)]
+    return [case.gradient(y) for y in graded(case, evaluate(case, inputs, function, None))]
 
 
 def epsilon_of(tensor):
@@ -496,7 +516,9 @@ def prepare_op(case, function, timed, inputs):
                 return timed(*inputs)
         return forward
     grads = draw_grads(case, inputs, function)
-    leaves = [x.detach().requires_grad_() for x in inputs]
+    leaves = leaves_of(case, inputs)
+    if case.both:
+        return lambda: differentiate(case, timed, leaves, grads)
     outputs = as_list(timed(*leaves))
     return lambda: case.torch.autograd.grad(outputs, leaves, grads, retain_graph=True)
 
@@ -557,7 +579,7 @@ def prepare(case, compiled, backend=None):
     if case.op not in OPS:
         raise Cannot("unsupported", f"no {case.op} in this peer; there are: {', '.join(sorted(OPS))}")
     inputs, function = OPS[case.op](case)
-    if compiled:
+    if compiled and not case.both:
         # A graph that is kept for repeated backward calls cannot donate its buffers.
         importlib.import_module("torch._functorch.config").donated_buffer = False
     timed = case.torch.compile(function) if compiled else function
@@ -590,6 +612,7 @@ class Clock:
     def __init__(self, case, calls):
         self.torch, self.cuda = case.torch, case.device == "cuda"
         self.calls, self.next, self.calls_per_sample, self.graph = calls, 0, 1, None
+        self.wait_cycles = 8000000 if case.both else 1000000
         self.inside_ns, self.outside_ns = [], []  # between the events; on other streams behind them
         self.driver = ctypes.CDLL("libcuda.so.1") if self.cuda else None
         self.scrub = self.torch.empty(2 * cache_bytes(case), dtype=self.torch.uint8,
@@ -626,7 +649,7 @@ class Clock:
             return max(1, time.perf_counter_ns() - start) / self.calls_per_sample
         # Long enough that all launches of the call are queued before the first event: the time
         # is the device's, not Python's.
-        self.torch.cuda._sleep(1000000)
+        self.torch.cuda._sleep(self.wait_cycles)
         start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         if self.graph:
