@@ -172,18 +172,56 @@ bt_status bt_compile_for(const bt_device *device, const bt_fused *group, bt_code
     return compile(device, group, cache, out);
 }
 
-bt_status bt_compile_ahead(const bt_target *target, const bt_fused *group, bt_code_cache *cache)
+// The MLIR of a group. Owns  the caller: text, also after a failure
+static bt_status emit(const bt_target *target, const bt_fused *group, bt_str *text)
 {
     bt_emitted_cuda cuda = {0};
     bt_emitted cpu = {0};
-    bt_code code = {0};
     const bool for_gpu = target->kind == BT_TARGET_CUDA;
-    bt_status status = for_gpu ? bt_emit_cuda(group, &cuda) : bt_emit_cpu(group, &cpu);
-    const bt_str *text = for_gpu ? &cuda.text : &cpu.text;
-    status = status ? status : bt_lower_cached(cache, target, bt_str_text(text), &code);
+    const bt_status status = for_gpu ? bt_emit_cuda(group, &cuda) : bt_emit_cpu(group, &cpu);
+    *text = for_gpu ? cuda.text : cpu.text;
+    return status;
+}
+
+bt_status bt_compile_ahead(const bt_target *target, const bt_fused *group, bt_code_cache *cache)
+{
+    bt_str text = {0};
+    bt_code code = {0};
+    bt_status status = emit(target, group, &text);
+    BT_IF_OK(status, bt_lower_cached(cache, target, bt_str_text(&text), &code));
     bt_code_release(&code);
-    bt_str_release(&cuda.text);
-    bt_emitted_release(&cpu);
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status lower_text(const bt_target *target, const char *mlir, bt_code_form form,
+                            bt_str *out)
+{
+    const bt_lower_options options = {.keep_llvm = true};
+    bt_code code = {0};
+    char *llvm = NULL;
+    BT_TRY(bt_lower(target, mlir, &options, &code, &llvm));
+    bt_str_append(out, form == BT_CODE_LLVM ? llvm : (const char *)code.bytes);
+    bt_code_release(&code);
+    bt_mem_free(llvm);
+    return bt_str_status(out);
+}
+
+bt_status bt_compile_text(const bt_target *target, const bt_fused *group, bt_code_form form,
+                          bt_str *out)
+{
+    bt_str text = {0};
+    if (form == BT_CODE_PTX && target->kind != BT_TARGET_CUDA) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "a CPU has no PTX");
+    }
+    bt_status status = emit(target, group, &text);
+    if (status == BT_OK && form == BT_CODE_MLIR) {
+        bt_str_append(out, bt_str_text(&text));
+        status = bt_str_status(out);
+    } else if (status == BT_OK) {
+        status = lower_text(target, bt_str_text(&text), form, out);
+    }
+    bt_str_release(&text);
     return status;
 }
 

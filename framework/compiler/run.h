@@ -23,6 +23,13 @@ BT_CHECKED bt_status bt_compile_for(const bt_device *device, const bt_fused *gro
 // Errors  as bt_compile
 BT_CHECKED bt_status bt_compile_ahead(const bt_target *target, const bt_fused *group,
                                       bt_code_cache *cache);
+// The forms of a group's code as text, for a reader.
+typedef enum bt_code_form { BT_CODE_MLIR, BT_CODE_LLVM, BT_CODE_PTX } bt_code_form;
+
+// Appends the text. Without a cache, as LLVM IR is not kept.
+// Errors  as bt_compile; UNSUPPORTED also for PTX of a CPU
+BT_CHECKED bt_status bt_compile_text(const bt_target *target, const bt_fused *group,
+                                     bt_code_form form, bt_str *out);
 // operands: memory of each operand of the group, in its order, borrowed. rows: the size of axis 0;
 // it may differ from the group's only if the group has dynamic rows. stream: of the device that the
 // group was compiled for; NULL on the CPU. workspace: device memory of bt_compiled_workspace_bytes,

@@ -1,6 +1,4 @@
 // harness/cases/compile.c - captures, simplifies and fuses the step of a training case
-#include "harness/cases/compile.h"
-
 #include <string.h>
 
 #include "framework/autograd/session.h"
@@ -12,36 +10,8 @@
 #include "framework/compiler/step.h"
 #include "framework/nn/model.h"
 #include "harness/cases/chain.h"
+#include "harness/cases/compile_dump.h"
 #include "harness/cases/kernel.h"
-
-static const char *const words[BT_COMPILE_DUMP_COUNT] = {
-#define WORD(name, word, text) word,
-    BT_COMPILE_DUMP_LIST(WORD)
-#undef WORD
-};
-
-bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps)
-{
-    *dumps = 0;
-    for (const char *at = list; *at;) {
-        const size_t length = strcspn(at, ",");
-        unsigned found = 0;
-        for (unsigned i = 0; i < BT_COMPILE_DUMP_COUNT; ++i) {
-            found |= strlen(words[i]) == length && strncmp(words[i], at, length) == 0 ? 1U << i : 0;
-        }
-        BT_FAIL_IF(!found, BT_STATUS_INVALID_ARGUMENT,
-                   "--dump %s: \"%.*s\" is none of graph, simple, groups", list, (int)length, at);
-        *dumps |= found;
-        at += length + (at[length] == ',');
-    }
-    return BT_OK;
-}
-
-// Where a case's dumps go.
-typedef struct dumper {
-    const char *name, *folder;
-    unsigned dumps;
-} dumper;
 
 typedef struct step {
     bt_train_plan plan;
@@ -53,40 +23,8 @@ typedef struct step {
     int64_t *half_turns; // owned
     bt_fusion_plan fusion;
     const char *target_name;
-    dumper dumper;
+    bt_compile_dumper dumper;
 } step;
-
-static bt_status write_text(const dumper *d, bt_compile_dump which, bt_str *text)
-{
-    BT_SCOPED(bt_str) path = {0};
-    bt_str_format(&path, "%s/%s.%s.txt", d->folder, d->name, words[which]);
-    bt_status status = bt_str_status(text);
-    status = status ? status : bt_str_status(&path);
-    status =
-        status ? status : bt_file_write(bt_str_text(&path), bt_str_text(text), text->length_bytes);
-    return status;
-}
-
-static bt_status dump_graph(const dumper *d, bt_compile_dump which, const bt_dag *graph)
-{
-    BT_SCOPED(bt_str) text = {0};
-    if (!(d->dumps >> which & 1U)) {
-        return BT_OK;
-    }
-    bt_dag_print(graph, &text);
-    return write_text(d, which, &text);
-}
-
-static bt_status dump_groups(const dumper *d, const bt_dag *graph, const bt_fusion_plan *fusion)
-{
-    BT_SCOPED(bt_str) text = {0};
-    if (!(d->dumps >> BT_COMPILE_DUMP_GROUPS & 1U)) {
-        return BT_OK;
-    }
-    bt_fusion_plan_print(graph, fusion, &text);
-    bt_str_append(&text, bt_str_text(&fusion->decisions));
-    return write_text(d, BT_COMPILE_DUMP_GROUPS, &text);
-}
 
 static bt_status open_step(step *s)
 {
@@ -223,30 +161,30 @@ static bt_status compile(step *s, bt_case_compiled *out)
     for (int i = 0; i < s->graph.value_count; ++i) {
         out->saved += s->graph.values[i].producer >= 0 && bt_dag_is_saved(&s->graph, i);
     }
-    BT_TRY(dump_graph(&s->dumper, BT_COMPILE_DUMP_GRAPH, &s->graph));
+    BT_TRY(bt_compile_dump_graph(&s->dumper, BT_COMPILE_DUMP_GRAPH, &s->graph));
     BT_TRY(bt_dag_form(&s->graph, s->half_turns, &options, &s->fusion, &formed));
     out->simple_calls = formed.simplified.nodes_after;
-    BT_TRY(dump_graph(&s->dumper, BT_COMPILE_DUMP_SIMPLE, &s->graph));
+    BT_TRY(bt_compile_dump_graph(&s->dumper, BT_COMPILE_DUMP_SIMPLE, &s->graph));
     count_groups(&s->fusion, out);
     BT_TRY(s->target_name ? compile_ahead(&s->fusion, &target, &out->with_code) : BT_OK);
-    BT_TRY(dump_groups(&s->dumper, &s->graph, &s->fusion));
+    BT_TRY(bt_compile_dump_groups(&s->dumper, &s->graph, &s->fusion));
     return s->target_name ? compile_adding(s, &target, &options) : BT_OK;
 }
 
 // The graph of a chain call by call, as captured.
 static bt_status dump_captured(bt_context *context, const bt_chain_args *args, bt_target_kind kind,
-                               const dumper *d)
+                               const bt_compile_dumper *d)
 {
     bt_chain *chain = NULL;
     BT_TRY(bt_chain_open(context, args, false, kind, &chain));
-    const bt_status status = dump_graph(d, BT_COMPILE_DUMP_GRAPH, bt_chain_graph(chain));
+    const bt_status status = bt_compile_dump_graph(d, BT_COMPILE_DUMP_GRAPH, bt_chain_graph(chain));
     bt_chain_close(chain);
     return status;
 }
 
 // The groups of a chain, captured on the CPU: memory is not touched.
 static bt_status compile_chain(const bt_kernel_body *body, const bt_target *target, bool makes_code,
-                               const dumper *d, bt_case_compiled *out)
+                               const bt_compile_dumper *d, bt_case_compiled *out)
 {
     bt_session session;
     bt_kernel_args args;
@@ -268,10 +206,10 @@ static bt_status compile_chain(const bt_kernel_body *body, const bt_target *targ
         status = bt_chain_open(&session.context, &args.chain, true, target->kind, &chain);
     }
     if (status == BT_OK) {
-        status = dump_graph(d, BT_COMPILE_DUMP_SIMPLE, bt_chain_graph(chain));
+        status = bt_compile_dump_graph(d, BT_COMPILE_DUMP_SIMPLE, bt_chain_graph(chain));
     }
     if (status == BT_OK) {
-        status = dump_groups(d, bt_chain_graph(chain), bt_chain_groups(chain));
+        status = bt_compile_dump_groups(d, bt_chain_graph(chain), bt_chain_groups(chain));
     }
     if (status == BT_OK) {
         *out = (bt_case_compiled){.calls = bt_chain_calls(chain),
@@ -292,8 +230,8 @@ static bt_status compile_chain(const bt_kernel_body *body, const bt_target *targ
 }
 
 // The group of a kernel case: memory is not touched.
-static bt_status compile_kernel(const cJSON *kernel, const char *target_name, const dumper *d,
-                                bt_case_compiled *out)
+static bt_status compile_kernel(const cJSON *kernel, const char *target_name,
+                                const bt_compile_dumper *d, bt_case_compiled *out)
 {
     static char somewhere;
     bt_kernel_body body;
@@ -301,6 +239,7 @@ static bt_status compile_kernel(const cJSON *kernel, const char *target_name, co
     bt_kernel_args args;
     bt_target target;
     bt_code_cache cache;
+    BT_SCOPED(bt_dag) graph = {0};
     bt_fused group;
     int field_of[BT_FUSED_OPERANDS_MOST];
     void *at[BT_OPERANDS_MAX];
@@ -313,7 +252,10 @@ static bt_status compile_kernel(const cJSON *kernel, const char *target_name, co
         return compile_chain(&body, &target, target_name != NULL, d, out);
     }
     body.args(&body, body.rows, at, false, false, &items, &args);
-    BT_TRY(bt_kernel_generated_group(body.op, &args, target.kind, &group, field_of));
+    BT_TRY(bt_kernel_generated_group(body.op, &args, target.kind, &graph, &group, field_of));
+    BT_TRY(bt_compile_dump_graph(d, BT_COMPILE_DUMP_GRAPH, &graph));
+    BT_TRY(bt_compile_dump_graph(d, BT_COMPILE_DUMP_SIMPLE, &graph)); // a call alone is simple
+    BT_TRY(bt_compile_dump_group(d, &graph, &group));
     *out = (bt_case_compiled){.calls = 1, .simple_calls = 1, .groups = 1, .fused_calls = 1};
     out->bytes_before = out->bytes_after = bt_fused_bytes(&group);
     out->with_code = target_name ? 1 : -1;
@@ -331,12 +273,13 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
 {
     static const char *const shard = "none"; // required by the plan; not read
     *out = (bt_case_compiled){0};
+    bt_target meant;
+    BT_TRY(bt_target_parse(target ? target : "cpu", &meant));
     step s = {.target_name = target,
               .dumper = {.name = cJSON_GetObjectItemCaseSensitive(item, "name")->valuestring,
                          .folder = folder,
+                         .target = &meant,
                          .dumps = dumps}};
-    bt_target meant = {.kind = BT_TARGET_CPU};
-    BT_TRY(target ? bt_target_parse(target, &meant) : BT_OK);
     const bt_case_work work = {.item = item,
                                .device = meant.kind == BT_TARGET_CUDA ? "cuda" : "cpu",
                                .train_shards = &shard,
@@ -344,6 +287,10 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
                                .val_shards = &shard,
                                .val_shard_count = 1};
     BT_TRY(dumps ? bt_dir_make(folder) : BT_OK);
+    BT_FAIL_IF(dumps >> BT_COMPILE_DUMP_PTX & 1U && meant.kind != BT_TARGET_CUDA,
+               BT_STATUS_INVALID_ARGUMENT,
+               "--dump ptx: the target %s has no PTX; use --target sm_80, sm_89 or sm_90",
+               target ? target : "cpu");
     if (bt_json_get(item, "kernel")) {
         return bt_error_context(compile_kernel(bt_json_get(item, "kernel"), target, &s.dumper, out),
                                 "compile %s", s.dumper.name);

@@ -8,7 +8,10 @@
 #define BT_COMPILE_DUMP_LIST(X)                                                                    \
     X(GRAPH, "graph", "the captured step: forward and backward of one micro-batch")                \
     X(SIMPLE, "simple", "the same, simplified")                                                    \
-    X(GROUPS, "groups", "the fused groups with their programs, and why calls were joined or not")
+    X(GROUPS, "groups", "the fused groups with their programs, and why calls were joined or not")  \
+    X(MLIR, "mlir", "the code of each group: MLIR")                                                \
+    X(LLVM, "llvm", "LLVM IR")                                                                     \
+    X(PTX, "ptx", "PTX, for a GPU")
 
 typedef enum bt_compile_dump {
 #define BT_COMPILE_DUMP_ENUM(name, word, text) BT_COMPILE_DUMP_##name,

@@ -2,6 +2,7 @@
 #ifndef BT_HARNESS_CASES_KERNEL_H
 #define BT_HARNESS_CASES_KERNEL_H
 
+#include "framework/compiler/graph.h"
 #include "framework/compiler/group.h"
 #include "framework/compiler/lower.h"
 #include "framework/device/region.h"
@@ -68,10 +69,12 @@ BT_CHECKED bt_status bt_kernel_generated_make(const bt_device *device, bt_kernel
 // The row that launches it; one at a time in a process. Borrowed.
 const bt_kernel *bt_kernel_generated_row(const bt_kernel_generated *generated);
 void bt_kernel_generated_release(bt_kernel_generated *generated);
-// The call's group for a target. field_of [BT_FUSED_OPERANDS_MOST]: the op struct's field of each
-// operand.
+// The call's graph, and its group for a target. field_of [BT_FUSED_OPERANDS_MOST]: the op struct's
+// field of each operand.
+// Owns    *graph: the caller (bt_dag_release), also after a failure
 BT_CHECKED bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args,
-                                               bt_target_kind kind, bt_fused *group, int *field_of);
+                                               bt_target_kind kind, bt_dag *graph, bt_fused *group,
+                                               int *field_of);
 
 // ---- kernel_chain.c ----------------------------------------------------------------------------
 

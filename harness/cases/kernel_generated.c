@@ -77,15 +77,15 @@ static bt_status make_group(const bt_dag *graph, bt_target_kind kind, bt_fused *
 }
 
 bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args, bt_target_kind kind,
-                                    bt_fused *group, int *field_of)
+                                    bt_dag *graph, bt_fused *group, int *field_of)
 {
     int values[BT_KERNEL_OPERANDS_MOST];
-    BT_SCOPED(bt_dag) graph = {0};
+    *graph = (bt_dag){0};
     for (int f = 0; f < BT_KERNEL_OPERANDS_MOST; ++f) {
         values[f] = -1;
     }
-    bt_status status = make_graph(op, args, &graph, values);
-    status = status ? status : make_group(&graph, kind, group);
+    bt_status status = make_graph(op, args, graph, values);
+    status = status ? status : make_group(graph, kind, group);
     for (int i = 0; status == BT_OK && i < group->operand_count; ++i) {
         field_of[i] = 0;
         for (int f = 0; f < BT_KERNEL_OPERANDS_MOST; ++f) {
@@ -103,8 +103,9 @@ bt_status bt_kernel_generated_make(const bt_device *device, bt_kernel_op op, bt_
     *out = NULL;
     BT_TRY(bt_mem_alloc(1, sizeof(bt_kernel_generated), &block));
     bt_kernel_generated *g = block;
+    BT_SCOPED(bt_dag) graph = {0};
     bt_status status = bt_kernel_generated_group(op, args, cpu ? BT_TARGET_CPU : BT_TARGET_CUDA,
-                                                 &g->group, g->field_of);
+                                                 &graph, &g->group, g->field_of);
     status = status ? status : bt_code_cache_from_environment(&g->cache);
     status = status ? status : bt_compile_for(device, &g->group, &g->cache, &g->code);
     if (status) {

@@ -127,13 +127,42 @@ PY
     run "$bench" compile compiler --profile gpu --target sm_90
     [ "$status" = 0 ]
     [ "$(grep '_generated' <<<"$output" | grep -vc '^chain')" = "$(grep -cE ' 1 +1 +1 +1 ' <<<"$output")" ]
-    # Of a chain: calls, saved, simplified, groups (1 or 2) and as many with code.
-    [ "$(grep -c '^chain' <<<"$output")" = 14 ]
-    [ "$(grep -cE '^chain\S+ +[0-9]+ +0 +[0-9]+ +([12]) +\1 ' <<<"$output")" = 14 ]
+    # Of a chain, forward or with backward: calls, saved, simplified, groups (1 to 4) and as many
+    # with code.
+    [ "$(grep -c '^chain' <<<"$output")" = 28 ]
+    [ "$(grep -cE '^chain\S+ +[0-9]+ +[0-9]+ +[0-9]+ +([1-4]) +\1 ' <<<"$output")" = 28 ]
     [ "$(find cache/code -type f | wc -l)" -gt 6 ]
-    "$bench" compile compiler --profile gpu --target sm_90 --filter chain_swiglu --dump graph,groups -o d >/dev/null
-    [ "$(grep -hc '^node ' d/chain_swiglu_generated.forward.bf16.*.graph.txt)" = 2 ]
-    grep -q '^group elementwise' d/chain_swiglu_generated.forward.bf16.*.groups.txt
+}
+
+@test "every case of suites/compiler can be dumped in every form" {
+    if "$bench" doctor | grep -q 'compiler: not built'; then
+        skip "no compiler"
+    fi
+    export BT_CACHE_DIR=$PWD/cache
+    local case form cases
+    for profile in gpu:sm_90:ptx cpu:cpu:llvm; do
+        IFS=: read -r profile target last <<<"$profile"
+        forms="graph simple groups mlir llvm $last"
+        "$bench" compile compiler --profile "$profile" --target "$target" --dump "${forms// /,}" -o "$profile" >table
+        cases=$(grep -oE '^\S+_generated\S+' table)
+        [ "$(wc -l <<<"$cases")" -gt 30 ]
+        for case in $cases; do
+            for form in $forms; do
+                [ -s "$profile/$case.$form.txt" ]
+            done
+            grep -q '^node ' "$profile/$case.graph.txt"
+            grep -q '^group ' "$profile/$case.groups.txt"
+            grep -q 'llvm.func\|gpu.module\|func.func' "$profile/$case.mlir.txt"
+            grep -q '^define ' "$profile/$case.llvm.txt"
+            ! grep 'no code' "$profile/$case".*.txt
+        done
+    done
+    grep -q '^.visible .entry kernel' gpu/chain_swiglu_generated.backward.bf16.*.ptx.txt
+    [ "$(grep -hc '^node ' gpu/chain_swiglu_generated.forward.bf16.*.graph.txt)" = 2 ]
+    grep -q '^group elementwise' gpu/chain_swiglu_generated.forward.bf16.*.groups.txt
+    run "$bench" compile compiler --profile cpu --dump ptx -o none
+    [ "$status" = 2 ]
+    [[ $output == *"the target cpu has no PTX; use --target sm_80, sm_89 or sm_90"* ]]
 }
 
 @test "a dump without a folder, an unknown one and a suite without training are refused" {
@@ -142,7 +171,7 @@ PY
     [[ $output == *"-o DIR says where to"* ]]
     run "$bench" compile s.json --dump graph,tree -o d
     [ "$status" = 2 ]
-    [[ $output == *'"tree" is none of graph, simple, groups'* ]]
+    [[ $output == *'"tree" is none of graph, simple, groups, mlir, llvm, ptx'* ]]
     cat >k.json <<'JSON'
 { "name": "k", "profiles": { "cpu": { "device": "cpu", "cases": [
     { "name": "gelu", "kind": "kernel", "kernel": { "op": "gelu", "shape": ["4x5"] } } ] } } }
