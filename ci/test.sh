@@ -105,7 +105,7 @@ count_junit() { # file
     counts="$((tests - failures - not_run)) passed, $failures failed, $not_run skipped"
 }
 
-# What failing tests printed: of each its last 40 lines, in ctest's log, which goes on behind them.
+# What failing tests printed: of each its last 40 lines, in ctest's log, which goes on after them.
 failing_tests() { # log
     awk '
         function flush(  i) {

@@ -400,9 +400,9 @@ typedef struct bt_cross_entropy_mean_args {
     bt_dtype dtype; // of loss, mean and inv_count: f32, f64
 } bt_cross_entropy_mean_args;
 
-// loss[r] as in bt_cross_entropy_args; dlogits[r,c] = (exp(logits[r,c] - lse[r]) - [c ==
-// target[r]])
-// * inv_count[0], 0 for ignored rows. dlogits may be logits, and usually is; NULL: the loss alone.
+// loss[r] as in bt_cross_entropy_args;
+// dlogits[r,c] = (exp(logits[r,c] - lse[r]) - [c == target[r]]) * inv_count[0], 0 for ignored rows.
+// dlogits may be logits, and usually is; NULL: the loss alone.
 typedef struct bt_cross_entropy_grad_args {
     const void *logits;     // [rows, vocab], row stride logits_stride
     const int32_t *targets; // [rows]

@@ -119,7 +119,7 @@ bt_status bt_json_read(const char *path, const char *text, size_t size_bytes, ui
         ++spaces;
     }
     if (spaces < size_bytes) {
-        status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: bytes behind the JSON object at byte %llu",
+        status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: bytes after the JSON object at byte %llu",
                           path, (unsigned long long)(base_bytes + spaces));
     }
     status = status == BT_OK ? check_objects(path, parsed) : status;

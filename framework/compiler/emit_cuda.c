@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 
 enum {
@@ -405,32 +406,30 @@ static int64_t outer_elements(const bt_fused *group, int64_t rows)
     return count;
 }
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows)
 {
     const int64_t cols = group->shape[group->rank - 1], outer = outer_elements(group, rows);
     if (group->kind == BT_FUSED_ROW) {
-        return divide_up(group->rank == 1 ? 1 : outer, emitted->block_rows);
+        return bt_div_up(group->rank == 1 ? 1 : outer, emitted->block_rows);
     }
     if (group->kind == BT_FUSED_COLUMN) {
-        return divide_up(outer, BT_CUDA_CHUNK) * divide_up(cols, emitted->tile_columns);
+        return bt_div_up(outer, BT_CUDA_CHUNK) * bt_div_up(cols, emitted->tile_columns);
     }
     if (group->kind == BT_FUSED_PRODUCT) {
         return bt_cuda_product_blocks(group);
     }
-    return divide_up(group->rank == 1 ? outer : outer * cols, emitted->block_elements);
+    return bt_div_up(group->rank == 1 ? outer : outer * cols, emitted->block_elements);
 }
 
 int64_t bt_emit_finish_blocks(const bt_fused *group)
 {
-    return group->kind == BT_FUSED_COLUMN ? divide_up(group->shape[group->rank - 1], BT_CUDA_WARP)
+    return group->kind == BT_FUSED_COLUMN ? bt_div_up(group->shape[group->rank - 1], BT_CUDA_WARP)
                                           : 0;
 }
 
 int64_t bt_emit_parts_bytes(const bt_fused *group, int64_t rows)
 {
-    const int64_t chunks = divide_up(outer_elements(group, rows), BT_CUDA_CHUNK);
+    const int64_t chunks = bt_div_up(outer_elements(group, rows), BT_CUDA_CHUNK);
     return group->kind == BT_FUSED_COLUMN
                ? chunks * bt_cuda_column_sums(group, NULL) * group->shape[group->rank - 1] *
                      (int64_t)sizeof(double)

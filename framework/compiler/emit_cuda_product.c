@@ -7,19 +7,19 @@
 // Access  2 to 16 bytes, as row strides and the contiguous extent allow
 #include "framework/compiler/emit_cuda_tile.h"
 
+#include "framework/base/idioms.h"
+
 enum { BLOCKS_WANTED = 264 }; // of large tiles; if there are fewer, tiles are small
 
 static bool is_narrow(const bt_gemm_args *args) { return args->ab_dtype == BT_BF16; }
 
 // ---- shape --------------------------------------------------------------------------------------
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 int bt_cuda_product_side(const bt_fused *group)
 {
     const bt_gemm_args *p = &group->product;
     enum { LARGE = 64, SMALL = 32 };
-    const int64_t blocks = p->batch * divide_up(p->m, LARGE) * divide_up(p->n, LARGE);
+    const int64_t blocks = p->batch * bt_div_up(p->m, LARGE) * bt_div_up(p->n, LARGE);
     return p->m > SMALL && p->n > SMALL && blocks >= BLOCKS_WANTED ? LARGE : SMALL;
 }
 
@@ -27,7 +27,7 @@ int64_t bt_cuda_product_blocks(const bt_fused *group)
 {
     const bt_gemm_args *p = &group->product;
     const int side = bt_cuda_product_side(group);
-    return p->batch * divide_up(p->m, side) * divide_up(p->n, side);
+    return p->batch * bt_div_up(p->m, side) * bt_div_up(p->n, side);
 }
 
 const char *bt_cuda_product_refuses(const bt_fused *group)
@@ -114,8 +114,8 @@ static void find_place(bt_tile *p)
 {
     bt_cuda_emitter *e = p->e;
     const int block = bt_cuda_number(e, "block_id");
-    const int across = bt_cuda_constant(e, divide_up(p->args->n, p->side));
-    const int down = bt_cuda_constant(e, divide_up(p->args->m, p->side));
+    const int across = bt_cuda_constant(e, bt_div_up(p->args->n, p->side));
+    const int down = bt_cuda_constant(e, bt_div_up(p->args->m, p->side));
     const int line = bt_cuda_divide(e, "arith.divui", block, across);
     p->b.origin = bt_tile_times(p, bt_cuda_divide(e, "arith.remui", block, across), p->side);
     p->a.origin = bt_tile_times(p, bt_cuda_divide(e, "arith.remui", line, down), p->side);

@@ -164,7 +164,7 @@ static void stage(bt_tile *p, const bt_tile_source *s, int i, int vector)
 
 // ---- multiplying --------------------------------------------------------------------------------
 
-// A word of a fragment: `rows` and `words` behind the thread's own place.
+// Loads a word of a fragment: `rows` rows and `words` words after the thread's first one.
 static int fragment(bt_tile *p, const bt_tile_source *s, int place, int rows, int words)
 {
     const int at =

@@ -3,8 +3,7 @@
 // The formulas of kernels/cuda/unary.cu and gelu.cuh. Exponentials in GELU, SILU, SIGMOID and
 // softmax are ex2.approx and their quotients rcp.approx, both of which flush subnormal numbers;
 // EXP, LOG and TANH are from libdevice. nvcc may contract a product and a sum, this emitter does
-// not,
-// so results may differ from those kernels by an ulp.
+// not, so results may differ from those kernels by an ulp.
 #include "framework/compiler/emit_math.h"
 
 #include <stdio.h>

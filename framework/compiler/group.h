@@ -17,8 +17,7 @@
 //
 // Invariants
 //   1. Instruction i uses results below i only. LOADs of an operand that is also stored to read
-//   what
-//      was there before the kernel.
+//      what was there before the kernel.
 //   2. An instruction's arithmetic is IEEE in `dtype`, each operation rounded once; nothing is
 //      contracted or reordered except as FMA and an order specify. So the bits are defined.
 //   3. Functions (GELU ... SHIFT) have the bits of the UNARY kernel of the group's device, SLOPE

@@ -15,7 +15,7 @@
 #define BT_PRODUCT_CLASS_LIST(X)                                                                   \
     X(LARGE, "large: BluBLAS")                                                                     \
     X(DEEP, "deep, which BluBLAS splits along k: BluBLAS")                                         \
-    X(SMALL, "small: generated with the calls behind it")                                          \
+    X(SMALL, "small: generated with the calls after it")                                           \
     X(TINY, "tiny: generated")
 
 typedef enum bt_product_class {
@@ -29,7 +29,7 @@ bt_product_class bt_product_classify(const bt_gemm_args *product);
 bool bt_product_is_generated(bt_product_class kind);
 // Flops of the product by bytes of its operands and result, each moved once.
 double bt_product_intensity(const bt_gemm_args *product);
-// "64x48x40 batch 12 bf16, 20.9 flops per byte: small: generated with the calls behind it"
+// "64x48x40 batch 12 bf16, 20.9 flops per byte: small: generated with the calls after it"
 void bt_product_print(const bt_gemm_args *product, bt_str *out);
 
 #endif

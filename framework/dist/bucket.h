@@ -8,7 +8,7 @@
 //      of the list. A bucket's values are of one type.
 //   2. Slots start at multiples of BT_SQUARES_BLOCK, and a rank's part of a bucket is a multiple of
 //      such blocks: a partial sum of the norm never spans two ranks.
-//   3. Partial parameters (bt_param) have buckets of their own, behind all others.
+//   3. Partial parameters (bt_param) have buckets of their own, after all others.
 //   4. Which parameters share a bucket depends only on the list and the bucket size, not on the
 //      ranks.
 #ifndef BT_DIST_BUCKET_H

@@ -4,8 +4,7 @@
 //   1. Blocks are at equal offsets on all ranks: that of rank (rank - step) in slot `step`, or, for
 //      all_gather, that of rank r in slot r.
 //   2. No rank writes another rank's block before that rank sends its own: in send the ring's
-//   stream
-//      waits for the context's, and each collective waits for its peers' streams.
+//      stream waits for the context's, and each collective waits for its peers' streams.
 //   3. When the last step is fetched and gradients are collected, the context's stream has waited
 //      for all copies of the round, so the next round may overwrite every slot.
 #include "framework/dist/context_ring.h"

@@ -8,8 +8,7 @@
 // Invariants
 //   1. From start to finish the control group is used only by the monitor, or with `lock` held.
 //   2. give_up is called by the thread that fails the group, before the failure is visible to
-//   calls,
-//      and then repeatedly by the monitor, because a stream may hold several waits.
+//      calls, and then repeatedly by the monitor, because a stream may hold several waits.
 #ifndef BT_DIST_DEVICE_GROUP_H
 #define BT_DIST_DEVICE_GROUP_H
 

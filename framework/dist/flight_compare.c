@@ -135,7 +135,7 @@ static int find_missing_of_part(const bt_flight *flights, int size, int rank, in
     return missing;
 }
 
-// The rank behind which all others wait, over the parts in which they do. *missing: on entry a rank
+// The rank that all others wait for, over the parts in which they do. *missing: on entry a rank
 // that is missing in the whole, or -1; *waiting: who waits for it. Returns the part's place in the
 // recorder of *waiting; 0: the whole.
 static int follow_parts(const bt_flight *flights, int size, int *missing, int *waiting)

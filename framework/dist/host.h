@@ -15,8 +15,8 @@ BT_CHECKED bt_status bt_group_host_memory(int size, int *fd);
 BT_CHECKED bt_status bt_group_host_join(int fd, int rank, int size, int64_t timeout_ns,
                                         bt_group **out);
 // Joins over TCP; returns when all ranks are connected, within who->timeout_ns. Ranks of one
-// machine (who->machine) then share memory; the others keep their TCP connections. Errors  as
-// bt_rendezvous_connect
+// machine (who->machine) then share memory; the others keep their TCP connections.
+// Errors  as bt_rendezvous_connect
 BT_CHECKED bt_status bt_group_host_connect(const bt_rendezvous *who, int64_t timeout_ns,
                                            bt_group **out);
 

@@ -27,7 +27,7 @@ static bt_status begin(nccl_group *self, bt_stream stream)
     return bt_device_group_begin(&self->base, stream);
 }
 
-// Behind the call: its failure is the group's.
+// Follows each NCCL call: a failure of the call fails the group.
 static bt_status end(nccl_group *self, bt_status status, bt_stream stream)
 {
     if (status != BT_OK) {

@@ -5,8 +5,7 @@
 //   small sum   up to 256 KiB of f32 or f64: data and flag in one store (small_sum.cu)
 //   two-shot    a rank sums its shard from all windows and stores it into all (sum.cu)
 //   engines     larger data, or all data with `engines`: copy engines copy the parts of a shard
-//   into
-//               slots, a kernel sums them, copy engines copy the sum to the others
+//               into slots, a kernel sums them, copy engines copy the sum to the others
 // Operands outside of group memory are copied through the staging memory, in pieces.
 #include "framework/dist/p2p_group.h"
 

@@ -121,8 +121,8 @@ static bt_status check(const bt_gpt2 *model, const bt_generate_options *options,
     if (options->tokens < 0 || count < 0 || options->vocab < 0 || options->top_k < 0 ||
         !(options->temperature >= 0 && isfinite(options->temperature))) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%lld tokens behind %lld, temperature %g, top-k %lld, vocabulary %lld: "
-                        "allowed from 0",
+                        "%lld tokens after a prompt of %lld, temperature %g, top-k %lld, "
+                        "vocabulary %lld: none may be negative",
                         (long long)options->tokens, (long long)count, options->temperature,
                         (long long)options->top_k, (long long)options->vocab);
     }

@@ -49,10 +49,10 @@ typedef struct bt_gemm_agreement {
 void bt_gemm_tuner_agree(bt_gemm_tuner *tuner, bt_gemm_agreement agreement);
 
 // The row and plan for a call whose operands are ready on `stream`, measured if necessary. *plan is
-// borrowed until the next call; NULL: the row's default. Sync    waits for the stream if it
-// measures
+// borrowed until the next call; NULL: the row's default.
+// Sync    waits for the stream if it measures
 // Errors  UNSUPPORTED (no row serves the call), INVALID_ARGUMENT (bt_gemm_check), faults of the
-// stream
+//         stream
 BT_CHECKED bt_status bt_gemm_tuner_choose(bt_gemm_tuner *tuner, bt_stream stream,
                                           const bt_gemm_args *args, const bt_kernel **kernel,
                                           const bt_kernel_plan **plan);

@@ -145,8 +145,8 @@ static bt_status check(const bt_context *context, const bt_gpt2_cache *cache, co
     if (ids->shape.rank != 2 || ids->shape.size[0] != 1 || ids->shape.size[1] < 1 ||
         ids->shape.size[1] > most || cache->used >= cache->model->config.context) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "ids of shape %s behind %lld tokens; expected [1, 1 to %lld], and at most "
-                        "%lld tokens in all",
+                        "ids of shape %s after %lld cached tokens; expected [1, 1 to %lld], and at "
+                        "most %lld tokens in total",
                         bt_shape_text(&ids->shape, text), (long long)cache->used, (long long)most,
                         (long long)cache->model->config.context);
     }

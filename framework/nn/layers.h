@@ -57,13 +57,13 @@ BT_CHECKED bt_status bt_nn_block_init(bt_params *params, const char *prefix, int
                                       int64_t heads, const bt_nn_tensor_ranks *ranks,
                                       double deviation, double residual_deviation,
                                       bt_nn_block *block);
-// Runs the block on sequences of `tokens` tokens; causal. Shapes  x, y [B, T, width]; with
-// sequence_parallel
-// [B T / ranks, width], this rank's rows of the B T
+// Runs the block on sequences of `tokens` tokens; causal.
+// Shapes  x, y [B, T, width]; with sequence_parallel [B T / ranks, width], this rank's rows of the
+//         B T
 BT_CHECKED bt_status bt_nn_block_forward(bt_context *context, const bt_nn_block *block,
                                          int64_t tokens, bt_tensor *x, bt_tensor **y);
-// Attention between a block's two projections, over this rank's heads. Shapes  qkv [B, T, 3 C], *y
-// [B, T, C], C the width of these heads
+// Attention between a block's two projections, over this rank's heads.
+// Shapes  qkv [B, T, 3 C], *y [B, T, C], C the width of these heads
 typedef bt_status (*bt_nn_attention)(bt_context *context, const void *self, bt_tensor *qkv,
                                      int64_t heads, bt_tensor **y);
 // The same with the caller's attention; `self` is its first argument.

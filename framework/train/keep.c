@@ -449,7 +449,7 @@ bt_status bt_keep_finish(bt_trainer *t, int64_t step)
         BT_TRY(end_save(t, step));
     }
     if (writes && keep->given_step != step) {
-        return bt_error(keep->failure, "the state behind step %lld is not saved: %s",
+        return bt_error(keep->failure, "the state after step %lld is not saved: %s",
                         (long long)step, keep->failure_message);
     }
     return plan->reload && !stopped ? reload(t) : BT_OK;

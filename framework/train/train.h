@@ -344,7 +344,7 @@ typedef struct bt_train_mode {
     X(FORWARD, "forward", "output of an op")                                                       \
     X(BACKWARD, "backward", "gradient of an op's input")                                           \
     X(GRADIENT, "gradient", "of a parameter, summed over the micro-batches")                       \
-    X(STATE, "state", "parameter or moment behind the update")
+    X(STATE, "state", "parameter or moment after the update")
 
 typedef enum bt_train_value_kind {
 #define BT_TRAIN_VALUE_ENUM(name, text, meaning) BT_TRAIN_VALUE_##name,

@@ -197,7 +197,7 @@ static bt_status run_rank(const job *all, int rank, const bt_case_listener *list
     status = status == BT_OK ? bt_collective_time(&self, listener, &times) : status;
     if (status == BT_OK && !times.stopped) {
         // Other values at the addresses that were timed: now a skipped call gives a wrong result.
-        status = bt_error_context(bt_collective_check(&self, 2), "behind the timed loop");
+        status = bt_error_context(bt_collective_check(&self, 2), "after the timed loop");
     }
     status = status == BT_OK && listener ? say_samples(&times, listener, result) : status;
     if (status != BT_OK && self.meeting) {

@@ -114,7 +114,7 @@ static bt_status measure(kernel_run *run, const cJSON *kernel, const bt_case_lis
     bt_status status =
         bt_kernel_time(run, cache, bt_json_number_of(kernel, "max_time_s"), listener, &times);
     if (status == BT_OK && !times.stopped) {
-        status = bt_error_context(check_again(run, &measured.error_share), "behind the timed loop");
+        status = bt_error_context(check_again(run, &measured.error_share), "after the timed loop");
     }
     if (status == BT_OK) {
         measured.calls_per_sample = times.calls_per_sample;

@@ -39,7 +39,7 @@ struct bt_cli_call;
 
 typedef struct bt_cli_verb {
     const char *name;
-    const char *usage;            // behind the name
+    const char *usage;            // after the name
     const char *summary;          // one line; NULL: hidden
     const char *details;          // additional help, may be NULL
     const bt_cli_option *options; // ends with a zero row; NULL: none

@@ -1,5 +1,4 @@
-// harness/cli/verb_doctor.c - doctor: what works on this machine, what is missing, how to install
-// it
+// harness/cli/verb_doctor.c - doctor: checks this machine and names the packages to install
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "harness/cli/cli.h"

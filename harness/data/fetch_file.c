@@ -194,7 +194,7 @@ static size_t take_body(char *bytes, size_t one, size_t size_bytes, void *self)
     return file->problem == BT_OK ? size_bytes : 0;
 }
 
-// Reads "bytes 5512-11023/11024", behind the header's name.
+// Reads "bytes 5512-11023/11024", after the header's name.
 static void take_range(bt_fetch_file *file, const char *value)
 {
     value += strspn(value, " ");

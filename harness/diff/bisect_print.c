@@ -11,7 +11,7 @@ static void write_span(const bt_bisect_side sides[2], const bt_bisect_result *re
                       "step %lld are not\n",
                       (long long)span->last + 1);
     } else if (span->differs == BT_BISECT_STATE) {
-        bt_str_format(out, "recorded     the first difference is the state behind step %lld\n",
+        bt_str_format(out, "recorded     the first difference is the state after step %lld\n",
                       (long long)span->last);
     } else if (span->differs == BT_BISECT_DIGEST) {
         bt_str_append(out,

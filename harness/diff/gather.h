@@ -5,8 +5,7 @@
 //   2. Shards and replicas keep their bits. Partial sums are added in f32 in rank order, and scaled
 //      values are f32.
 //   3. Replicas of one value must have the same bits. Those that differ from the first rank's
-//   follow
-//      it as items with `copy_of`.
+//      follow it as items with `copy_of`.
 #ifndef BT_HARNESS_DIFF_GATHER_H
 #define BT_HARNESS_DIFF_GATHER_H
 

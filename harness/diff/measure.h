@@ -36,7 +36,7 @@ typedef struct bt_diff_arithmetic {
 //           of sums over ranks
 // depth     ops in front of the value: errors of independent roundings add up as their root
 // drift     relative L2 difference of the parameters in front of the step, which is measured
-// A parameter behind s updates may differ by 2 lr an update and element: AdamW's update is at most
+// A parameter after s updates may differ by 2 lr an update and element: AdamW's update is at most
 // lr, with either sign. Second moments are squares: twice the bound.
 typedef struct bt_diff_bound {
     double margin, rounding, drift;

@@ -73,7 +73,7 @@ static void describe_end(const bt_rank *rank, bt_str *text)
     if (rank->flight.board) {
         char path[BT_FLIGHT_PATH_BYTES] = "";
         bt_flight_path(&rank->flight, path);
-        bt_str_format(text, " behind %lld steps",
+        bt_str_format(text, " after %lld steps",
                       (long long)atomic_load(&rank->flight.board->steps));
         bt_str_format(text, *path ? ", in %s" : "%s", path);
     }

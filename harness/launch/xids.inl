@@ -2,7 +2,7 @@
 X(13, RESTART, "graphics engine exception: a fault of a kernel")
 X(31, RESTART, "memory page fault of a kernel")
 X(43, RESTART, "the GPU stopped processing: a fault of the program")
-X(45, NONE, "preemptive clean-up behind another error, or a killed process")
+X(45, NONE, "preemptive clean-up after another error, or a killed process")
 X(48, QUARANTINE, "double-bit ECC error")
 X(63, NONE, "a memory row is remapped at the next reset")
 X(64, QUARANTINE, "a memory row cannot be remapped")

@@ -46,7 +46,7 @@ X(CHECKPOINT_STALL, "checkpoint_stall_ns", NS, LOWER,
   "longer "
   "than the median of the others; mean of the round's")
 X(CHECKPOINT_SAVE, "checkpoint_save_ns", NS, LOWER,
-  "from the call that saves to when the checkpoint is there, as noticed behind a step; mean")
+  "from the call that saves to when the checkpoint is there, as noticed after a step; mean")
 X(CHECKPOINT_LOAD, "checkpoint_load_ns", NS, LOWER,
   "loading a checkpoint into the device's memory, verification included")
 X(RECOVERY, "recovery_ns", NS, LOWER,
@@ -56,7 +56,7 @@ X(RECOVERY_DETECT, "recovery_detect_ns", NS, LOWER,
 X(RECOVERY_GROUP, "recovery_group_ns", NS, LOWER,
   "from the loss of a rank to when all ranks are in a group again; mean of the round's")
 X(RECOVERY_STEP, "recovery_step_ns", NS, LOWER,
-  "from the loss of a rank to the end of the first step behind it; mean of the round's")
+  "from the loss of a rank to the end of the first step after it; mean of the round's")
 X(EXPOSED, "exposed_communication_ns", NS, LOWER,
   "time of a step in which rank 0 computes nothing since it communicates or waits for other ranks; "
   "mean of the profiled steps")

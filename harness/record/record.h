@@ -222,7 +222,7 @@ typedef struct bt_store_verdict {
     const char *metric;      // tag of the metric, "" for the whole case
     const char *verdict;     // "SAME", "NOT REPLICATED"
     double ratio, low, high; // measured value and its interval; NaN: none
-    int64_t rounds;          // pairs of rounds behind it
+    int64_t rounds;          // pairs of rounds that it was computed from
     const char *reason;      // "" if the numbers are sufficient
     const char *rule_json;   // tolerance, alpha, baseline, claim ...: a JSON object
 } bt_store_verdict;
@@ -260,7 +260,7 @@ typedef struct bt_store_calibration {
     const char *bench, *name; // of the case
     const char *metric;       // tag of the metric
     const char *rule_json;    // the rule, without its family
-    int64_t pairs, needed;    // pairs of rounds behind it; with fewer than needed no rate is known
+    int64_t pairs, needed;    // pairs of rounds used; with fewer than needed no rate is known
     int64_t sessions;         // that they come from
     int64_t made_ns;          // wall clock
     // Fraction of decisions on equal builds that found a difference, and the smallest slowdown (a
@@ -273,7 +273,7 @@ typedef struct bt_store_calibration {
 typedef struct bt_store_file {
     const char *kind;  // "suite", "claims": lower case; once per run
     const char *name;  // path used in messages
-    const char *bytes; // a text; read back with a zero byte behind it
+    const char *bytes; // a text; read back with a zero byte after it
     int64_t size_bytes;
 } bt_store_file;
 

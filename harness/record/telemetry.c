@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// A sample is its columns, one behind the other.
+// A sample is its columns, one after the other.
 _Static_assert(sizeof(bt_store_telemetry) == BT_TELEMETRY_COLUMNS * sizeof(double),
                "a telemetry sample has other members than numbers");
 

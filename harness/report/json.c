@@ -86,7 +86,7 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
     return BT_OK;
 }
 
-// Verdicts with the rules behind them, which are JSON of their own.
+// Verdicts with their rules; a rule is a JSON object of its own.
 static void json_verdicts(bt_json_writer *json, const bt_store_run *run)
 {
     BT_JSON_LIST(json, "verdicts", i, run->verdict_count) {

@@ -53,7 +53,7 @@ static bt_status no_system(const char *root, const char *given)
     bt_status status =
         bt_error(BT_STATUS_INVALID_ARGUMENT,
                  "no system \"%s\"%s\nallowed: blutrain; a peer of %s (%s), alone or with more "
-                 "behind a dash, as in pytorch-eager; any other program by its path, as in "
+                 "after a dash, as in pytorch-eager; any other program by its path, as in "
                  "--system blutrain,./peer.py",
                  given, bt_str_text(&nearest), bt_str_text(&folder), bt_str_text(&listed));
     bt_str *const texts[] = {&folder, &names, &nearest, &listed};

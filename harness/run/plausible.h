@@ -38,7 +38,7 @@ void bt_plausible_check_floor(const bt_plausible_kernel *seen, bt_str *out);
 
 // Prefixes of the messages of rounds that are invalid although the machine was not disturbed.
 #define BT_INVALID_BELOW_FLOOR "implausible timing: below the physical floor: "
-#define BT_INVALID_UNJOINED    "work went on behind the clock: "
+#define BT_INVALID_UNJOINED    "work continued after the timed interval: "
 #define BT_INVALID_OUTPUTS     "wrong outputs were returned: "
 
 // Whether a round's message begins with one of these.

@@ -149,8 +149,8 @@ static bt_status read_fault(launching *self, const cJSON *node, const cJSON *tra
     BT_TRY(bt_launch_fault_parse(node->valuestring, size, fault));
     return fault->step < steps ? BT_OK
                                : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                          "train.mesh.faults: '%s' is behind the run's %lld steps",
-                                          node->valuestring, (long long)steps);
+                                          "train.mesh.faults: '%s': the run's last step is %lld",
+                                          node->valuestring, (long long)steps - 1);
 }
 
 // `list`: a text, or a list of texts.

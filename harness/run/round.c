@@ -70,7 +70,7 @@ static void append_rules(const cJSON *kernel, bt_str *out)
                   "\"time_min_s\":0.3,\"interval_share\":0.0025,\"max_time_s\":%g,"
                   "\"data\":{\"distribution\":\"normal\",\"mean\":0,\"deviation\":1,\"seed\":%.0f},"
                   "\"tolerance\":{\"epsilons\":32,\"times\":\"sqrt(length)\",\"of\":\"largest "
-                  "value\"},\"check\":\"before the timed loop, and behind it on other values\"}",
+                  "value\"},\"check\":\"before the timed loop, and after it on other values\"}",
                   bt_json_number_of(kernel, "max_time_s"), bt_json_number_of(kernel, "seed"));
 }
 
@@ -383,7 +383,7 @@ static void judge_silent_end(listening *self)
     }
     bt_child_describe_end(child, &message);
     bt_str_format(&message, " after %lld steps%s", (long long)self->recorder.step_count,
-                  self->state.done ? ", behind its result" : ", without a result");
+                  self->state.done ? ", after its result" : ", without a result");
     if (WIFSIGNALED(child->state) && WTERMSIG(child->state) == 9 && !self->killed) {
         bt_str_append(&message, " (the system does that when memory runs out)");
     }

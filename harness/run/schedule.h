@@ -6,16 +6,15 @@
 //
 // Invariants
 //   1. The next round is a function of seed, cases, systems, requested rounds and outcomes,
-//   whatever
-//      the order in which outcomes were added: an interrupted session continues where it stopped.
+//      whatever the order in which outcomes were added: an interrupted session continues where it
+//      stopped.
 //   2. Rounds are ordered by passes, so that slow changes of the machine affect every case. In a
 //      pass the cases that run alone come first (the machine's ceilings, the reference of others),
 //      then the others: in the plan's order in the first pass, then shuffled in each pass.
 //   3. The systems of a case run directly after each other, in an initial order drawn per case that
 //      is reversed in each pass: A B, B A, A B, ... or B A, A B, ...
 //   4. An invalid round is repeated at once, under the same ordinal, BT_ROUND_ATTEMPTS times in
-//   all.
-//      Then it is lost, and so is its pair.
+//      all. Then it is lost, and so is its pair.
 // Seed 0 draws nothing: the plan's order, forwards first.
 #ifndef BT_HARNESS_RUN_SCHEDULE_H
 #define BT_HARNESS_RUN_SCHEDULE_H

@@ -10,8 +10,7 @@
 //   2. Sampling takes at most a twentieth of the recorder's time, however slow the driver is: the
 //      pause after a sample is at least twenty times its duration, which is recorded.
 //   3. A round has at most BT_TELEMETRY_SAMPLES_MAX samples: beyond that every second one is
-//   dropped
-//      (its disturbances are merged into its neighbour) and the period doubles.
+//      dropped (its disturbances are merged into its neighbour) and the period doubles.
 //
 // A process on the GPU belongs to the round if it is in the worker's process group or descends from
 // the worker, as ranks do. In a container NVML reports process ids of the host, which cannot be

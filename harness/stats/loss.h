@@ -108,7 +108,7 @@ void bt_loss_check_statistical(const bt_loss_curve *baseline, int64_t baseline_c
                                const bt_loss_curve *candidate, int64_t candidate_count,
                                const bt_loss_rule *rule, bt_loss_verdict *out);
 
-// A recorded digest is of the whole training state (parameters, optimizer, data position) behind
+// A recorded digest is of the whole training state (parameters, optimizer, data position) after
 // this prefix; without it, as in records of earlier builds, of the parameters alone.
 #define BT_STATE_DIGEST_PREFIX "state:"
 

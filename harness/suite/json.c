@@ -291,7 +291,7 @@ static bt_status scan_member(scanner *scan, bool is_object)
         BT_TRY(scan_string(scan));
         skip_blanks(scan);
         if (peek(scan) != ':') {
-            return refuse(scan, "expected ':' behind the key");
+            return refuse(scan, "expected ':' after the key");
         }
         ++scan->at;
         skip_blanks(scan);

@@ -242,7 +242,7 @@ const bt_suite_key bt_suite_keys[] = {
     WHOLE_ROW(COMMAND, "calls", 1, 100000, "10",
               "Calls at least; more are made until the 95 % interval of the mean is within 1 %, or "
               "max_time_s has passed."),
-    REAL_ROW(COMMAND, "max_time_s", 0, 1e6, "10", "No further call begins behind it."),
+    REAL_ROW(COMMAND, "max_time_s", 0, 1e6, "10", "No call starts after this time."),
     WHOLE_ROW(COMMAND, "exit_code", 0, 255, "0", "With which every call must end."),
     {BT_SUITE_COMMAND, "output", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
      "A text that the standard output of every call must contain; left out: it is not read."},
@@ -268,7 +268,7 @@ const bt_suite_key bt_suite_keys[] = {
     REAL_ROW(CHECKPOINT, "every_minutes", 0, 1e6, "0",
              "Save every so many minutes; 0: not by time."),
     {BT_SUITE_CHECKPOINT, "at_end", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
-     "Save behind the last step, and when the run is stopped."},
+     "Save after the last step, and when the run is stopped."},
     WHOLE_ROW(CHECKPOINT, "max_to_keep", 0, 1e6, "3", "The newest so many stay; 0: all."),
     {BT_SUITE_CHECKPOINT, "asynchronous", BT_SUITE_BOOL, 0, 0, NULL, 0, "true", false, true,
      "A thread writes a snapshot while training goes on; a save that is due while one is being "

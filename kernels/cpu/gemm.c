@@ -10,6 +10,7 @@
 //          c may be d; D must not alias the other operands
 // Types    f32, f64: a, b, c, d, bias and aux alike. Sums in that type, OpenBLAS' order
 // NaN      propagates, except through alpha == 0 (A, B are not read) and beta == 0 (C is not read)
+#include "framework/base/idioms.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/math.h"
@@ -47,19 +48,17 @@ bool bt_gemm_cpu_accepts(const bt_device *device, const void *args)
            op->ldb <= INT32_MAX && op->ldc <= INT32_MAX && op->ldd <= INT32_MAX;
 }
 
-static int64_t divide_up(int64_t size, int64_t part) { return (size + part - 1) / part; }
-
 // The length of a tile's side if `size` is split in `parts`, or in a multiple of `parts` if the
 // tiles would be too long.
 static int64_t part_length(int64_t size, int64_t parts)
 {
-    const int64_t rounds = divide_up(size, parts * TILE_LONGEST);
-    return divide_up(divide_up(size, parts * rounds), TILE_STEP) * TILE_STEP;
+    const int64_t rounds = bt_div_up(size, parts * TILE_LONGEST);
+    return bt_div_up(bt_div_up(size, parts * rounds), TILE_STEP) * TILE_STEP;
 }
 
 static int64_t parts_wanted(int64_t size, int64_t wanted)
 {
-    const int64_t most = divide_up(size, TILE_SHORTEST);
+    const int64_t most = bt_div_up(size, TILE_SHORTEST);
     return wanted < most ? wanted : most;
 }
 
@@ -75,14 +74,14 @@ static gemm_tiling cut(const bt_device *device, const bt_gemm_args *op)
         const int64_t first = rows_first ? op->m : op->n, second = rows_first ? op->n : op->m;
         const int64_t processors =
             device->info.processor_count > 0 ? device->info.processor_count : 1;
-        const int64_t wanted = divide_up(processors, op->batch);
+        const int64_t wanted = bt_div_up(processors, op->batch);
         const int64_t parts = parts_wanted(first, wanted);
-        const int64_t rest = parts_wanted(second, divide_up(wanted, parts));
+        const int64_t rest = parts_wanted(second, bt_div_up(wanted, parts));
         tiling.tile_rows = part_length(op->m, rows_first ? parts : rest);
         tiling.tile_cols = part_length(op->n, rows_first ? rest : parts);
     }
-    tiling.row_tiles = divide_up(op->m, tiling.tile_rows);
-    tiling.col_tiles = divide_up(op->n, tiling.tile_cols);
+    tiling.row_tiles = bt_div_up(op->m, tiling.tile_rows);
+    tiling.col_tiles = bt_div_up(op->n, tiling.tile_cols);
     return tiling;
 }
 

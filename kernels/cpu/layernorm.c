@@ -10,8 +10,7 @@
 //          the rest in the type
 // Cost     bound by memory; each operand is read once from it
 // Order    dgamma, dbeta: up to PARTS parts of the rows, in double in the workspace, each of sums
-// of
-//          ROW_BLOCK rows, added in ascending order
+//          of ROW_BLOCK rows, added in ascending order
 // NaN      a NaN in a row makes the row NaN, and in backward the parameter gradients of its columns
 #include <math.h>
 

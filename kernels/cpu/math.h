@@ -8,10 +8,9 @@
 //   processor without that instruction (before 2013) calls libm for each.
 // f64: libm.
 // gelu and silu divide by 1 + exp(-x), which may be infinite. The others follow from exp of a
-// number that is not positive, so no intermediate result overflows: with e = exp(-|x|), sigmoid(x)
-// is
-// 1 / (1 + e) or e / (1 + e), its slope e / (1 + e)^2. Each function divides once, because a
-// division takes as long as ten other instructions.
+// number that is not positive, so no intermediate result overflows: with e = exp(-|x|),
+// sigmoid(x) is 1 / (1 + e) or e / (1 + e), its slope e / (1 + e)^2. Each function divides once,
+// because a division takes as long as ten other instructions.
 //
 // NaN      propagates; the infinities give the limit, except in gelu(-inf), silu(-inf) and the
 //          slope of gelu at both: NaN, as on CUDA and in PyTorch

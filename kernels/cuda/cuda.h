@@ -11,6 +11,7 @@
 
 #include <cuda_runtime.h>
 
+#include "framework/base/idioms.h"
 #include "kernels/kernels.h"
 
 // Which GEMM kernels to use, from the environment variable BT_GEMM when the device is opened:
@@ -52,7 +53,6 @@ void bt_cuda_gemm_destroy(struct bt_cuda_gemm *gemm);
 int bt_cuda_gemm_plans(const bt_device *device, const bt_kernel *kernel, const void *args,
                        bt_kernel_plan *plans, int most);
 
-static inline int64_t bt_div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t bt_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t bt_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 // Rounds up to the alignment of a part of a workspace.

@@ -1,8 +1,7 @@
 // kernels/cuda/scale.cu - y[i] = factor[0] x[i], or += that
 //   Types  f32, bf16; the product in f32, rounded once
 //   Cost   reads x, writes y (reads y too when it accumulates); bound by HBM. In place with a
-//   factor
-//          of 1, a launch
+//          factor of 1, a launch
 #include "kernels/cuda/cuda.cuh"
 
 constexpr int LOADS = 4;          // packs a thread, in flight together

@@ -18,7 +18,7 @@ teardown() {
     leave_scratch
 }
 
-ab() { # arguments behind the two builds and the suite; the worker measures the copy
+ab() { # arguments after the two builds and the suite; the worker measures the copy
     run --separate-stderr "$bench" ab ./old ./new s.json --worker "$worker" "$@"
 }
 

@@ -179,7 +179,7 @@ digest_of() { # store
     [ "$(wc -c <f)" -ge 200 ]
     sample --top-k 1 --tokens 20 --prompt hello >g
     cmp d g
-    sample --tokens 3 >h # no prompt: as if behind the end of a text
+    sample --tokens 3 >h # no prompt: as if after the end of a text
     [ "$(wc -c <h)" -ge 1 ]
 }
 

@@ -41,7 +41,7 @@ is_quiet() {
     [ "$before" = "$(ls kept/fp32-blutrain-0)" ]
 }
 
-# Run 1 of s.json, broken off by a signal behind its first checkpoint. Sets code.
+# Run 1 of s.json, broken off by a signal after its first checkpoint. Sets code.
 break_off() { # signal option...
     local signal=$1 pid
     shift

@@ -91,7 +91,7 @@ teardown() {
     # How long it took, cold and from the cache, is a metric of the record.
     "$bench" report last --db a.sqlite -o a.json >/dev/null
     grep -q '"compile_time_ns"' a.json
-    if ! "$bench" doctor | grep -q 'compiler: not built'; then # its kernels, also behind a bundle
+    if ! "$bench" doctor | grep -q 'compiler: not built'; then # its kernels, also after a bundle
         "$bench" export last --db a.sqlite -o a.tar.zst
         "$bench" import a.tar.zst --db other.sqlite
         "$bench" report last --db other.sqlite -o other.json

@@ -157,7 +157,7 @@ record() { # option...
 
 @test "two runs that part: step, op, tensor and element" {
     record --set train.checkpoint.every_steps=2
-    # The rate of the schedule's end matters from the first step behind the warm-up on.
+    # The rate of the schedule's end matters from the first step after the warm-up on.
     record --set train.checkpoint.every_steps=2 --set train.optimizer.warmup_steps=3 \
         --set train.optimizer.min_lr=0.0001
     record --set train.checkpoint.every_steps=2 --set train.optimizer.warmup_steps=3 \

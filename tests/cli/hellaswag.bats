@@ -81,7 +81,7 @@ JSON
     done >data/hellaswag.txt
     BT_ROOT=$root "$bench" run s.json --quiet --set train.hellaswag_every=3 >/dev/null
     "$bench" report 1 -o r.json >/dev/null
-    [ "$(grep -o '"normalised_correct": *1' r.json | wc -l)" = 3 ] # before 0, before 3, behind 3
+    [ "$(grep -o '"normalised_correct": *1' r.json | wc -l)" = 3 ] # before 0, before 3, after 3
     "$bench" run s.json --quiet >/dev/null
     [ "$("$bench" show 1 | grep bits)" = "$("$bench" show 2 | grep bits)" ]
 }

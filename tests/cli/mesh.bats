@@ -25,7 +25,7 @@ teardown() {
     undisturbed=$(digest '{"data": 2}')
     faults='["kill rank 1 at step 3", "kill rank 0 at step 8", "segv rank 1 at step 12", "stop rank 0 at step 16"]'
     [ "$(digest "{\"data\": 2, \"faults\": $faults}")" = "$undisturbed" ]
-    grep -q 'rank_killed, restart with 2 ranks: rank 1 .* was killed by SIGKILL behind 3 steps' out.txt
+    grep -q 'rank_killed, restart with 2 ranks: rank 1 .* was killed by SIGKILL after 3 steps' out.txt
     grep -q 'rank_hang, restart with 2 ranks: no rank has moved for' out.txt
     "$bench" show last --db r.db --format json >shown.json
     grep -q '"recovery_ns"' shown.json
@@ -77,7 +77,7 @@ teardown() {
     mesh_suite '{"data": 2, "faults": ["kill rank 1 at step 3", "kill rank 1 at step 24"]}'
     run "$bench" run m.json --db r.db --out out5
     [ "$status" = 2 ]
-    [[ $output == *"train.mesh.faults: 'kill rank 1 at step 24' is behind the run's 24 steps"* ]]
+    [[ $output == *"train.mesh.faults: 'kill rank 1 at step 24': the run's last step is 23"* ]]
     mesh_suite '{"data": 65}'
     run "$bench" run m.json --db r.db --out out3
     [ "$status" = 2 ]

@@ -184,5 +184,5 @@ except ArithmeticError as error:
     print(error)
 PY
     [ "$status" = 0 ]
-    [[ $output == "work goes on behind the clock: 6e+05 ns on other streams, 1e+06 ns between the events" ]]
+    [[ $output == "work continued after the timed interval: 6e+05 ns on other streams, 1e+06 ns between the events" ]]
 }

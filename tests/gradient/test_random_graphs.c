@@ -3,9 +3,8 @@
 //   gradient_random_graphs_test [graphs [first seed]]
 // draws graphs of ops with broadcasts, views, writes in place, tensors that fill several inputs,
 // leaves with and without gradients, recomputed bodies, modes of recomputation and several passes,
-// and compares the
-// gradient of every leaf with forward-mode differentiation (graph_oracle.c). A failure prints the
-// seed and the smallest graph that still fails.
+// and compares the gradient of every leaf with forward-mode differentiation (graph_oracle.c). A
+// failure prints the seed and the smallest graph that still fails.
 //
 // Everything is f64. Values stay below 30 and away from poles; a gradient may err by ALLOWED times
 // the largest one of the graph and 1, which is 10^6 roundings.

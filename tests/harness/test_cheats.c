@@ -231,10 +231,10 @@ static void kernels_that_cheat_are_caught(void **state)
     static const struct {
         kernel_launch cheat;
         const char *words;
-    } cheats[] = {{replays_the_first_result, "behind the timed loop"},
-                  {replays_by_address, "behind the timed loop"},
-                  {skips_work_behind_a_variable, "behind the timed loop"},
-                  {lowers_precision_in_the_loop, "behind the timed loop"},
+    } cheats[] = {{replays_the_first_result, "after the timed loop"},
+                  {replays_by_address, "after the timed loop"},
+                  {skips_work_behind_a_variable, "after the timed loop"},
+                  {lowers_precision_in_the_loop, "after the timed loop"},
                   {lowers_precision, "wrong result of"}};
     setenv("BT_TEST_SKIP", "1", 1);
     for (size_t c = 0; c < sizeof cheats / sizeof cheats[0]; ++c) {

@@ -295,7 +295,7 @@ static void times_below_the_floor_are_invalid(void **state)
     static const char *const modes[] = {"replay", "skip", "patched-timer", "side-stream",
                                         "unjoined"};
     static const char *const words[] = {"implausible timing: below the physical floor",
-                                        "work went on behind the clock: for 2000000 ns"};
+                                        "work continued after the timed interval: for 2000000 ns"};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         bt_run_request request =
             scratch_run_request(&suite, &kernels, &machine, SCRATCH_KERNEL_PEER);

@@ -300,7 +300,7 @@ static void bad_workers_fail_with_a_reason(void **state)
         {"early", "the first event is not start", 0, 5},
         {"orphan", "killed by SIGKILL", 3, 5},
         {"short", "the worker ended after 4 of 6 steps", 4, 5},
-        {"crash", "ended with code 7 after 6 steps, behind its result", 6, 5},
+        {"crash", "ended with code 7 after 6 steps, after its result", 6, 5},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         bt_run_outcome outcome;

@@ -4,12 +4,12 @@
 #
 #   ok slow nan                passes; slow takes 50 ms a step and heeds a request to stop
 #   deaf                       takes 50 ms a step for ever, heeds nothing
-#   hellaswag                  has a score before the first and behind the last step
+#   hellaswag                  has a score before the first and after the last step
 #   launch                     says how long its host needed, and how steps were launched
 #   fault                      says that something went wrong in step 2, and goes on
 #   error die exit silent      says why it fails; is killed; exits with 3; exits with 0 too early
 #   garbage half gap late flood early   breaks the protocol
-#   short crash                ends well after 4 steps; ends with 7 behind its result
+#   short crash                ends well after 4 steps; ends with 7 after its result
 #   closed orphan              closes its input at once; leaves a child that holds its output
 # $BT_FAKE_STEPS (6) steps, $BT_FAKE_SCALE (1) times the losses.
 mode=${BT_FAKE_WORKER:-ok}

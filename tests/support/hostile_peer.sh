@@ -15,7 +15,7 @@
 #   replay skip patched-timer         kernel times below the floor of the case's bytes, as a replayed
 #   side-stream                       result, skipped work, a patched timer or a stream that the
 #                                     clock does not wait for would give
-#   unjoined                          says that work went on behind its clock
+#   unjoined                          says that work continued after its timed interval
 #   wrong                             says that its error is 25 times its tolerance
 #   seconds ms calls                  kernel times in s, in ms; more calls than there was time for
 mode=${BT_HOSTILE:-sound}

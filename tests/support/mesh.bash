@@ -1,4 +1,4 @@
-# tests/support/mesh.bash - what tests of train.mesh share: `load ../support/mesh` behind cli
+# tests/support/mesh.bash - what tests of train.mesh share: `load ../support/mesh` after cli
 # shellcheck shell=bash disable=SC2154 # bench is of cli.bash
 
 # A folder of the test's own with t.bin, a shard of 1,024 tokens below 64.

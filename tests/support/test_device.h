@@ -4,8 +4,7 @@
 // any offset from alignment; on the host in double (integers stay what they are), holding exactly
 // the values that the GPU's type can hold. test_run gives the call to the CPU once and to the GPU
 // three times, each time from the same contents, and fails unless
-//   - every repetition gives the same bits, in outputs and in nothing else (inputs stay as they
-//   are)
+//   - every repetition gives the same bits, in outputs and in nothing else (inputs do not change)
 //   - nothing outside of the operands and of the workspace that was asked for is written to.
 // The workspace and fresh outputs are poisoned (0xFF, a NaN), so what is read unwritten shows.
 #ifndef BT_TESTS_SUPPORT_TEST_DEVICE_H

@@ -47,7 +47,7 @@ static const struct {
      "9 tensors, the manifest has 0"},
     {"\"files\":[", "\"files\":[],\"others\":[", BT_STATUS_CORRUPT_DATA, "tensor 0"},
     {"\"xxh3\":\"", "\"xxh3\":\"x", BT_STATUS_CORRUPT_DATA, "does not begin as a manifest does"},
-    {"]}\n", "]}x\n", BT_STATUS_CORRUPT_DATA, "bytes behind the JSON object"},
+    {"]}\n", "]}x\n", BT_STATUS_CORRUPT_DATA, "bytes after the JSON object"},
     {"]}\n", "\n", BT_STATUS_CORRUPT_DATA, "not a JSON object"},
     {"\"build\":", "\"files\":[],\"build\":", BT_STATUS_CORRUPT_DATA, "\"files\" stands twice"},
 };

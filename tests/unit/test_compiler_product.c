@@ -52,12 +52,12 @@ static void products_have_classes(void **state)
     const bt_gemm_args heads = product_of(64, 48, 40, 48);
     bt_product_print(&heads, &text); // 2 64 48 40 flops, (64 40 + 48 40 + 64 48) 2 bytes
     assert_string_equal(bt_str_text(&text), "64x48x40 batch 48 bf16, 16.3 flops per byte: small: "
-                                            "generated with the calls behind it");
+                                            "generated with the calls after it");
     bt_str_release(&text);
 }
 
 // relu(A B^T + bias + C), C and bias in the product's own epilogue; and the kinds of its groups.
-static void small_products_take_what_is_behind_them(void **state)
+static void small_products_take_the_calls_after_them(void **state)
 {
     (void)state;
     static const struct {
@@ -138,7 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_have_classes),
-        cmocka_unit_test(small_products_take_what_is_behind_them),
+        cmocka_unit_test(small_products_take_the_calls_after_them),
         cmocka_unit_test(tiny_products_are_generated_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

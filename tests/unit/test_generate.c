@@ -109,7 +109,7 @@ static void cache_refuses(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         bt_tensor *tokens = fixture_values(&session, BT_I32, rows[i].shape, ids);
         cache.used = rows[i].used;
-        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "at most 9 tokens in all",
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "at most 9 tokens in total",
                      bt_gpt2_cache_extend(&session.context, &cache, tokens, &logits));
         assert_null(logits);
         bt_tensor_release(tokens);
@@ -277,7 +277,7 @@ static void refused(void **state)
          2,
          "token 1 of the prompt is 31; the model's vocabulary ends at 30"},
         {{.tokens = 1, .before = 50256}, NULL, 0, "the token 50256 in its place"},
-        {{.tokens = -1}, prompt, 1, "-1 tokens behind 1"},
+        {{.tokens = -1}, prompt, 1, "-1 tokens after a prompt of 1"},
         {{.tokens = 1, .temperature = (double)NAN}, prompt, 1, "temperature nan"},
         {{.tokens = 1, .top_k = -1}, prompt, 1, "top-k -1"},
     };

@@ -174,7 +174,7 @@ static void failed_saves_are_reported(void **state)
         plan.checkpoints.at_end = true;
         h = train_child(&plan, 1, -1, -1);
         assert_int_equal(h.status, BT_STATUS_IO);
-        assert_non_null(strstr(h.error, "the state behind step 24 is not saved"));
+        assert_non_null(strstr(h.error, "the state after step 24 is not saved"));
     }
     bt_train_plan plan = small_train_plan();
     plan.checkpoints.every_minutes = -1;

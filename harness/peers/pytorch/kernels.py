@@ -672,7 +672,7 @@ class Clock:
         inside, outside = statistics.median(self.inside_ns), statistics.median(self.outside_ns)
         if outside > JOIN_NS and outside > 0.05 * inside:
             raise ArithmeticError(
-                f"work goes on behind the clock: {outside:.3g} ns on other streams, "
+                f"work continued after the timed interval: {outside:.3g} ns on other streams, "
                 f"{inside:.3g} ns between the events")
 
 

@@ -3,9 +3,8 @@
 // Shapes   views of [B, T, H, D], any T; D <= 128, multiple of 8
 // Types    fp32 throughout; exp2 by ex2.approx (2^-22)
 // Plan     4 warps, a tile of 64 keys by 64 queries (32 by 32 at D <= 128). A warp owns a quarter
-// of
-//          the queries for the scores and for dq, and for dk and dv a quarter of the keys (half of
-//          the keys and of the columns at D <= 128); P and then dS pass between them through one
+//          of the queries for the scores and for dq, and for dk and dv a quarter of the keys (half
+//          of the keys and of the columns at D <= 128); P and then dS pass between them through one
 //          tile. k and v are transposed on their way to shared memory, k is there as it is as well:
 //          the right operands of ffma.cuh. The next q and do arrive while dq is computed; a query's
 //          statistics lie in what pads its row of q.

@@ -6,9 +6,8 @@
 //          computes dq of step i - 1, one barrier a step. D <= 64: 4 warps, 64 keys, 32 queries a
 //          step; D <= 128: 2 warps, 32 keys, 16 queries. Two or three blocks share an SM.
 // Layout   P^T's and dS^T's C fragments are B fragments of the transposed products dv^T = do^T P
-// and
-//          dk^T = q^T dS, as in forward_tf32_sm80.cu; dq is computed transposed as well, dq^T = k^T
-//          dS^T
+//          and dk^T = q^T dS, as in forward_tf32_sm80.cu; dq is computed transposed as well,
+//          dq^T = k^T dS^T
 // Bitwise  as backward_bf16_sm80.cu
 // NaN      as backward_bf16_sm80.cu
 // Errors   accepts() as in accepts.cu; INVALID_ARGUMENT for too small a workspace

@@ -9,8 +9,7 @@
 //          the longest first.
 // Bitwise  one warp sums a row, in ascending key order
 // NaN      in a row's q, or in k or v of a key it sees, makes the row NaN; a NaN in v may also
-// reach
-//          earlier rows of the same tile (0 * NaN in the product)
+//          reach earlier rows of the same tile (0 * NaN in the product)
 // Errors   accepts() as in accepts.cu
 // Oracle   softmax in float64 on the bf16 operands, see tests/conformance/test_attention.c
 // Source   Dao 2023, arXiv:2307.08691; Milakov & Gimelshein 2018, arXiv:1805.02867

@@ -9,8 +9,8 @@
 //
 // GENERAL false: all keys, or key <= query with as many keys as queries. True: work.before, .after
 // and .documents. The bounds of a token's visible range are nondecreasing in the token.
-#ifndef BT_KERNELS_CUDA_ATTENTION_SIGHT_SM90_CUH
-#define BT_KERNELS_CUDA_ATTENTION_SIGHT_SM90_CUH
+#ifndef BT_KERNELS_CUDA_ATTENTION_MASK_SM90_CUH
+#define BT_KERNELS_CUDA_ATTENTION_MASK_SM90_CUH
 
 #include "kernels/cuda/attention/sm90.cuh"
 

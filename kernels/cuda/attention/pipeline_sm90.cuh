@@ -11,8 +11,8 @@
 // empty. K::item_span gives the range of tiles that the ring loads for an item, ascending or
 // descending, and K::members how often (query heads of a key/value head). Nothing here branches on
 // a consumer's thread: see mbarrier_arrive_if.
-#ifndef BT_KERNELS_CUDA_ATTENTION_SHELL_SM90_CUH
-#define BT_KERNELS_CUDA_ATTENTION_SHELL_SM90_CUH
+#ifndef BT_KERNELS_CUDA_ATTENTION_PIPELINE_SM90_CUH
+#define BT_KERNELS_CUDA_ATTENTION_PIPELINE_SM90_CUH
 
 #include "kernels/cuda/attention/mask_sm90.cuh"
 #include "kernels/cuda/attention/tiles_sm90.cuh"

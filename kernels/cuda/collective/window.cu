@@ -173,7 +173,7 @@ uint32_t *ready_flag(const bt_p2p_view *view, int at, int phase, int from)
 }
 
 // Each rank sets its flag in every other window, then awaits and clears those in its own. Clearing
-// is safe: a peer sets a flag again only behind the other phase's flag of ours, which we set after
+// is safe: a peer sets a flag again only after the other phase's flag of ours, which we set after
 // clearing. So nothing counts, and a captured handshake may be replayed.
 bt_status handshake(bt_device *device, bt_stream stream, const bt_p2p_view *view, int phase)
 {

@@ -12,8 +12,7 @@
 //   1. A block has one tile: nothing is loaded once its sums are in the ring.
 //   2. No block waits for another cluster, so any number of clusters may be resident.
 //   3. A line's parts are added cyclically, starting with its owner's: the order of every sum
-//   depends
-//      only on shape and plan. At any time the owners read from different blocks.
+//      depends only on shape and plan. At any time the owners read from different blocks.
 //   4. No block exits while another reads its shared memory. Producer warps exit early, which
 //      cluster barriers allow.
 //

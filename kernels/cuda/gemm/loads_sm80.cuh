@@ -6,8 +6,7 @@
 //
 // Invariants
 //   1. The ring continues across units (units_sm80.cuh): while a block multiplies and writes the
-//   end
-//      of one unit, it loads the first k-blocks of the next.
+//      end of one unit, it loads the first k-blocks of the next.
 //   2. A stage is reloaded after the barrier that follows its last read.
 // Edges      values outside of A and B are zeros. Chunks at an edge are copied in part. Matrices
 //            that are not aligned to 16 bytes are copied value by value, a whole k-block at once

@@ -15,9 +15,8 @@
 // one read has no bank conflicts.
 //
 // Fragments  bf16: ldmatrix, with transposition where MN-major. tf32, K-major: the same, with a
-// word
-//            in place of two bf16 values. tf32, MN-major: of A, two rows at one k are read as a
-//            pair, so rows 2 g and 2 g + 1 of 16 become the fragment's rows g and g + 8, and the
+//            word in place of two bf16 values. tf32, MN-major: of A, two rows at one k are read as
+//            a pair, so rows 2 g and 2 g + 1 of 16 become the fragment's rows g and g + 8, and the
 //            epilogue reverses that; of B, single words. tf32 is rounded in registers, to nearest
 //            (ties to even from sm_90 on, away from zero before).
 // Invariants  those of units_sm80.cuh and loads_sm80.cuh. Sums are in ascending k

@@ -24,13 +24,11 @@
 //   1. Ping-pong: unit u belongs to block u % gridDim.x and there to consumer (u / gridDim.x) % 2,
 //      whose multiplications alternate strictly (ORDER barriers). Together: to both.
 //   2. Words of A rotate through SLOTS sets of registers. A set is reloaded when the wgmma that
-//   read
-//      it, the second-last one issued, has completed.
+//      read it, the second-last one issued, has completed.
 //   3. Words of A are defined with at most one wgmma in flight: with two, ptxas 13.0 inserts a wait
 //      after every wgmma (C7513). Larger groups of wgmmas need more registers than there are.
 //   4. Each warp of a consumer releases a stage when its own wgmmas of the stage have completed;
-//   its
-//      reads of A complete before them.
+//      its reads of A complete before them.
 //   5. No __trap, and no code after the roles' branches (bf16_sm90.cuh).
 //
 // Edges    TMA reads zeros outside of A and B; a partial tile costs as much as a whole one

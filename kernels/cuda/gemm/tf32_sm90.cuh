@@ -15,8 +15,7 @@
 //   producers   two warpgroups fill a ring of STAGES stages with 32-deep slices ("k-blocks"). They
 //               load B two k-blocks ahead; each warp's first lane issues TMA for a part of A
 //   consumers   two warpgroups, each with half of the tile's rows. Both read the same stages, so
-//   one
-//               can be ahead of the other by at most the ring; that is how much of an epilogue
+//               one can be ahead of the other by at most the ring; that is how much of an epilogue
 //               overlaps the other consumer's multiplication
 //
 //   stage s:  empty[s] -> producers: TMA A, store B ... full[s] -> consumers: 4 x (load A, round,
@@ -28,8 +27,7 @@
 //   1. Unit u belongs to block u % gridDim.x; each consumer writes its own rows of the output.
 //   2. The order of k in a k-block is that of tf32_words_sm90.cuh.
 //   3. A's fragments alternate between two sets of registers; a set is reloaded when the wgmmas
-//   that
-//      read it are complete (wgmma_wait<1>).
+//      that read it are complete (wgmma_wait<1>).
 //   4. Each warp of the consumers releases a stage when its own wgmmas of the stage are complete;
 //      its reads of A complete before them.
 //   5. No __trap, and no code after the roles' branches (bf16_sm90.cuh).

@@ -3,8 +3,7 @@
 //   output
 //
 // Bound    |alpha| k 2^-23 sum |a||b| for the product, then the epilogue's own: half a unit of
-// bf16,
-//          2^-10 for the tensor unit's tanh
+//          bf16, 2^-10 for the tensor unit's tanh
 #ifndef BT_KERNELS_CUDA_GEMM_LAB_REFERENCE_CUH
 #define BT_KERNELS_CUDA_GEMM_LAB_REFERENCE_CUH
 
