@@ -49,7 +49,7 @@ while [ $# -gt 0 ]; do
         sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
         exit 0
         ;;
-    *) usage "$1 is no option" ;;
+    *) usage "unknown option $1" ;;
     esac
 done
 [ -z "$baseline" ] || [ -z "$base$candidate" ] || [ "$base$candidate" = . ] ||

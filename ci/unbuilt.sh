@@ -33,8 +33,8 @@ overview() {
     printf 'bt-bench: train with BluTrain, measure it, look at the result\n\n'
     printf 'usage: bt-bench VERB [options]\n\n'
     verbs | awk -F '\t' '{ printf "  %-10s %s\n", $1, $3 }'
-    printf '\n  bt-bench VERB --help says more about one; bt-bench --version about the build.\n'
-    printf '  A start: bt-bench run suites/gpt2_124m\n'
+    printf '\n  '\''bt-bench VERB --help'\'' describes a verb, '\''bt-bench --version'\'' the build.\n'
+    printf '  To begin: bt-bench run suites/gpt2_124m\n'
 }
 
 verb_help() { # verb

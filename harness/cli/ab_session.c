@@ -69,7 +69,7 @@ static bt_status check_program(const bt_cli_arguments *arguments, const bt_store
     BT_TRY(bt_ab_side_find(system->program, &view, &side));
     if (strcmp(side.build.digest, system->build.digest) != 0) {
         return bt_error(BT_STATUS_UNAVAILABLE,
-                        "run %lld cannot go on: its %s is another build now (was %.8s, is %.8s)",
+                        "run %lld cannot be resumed: its %s was rebuilt (digest was %.8s, is %.8s)",
                         (long long)run, system->name, system->build.git_commit,
                         side.build.git_commit);
     }
@@ -106,8 +106,8 @@ static bt_status take_systems(const bt_cli_arguments *arguments, const bt_store_
         const bt_store_system *system = &schedule->systems[i];
         bool other = *system->program != '\0';
         BT_FAIL_IF(other && !suite->trusted, BT_STATUS_INVALID_ARGUMENT,
-                   "run %lld was imported and names the program \"%s\", which was not "
-                   "started\nread it, then give --trust to start it",
+                   "run %lld was imported and names the program \"%s\", which was not started\nto "
+                   "start it, read the program first, then add --trust",
                    (long long)record->id, system->program);
         if (other) {
             BT_TRY(check_program(arguments, system, record->id));

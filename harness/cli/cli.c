@@ -29,8 +29,8 @@ static void print_overview(FILE *out)
             fprintf(out, "  %-10s %s\n", bt_cli_verbs[i].name, bt_cli_verbs[i].summary);
         }
     }
-    fputs("\n  bt-bench VERB --help says more about one; bt-bench --version about the build.\n"
-          "  A start: bt-bench run suites/gpt2_124m\n",
+    fputs("\n  'bt-bench VERB --help' describes a verb, 'bt-bench --version' the build.\n  To "
+          "begin: bt-bench run suites/gpt2_124m\n",
           out);
 }
 
@@ -113,7 +113,7 @@ static int unknown_verb(const char *given)
         }
     }
     bt_suite_nearest(given, bt_str_text(&words), &nearest);
-    fprintf(stderr, "bt-bench: \"%s\" is no verb%s%s%s\n", given,
+    fprintf(stderr, "bt-bench: unknown verb \"%s\"%s%s%s\n", given,
             nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
             nearest.length_bytes ? "\"?" : "");
     fputs("verbs:", stderr);
@@ -141,7 +141,7 @@ static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_val
     char word[65];
     (void)snprintf(word, sizeof word, "%.*s", (int)strcspn(given, "="), given);
     bt_suite_nearest(word, bt_str_text(&words), &nearest);
-    fprintf(stderr, "bt-bench %s: %s is no option%s%s%s\n", verb->name, given,
+    fprintf(stderr, "bt-bench %s: unknown option %s%s%s%s\n", verb->name, given,
             nearest.length_bytes ? "; did you mean " : "", bt_str_text(&nearest),
             nearest.length_bytes ? "?" : "");
     fprintf(stderr, "usage: bt-bench %s %s\n", verb->name, verb->usage);
@@ -284,7 +284,7 @@ static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argum
         const char *extra =
             arguments->word_count > verb->words_max ? arguments->words[verb->words_max] : NULL;
         fprintf(stderr, "bt-bench %s: %s%s\nusage: bt-bench %s %s\n", verb->name,
-                extra ? "one word too many: " : "something is missing", extra ? extra : "",
+                extra ? "unexpected argument: " : "an argument is missing", extra ? extra : "",
                 verb->name, verb->usage);
         return 2;
     }

@@ -28,7 +28,7 @@ static bt_status read_rule(int64_t run, const char *rule_json, bt_policy *policy
     const cJSON *baseline = bt_json_get(record->json.root, "baseline");
     const cJSON *digest = bt_json_get(record->json.root, "digest");
     BT_FAIL_IF(!cJSON_IsString(baseline) || !cJSON_IsString(digest), BT_STATUS_CORRUPT_DATA,
-               "run %lld: its rule names no baseline", (long long)run);
+               "run %lld: the recorded rule has no baseline", (long long)run);
     record->baseline = baseline->valuestring;
     record->digest = digest->valuestring;
     record->fixed = cJSON_IsTrue(bt_json_get(record->json.root, "fixed"));
@@ -59,9 +59,9 @@ bt_status bt_cli_gate_check_baseline(const bt_cli_gate_record *record, int64_t r
     return strcmp(record->digest, found->digest) == 0
                ? BT_OK
                : bt_error(BT_STATUS_UNAVAILABLE,
-                          "run %lld cannot go on: baseline %s was set anew since it began (was "
-                          "%.8s, is %.8s). Begin again, or judge the rounds that there are: "
-                          "bt-bench gate %lld --baseline %s",
+                          "run %lld cannot be resumed: baseline %s was changed after the run "
+                          "started (was %.8s, is %.8s). Start a new run, or judge the recorded "
+                          "rounds: bt-bench gate %lld --baseline %s",
                           (long long)run, record->baseline, record->digest, found->digest,
                           (long long)run, record->baseline);
 }

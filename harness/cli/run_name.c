@@ -42,12 +42,12 @@ static bt_status newest_of_baseline(bt_store *store, const char *name, int64_t *
     if (*run) {
         return BT_OK;
     }
-    return count
-               ? bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "@%s: this baseline came from a file; its run is not in the database",
-                          name)
-               : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "@%s: no baseline of this name; 'bt-bench baseline list' has them", name);
+    return count ? bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "@%s: this baseline came from a file; its run is not in the database",
+                            name)
+                 : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "@%s: no baseline of this name; 'bt-bench baseline list' lists them",
+                            name);
 }
 
 static bt_status no_such_name(bt_store *store, const char *word)

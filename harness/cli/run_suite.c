@@ -72,12 +72,10 @@ static bt_status refuse_options(const bt_cli_arguments *arguments)
                                         "tolerance", "rounds-max", "slowdown", "inject-slowdown"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         BT_FAIL_IF(bt_cli_value(arguments, names[i]), BT_STATUS_INVALID_ARGUMENT,
-                   "--resume takes the plan from the record: --%s cannot be given with it",
-                   names[i]);
+                   "--resume uses the recorded plan and cannot be combined with --%s", names[i]);
     }
     BT_FAIL_IF(arguments->word_count, BT_STATUS_INVALID_ARGUMENT,
-               "--resume takes the plan from the record: \"%s\" cannot be given with it",
-               arguments->words[0]);
+               "--resume uses the recorded plan; unexpected argument \"%s\"", arguments->words[0]);
     return BT_OK;
 }
 
@@ -122,7 +120,7 @@ static bt_status check_world(const bt_cli_suite *suite)
     BT_FAIL_IF(suite->plan.case_count != 1 || suite->plan.rounds != 1 || !train,
                BT_STATUS_INVALID_ARGUMENT,
                "%s started %d ranks, which train one case in one round; the plan has "
-               "%lld cases and %lld rounds: choose with --filter and --rounds 1",
+               "%lld cases and %lld rounds: select one with --filter and --rounds 1",
                world->launcher, world->size, (long long)suite->plan.case_count,
                (long long)suite->plan.rounds);
     BT_FAIL_IF(ranks != world->size, BT_STATUS_INVALID_ARGUMENT,
@@ -178,8 +176,8 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
     bool cuda = strcmp(suite->plan.device, "cuda") == 0;
     if (cuda && !suite->machine.has_cuda && !request.worker) {
         return bt_error(BT_STATUS_UNAVAILABLE,
-                        "profile %s needs a CUDA GPU: %s\n'bt-bench doctor' says what is missing; "
-                        "--profile takes another",
+                        "profile %s needs a CUDA GPU: %s\n'bt-bench doctor' shows what is missing; "
+                        "--profile selects another profile",
                         suite->plan.profile, suite->machine.cuda_reason);
     }
     return bt_run_execute(&request, outcome);

@@ -10,8 +10,8 @@ static bt_status check_words(const bt_cli_arguments *arguments)
 {
     bool systems = bt_cli_value(arguments, "system") != NULL;
     BT_FAIL_IF(arguments->word_count != (systems ? 1 : 3), BT_STATUS_INVALID_ARGUMENT,
-               systems ? "with --system A,B there is only a suite to name: ab SUITE"
-                       : "ab takes two builds and a suite: ab BASE CANDIDATE SUITE");
+               systems ? "with --system A,B the only argument is the suite: ab SUITE"
+                       : "expected two builds and a suite: ab BASE CANDIDATE SUITE");
     return BT_OK;
 }
 
@@ -25,7 +25,7 @@ static bt_status make_plan(bt_cli_ab_session *self)
                              &self->suite));
     const cJSON *systems = self->suite.plan.systems;
     BT_FAIL_IF(arguments->word_count == 1 && (!systems || cJSON_GetArraySize(systems) != 2),
-               BT_STATUS_INVALID_ARGUMENT, "--system %s: two systems are compared, the base first",
+               BT_STATUS_INVALID_ARGUMENT, "--system %s: expected two systems, the base first",
                bt_cli_value(arguments, "system"));
     return BT_OK;
 }

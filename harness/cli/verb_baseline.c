@@ -74,12 +74,12 @@ static void describe_set(const bt_baseline *made, const run_list *list, bt_str *
     }
     if (sessions < BT_SESSIONS_MIN) {
         bt_str_format(out,
-                      "\nadvisory: speed is not judged before it has %d; run the same build on "
+                      "\nadvisory: speed is judged from %d sessions on; run the same build on "
                       "other days and add the runs",
                       BT_SESSIONS_MIN);
     }
     if (*made->noise_accepted) {
-        bt_str_format(out, "\ndisturbed rounds were taken: %s", made->noise_accepted);
+        bt_str_format(out, "\ndisturbed rounds were accepted: %s", made->noise_accepted);
     }
     bt_str_format(out,
                   "\nnext  bt-bench gate %s --baseline %s%s   bt-bench baseline add %s RUN%s   "
@@ -147,8 +147,8 @@ static bt_status set_or_add(bt_cli_call *call, bool add)
 static bt_status baseline_set(bt_cli_call *call)
 {
     BT_FAIL_IF(!bt_cli_value(call->arguments, "reason"), BT_STATUS_INVALID_ARGUMENT,
-               "bt-bench baseline set: --reason TEXT is missing: why are later runs "
-               "compared with this one?");
+               "bt-bench baseline set: --reason TEXT is missing: the reason why later runs are "
+               "compared with this one");
     return set_or_add(call, false);
 }
 
@@ -240,8 +240,8 @@ static bt_status import_document(bt_cli_call *call, const char *document,
                              .document = document};
     BT_TRY(bt_cli_open(call, BT_STORE_WRITE));
     BT_TRY(bt_store_baseline_add(call->store, &row));
-    bt_str_format(&call->out, "baseline %s of %s is that of %s now\n", row.name, row.machine,
-                  call->arguments->words[1]);
+    bt_str_format(&call->out, "baseline %s of %s was replaced by that of %s\n", row.name,
+                  row.machine, call->arguments->words[1]);
     return BT_OK;
 }
 
@@ -287,7 +287,8 @@ bt_status bt_verb_baseline(bt_cli_call *call)
         }
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "bt-bench baseline: \"%s\" is none of set, add, list, show, history, export, "
+                    "bt-bench baseline: unknown command \"%s\"; expected set, add, list, show, "
+                    "history, export, "
                     "import",
                     arguments->words[0]);
 }

@@ -53,7 +53,7 @@ static bt_status find_rounds(const side sides[2], const char *given, const bt_st
     }
     return out[0] ? BT_OK
                   : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                             "%s and %s have no training case%s%s of this program in common",
+                             "%s and %s have no training case%s%s in common that BluTrain ran",
                              sides[0].name, sides[1].name, given ? " " : "", given ? given : "");
 }
 
@@ -97,7 +97,7 @@ static bt_status open_side(const bt_store_round *round, const char *device, side
 {
     BT_TRY(bt_plan_read(s->run.info.suite.plan_json, &s->plan));
     const cJSON *item = case_of(&s->plan, round->what.name);
-    BT_FAIL_IF(!item, BT_STATUS_CORRUPT_DATA, "its plan has no case %s", round->what.name);
+    BT_FAIL_IF(!item, BT_STATUS_CORRUPT_DATA, "the recorded plan has no case %s", round->what.name);
     BT_TRY(bt_diff_source_open(item, device ? device : s->plan.device, false, say, &s->source));
     BT_TRY(find_checkpoints(item, round, s));
     *out = (bt_bisect_side){.name = s->name,

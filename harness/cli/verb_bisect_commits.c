@@ -111,12 +111,15 @@ static void print_text(const bisect_verb *self, bt_str *out)
     if (is_found(search)) {
         bt_str_format(out, "\nfirst slower commit: %s\n%s\n", high->hash, high->subject);
     } else if (high->verdict != BT_BISECT_SLOWER) {
-        bt_str_format(out, "\nnothing to find: %s %s against %s\n", self->arguments->words[1],
-                      high->verdict == BT_BISECT_SAME ? "is not slower" : "cannot be judged",
+        bt_str_format(out, "\nno slower commit: %s %s %s\n", self->arguments->words[1],
+                      high->verdict == BT_BISECT_SAME ? "is not slower than"
+                                                      : "cannot be compared with",
                       self->arguments->words[0]);
     } else {
-        bt_str_format(out, "\none of %lld commits, up to %s; those before it cannot be judged\n",
-                      (long long)(search->high - search->low), high->hash);
+        bt_str_format(
+            out,
+            "\nthe first slower commit is one of %lld, up to %s; the others cannot be judged\n",
+            (long long)(search->high - search->low), high->hash);
     }
 }
 

@@ -73,7 +73,7 @@ bt_status bt_verb_export(bt_cli_call *call)
     BT_SCOPED(bt_str) notes = {0};
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
     BT_TRY(bt_cli_run_in(call->store, arguments->words[0], &run));
-    BT_TRY(output_of(arguments, "where to, as in -o run-3.tar.zst", &path));
+    BT_TRY(output_of(arguments, "expected an output file, as in -o run-3.tar.zst", &path));
     BT_TRY(check_ending(path));
     bt_status status = read_key(arguments, "sign", true, &secret, &options.key);
     BT_IF_OK(status, bt_bundle_export(call->store, run, &options, path, &notes));
@@ -153,7 +153,7 @@ bt_status bt_verb_keygen(bt_cli_call *call)
     const char *name = NULL;
     BT_SCOPED(bt_str) secret = {0}, open = {0};
     bt_bundle_key key = {0};
-    BT_TRY(output_of(call->arguments, "the name of the pair, as in -o mine", &name));
+    BT_TRY(output_of(call->arguments, "expected a name for the two files, as in -o mine", &name));
     bt_str_format(&secret, "%s.key", name);
     bt_str_format(&open, "%s.pub", name);
     BT_TRY(bt_str_status(&secret));
@@ -161,7 +161,7 @@ bt_status bt_verb_keygen(bt_cli_call *call)
     BT_TRY(bt_bundle_key_make(bt_str_text(&secret), bt_str_text(&open)));
     BT_TRY(bt_bundle_key_read(bt_str_text(&open), false, &key));
     bt_str_format(&call->out,
-                  "key       %.16s\nsecret    %s: keep it to yourself\npublic    %s\n"
+                  "key       %.16s\nsecret    %s: do not share it\npublic    %s\n"
                   "next      bt-bench export RUN -o FILE --sign %s\n",
                   key.id, bt_str_text(&secret), bt_str_text(&open), bt_str_text(&secret));
     return BT_OK;

@@ -18,7 +18,7 @@ static bt_status begin(bt_cli_ab_session *self)
     double slowdown = 0;
     const bt_cli_suite_wishes wishes = {.builds = true, .order_seed = true, .rounds = ROUNDS};
     BT_FAIL_IF(arguments->word_count != 1, BT_STATUS_INVALID_ARGUMENT,
-               "calibrate takes a suite: calibrate SUITE");
+               "expected a suite: calibrate SUITE");
     BT_TRY(bt_cli_ab_policy(arguments, &self->policy));
     BT_TRY(bt_cli_share(arguments, "slowdown", SLOWDOWN, &slowdown));
     BT_FAIL_IF(!(slowdown > 0 && slowdown <= SLOWDOWN_MAX), BT_STATUS_INVALID_ARGUMENT,
@@ -106,10 +106,11 @@ static bt_status list_rows(bt_cli_call *call)
             bt_str_format(out, "not calibrated (%lld of %lld pairs)\n", (long long)rows[i].pairs,
                           (long long)rows[i].needed);
         } else {
-            bt_str_format(
-                out, "%lld pairs of %lld sessions: false alarms at most %.3g %%, finds %.3g %%\n",
-                (long long)rows[i].pairs, (long long)rows[i].sessions,
-                100 * rows[i].false_alarm_high, 100 * rows[i].smallest_high);
+            bt_str_format(out,
+                          "%lld pairs of %lld sessions: false alarms at most %.3g %%, detects a "
+                          "slowdown of %.3g %%\n",
+                          (long long)rows[i].pairs, (long long)rows[i].sessions,
+                          100 * rows[i].false_alarm_high, 100 * rows[i].smallest_high);
         }
     }
     if (status == BT_OK && count == 0) {

@@ -128,8 +128,8 @@ static void say_valid(const bt_pretrained *from, const bt_checkpoint_info *info,
                       bt_str *out)
 {
     if (!as_json) {
-        bt_str_format(out, "%s: all %s tensors, %s, are as they were saved; digest %s\n",
-                      from->path, bt_format_count(info->tensor_count).text,
+        bt_str_format(out, "%s: all %s tensors, %s, match their hashes; digest %s\n", from->path,
+                      bt_format_count(info->tensor_count).text,
                       bt_format_value(BT_UNIT_BYTES, (double)info->size_bytes).text, info->digest);
         return;
     }
@@ -239,8 +239,9 @@ static bt_status export_model(const bt_cli_arguments *arguments, const char *pat
                                                  bt_str_text(&file), &o.state));
     status = status == BT_OK ? write_config(&o.from.model, folder) : status;
     if (status == BT_OK) {
-        bt_str_format(out, "%s: %s parameters of %s; config.json beside it\n", bt_str_text(&file),
-                      bt_format_count(bt_params_element_count(&o.params)).text, o.from.path);
+        bt_str_format(out, "%s: %s parameters of %s; config.json is in the same folder\n",
+                      bt_str_text(&file), bt_format_count(bt_params_element_count(&o.params)).text,
+                      o.from.path);
     }
     close_model(&o);
     return status;
@@ -256,7 +257,7 @@ static bt_status save_imported(opened *o, const char *folder, bt_str *out)
     const bt_checkpoint_options options = {.build = build};
     BT_TRY(bt_checkpoint_newest(&store, &newest));
     BT_FAIL_IF(newest.step >= 0, BT_STATUS_INVALID_ARGUMENT,
-               "%s already has checkpoints; expected a folder without", folder);
+               "%s already has checkpoints; expected a folder without checkpoints", folder);
     o->state.values = (bt_state_values){.heads = o->from.model.heads};
     BT_TRY(bt_checkpoint_save(&o->session.context, &store, &options, &o->state));
     BT_TRY(bt_state_digest(&o->session.context, &o->state, digest));

@@ -99,7 +99,7 @@ bt_status bt_verb_completion(bt_cli_call *call)
     const char *shell = call->arguments->words[0];
     const bool zsh = strcmp(shell, "zsh") == 0;
     BT_FAIL_IF(!zsh && strcmp(shell, "bash") != 0, BT_STATUS_INVALID_ARGUMENT,
-               "bt-bench completion: \"%s\" is none of bash, zsh", shell);
+               "bt-bench completion: unknown shell \"%s\"; expected bash or zsh", shell);
     bt_str_append(&call->out, zsh ? "autoload -U +X bashcompinit && bashcompinit\n" : "");
     append_function(&call->out);
     bt_str_append(&call->out, "complete -o filenames -F _bt_bench bt-bench ./bt-bench\n");

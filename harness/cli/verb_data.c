@@ -53,7 +53,8 @@ static void print_dataset(const bt_dataset *dataset, bt_cli_call *call)
             BT_KV("val_shards", dataset->val.count), BT_KV("digest", dataset->digest.hex));
         bt_str_append(&call->out, "\n");
     } else {
-        bt_str_format(&call->out, "%s: %s tokens to train in %lld shards, %s to validate in %lld\n",
+        bt_str_format(&call->out,
+                      "%s: %s training tokens in %lld shards, %s validation tokens in %lld\n",
                       dataset->folder, bt_format_count(dataset->train.tokens).text,
                       (long long)dataset->train.count, bt_format_count(dataset->val.tokens).text,
                       (long long)dataset->val.count);
@@ -109,8 +110,8 @@ static bt_status check_free(const bt_cli_arguments *arguments, const char *folde
     BT_TRY(bt_str_status(&manifest));
     BT_FAIL_IF(!bt_cli_value(arguments, "force") && bt_file_exists(bt_str_text(&manifest)),
                BT_STATUS_INVALID_ARGUMENT,
-               "%s: already holds a dataset; not overwritten: give another -o, or "
-               "--force to replace it",
+               "%s: already contains a dataset; not overwritten: choose another -o, or add --force "
+               "to replace it",
                folder);
     return BT_OK;
 }

@@ -42,7 +42,7 @@ static bt_status read_word(const char *word, side *out)
     bt_recompute_mode recompute = BT_RECOMPUTE_NONE;
     char *key = out->keys[out->set_count % WORDS_MAX];
     BT_FAIL_IF(out->set_count >= WORDS_MAX, BT_STATUS_INVALID_ARGUMENT,
-               "a side has at most %d keys", WORDS_MAX);
+               "a side can have at most %d keys", WORDS_MAX);
     if (is_device(word)) {
         out->device = word;
         return BT_OK;
@@ -71,7 +71,7 @@ static bt_status read_side(const bt_cli_arguments *arguments, const char *given,
 {
     char *rest = NULL;
     BT_FAIL_IF(strlen(given) >= sizeof out->text, BT_STATUS_INVALID_ARGUMENT,
-               "a side has at most %zu characters", sizeof out->text - 1);
+               "a side can have at most %zu characters", sizeof out->text - 1);
     (void)snprintf(out->text, sizeof out->text, "%s", given);
     if (strchr(given, '/') && !strchr(given, '=')) {
         out->folder = given;

@@ -24,7 +24,8 @@ static void check_store(const char *path, bt_check *check)
     if (status != BT_OK) {
         check->state = BT_CHECK_BAD;
         (void)snprintf(check->found, sizeof check->found, "%.250s", bt_error_message());
-        (void)snprintf(check->advice, sizeof check->advice, "move it away, or use --db");
+        (void)snprintf(check->advice, sizeof check->advice,
+                       "move the file away, or use another with --db");
     }
 }
 

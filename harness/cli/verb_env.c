@@ -114,6 +114,6 @@ bt_status bt_verb_env(bt_cli_call *call)
     const bt_cli_arguments *arguments = call->arguments;
     bool diffs = arguments->word_count == 3 && strcmp(arguments->words[0], "diff") == 0;
     BT_FAIL_IF(!diffs && arguments->word_count > 0, BT_STATUS_INVALID_ARGUMENT,
-               "env %s: allowed: nothing, or diff and two of RUN, here", arguments->words[0]);
+               "env %s: expected no argument, or diff and two of RUN, here", arguments->words[0]);
     return diffs ? diff(call) : print_here(call);
 }

@@ -86,7 +86,7 @@ static bt_status plan(gate_verb *self, bt_cli_suite *suite)
     if (!self->given) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "bt-bench gate: --baseline is missing: a name (bt-bench baseline list) or "
-                        "a file. To hold one build against another: bt-bench ab");
+                        "a file. To compare two builds: bt-bench ab");
     }
     BT_TRY(bt_cli_suite_plan(self->arguments, self->arguments->words[0], NULL, suite));
     return find_for_machine(self, suite);

@@ -46,7 +46,7 @@ static bt_status on_answer(void *context, int64_t question, const bt_hellaswag_a
     const int64_t done = question + 1;
     self->correct += answer->normalised == answer->label;
     if (self->shows_progress && (done % 20 == 0 || done == self->questions)) {
-        fprintf(stderr, "\r%lld of %lld questions, %.1f %% right%s", (long long)done,
+        fprintf(stderr, "\r%lld of %lld questions, %.1f %% correct%s", (long long)done,
                 (long long)self->questions, 100.0 * (double)self->correct / (double)done,
                 done == self->questions ? "\n" : "\033[K");
     }

@@ -88,7 +88,7 @@ static bt_status list_schema(bt_cli_call *call)
         }
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "bt-bench list schema: \"%s\" is none of suite, policy", which);
+                    "bt-bench list schema: unknown schema \"%s\"; expected suite or policy", which);
 }
 
 bt_status bt_verb_list(bt_cli_call *call)
@@ -110,12 +110,13 @@ bt_status bt_verb_list(bt_cli_call *call)
             return lists[i].list(call);
         }
     }
-    return more ? bt_error(BT_STATUS_INVALID_ARGUMENT,
-                           "bt-bench list %s: takes nothing more, not \"%s\"", what,
-                           arguments->words[1])
-                : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                           "bt-bench list: \"%s\" is none of suites, cases, runs, kernels, schema",
-                           what);
+    return more
+               ? bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "bt-bench list %s: unexpected argument \"%s\"", what, arguments->words[1])
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "bt-bench list: unknown list \"%s\"; expected suites, cases, runs, "
+                          "kernels or schema",
+                          what);
 }
 
 bt_status bt_verb_version(bt_cli_call *call)

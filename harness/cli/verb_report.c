@@ -51,11 +51,11 @@ static bt_status check(const bt_cli_arguments *arguments)
     static const char *const of_publish[] = {"bundle", "claims", "force", "draft"};
     bool publishes = bt_cli_value(arguments, "publish") != NULL;
     BT_FAIL_IF(!publishes && !bt_cli_value(arguments, "output"), BT_STATUS_INVALID_ARGUMENT,
-               "bt-bench report: -o FILE is missing (its ending says what it is: .html, .md, "
+               "bt-bench report: -o FILE is missing (its extension selects the format: .html, .md, "
                ".json or .csv), or --publish DIR");
     for (size_t i = 0; i < sizeof of_publish / sizeof of_publish[0]; i++) {
         BT_FAIL_IF(!publishes && bt_cli_value(arguments, of_publish[i]), BT_STATUS_INVALID_ARGUMENT,
-                   "bt-bench report: --%s goes with --publish", of_publish[i]);
+                   "bt-bench report: --%s needs --publish", of_publish[i]);
     }
     return BT_OK;
 }

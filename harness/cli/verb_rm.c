@@ -98,12 +98,13 @@ static bt_status remove_run(const bt_cli_arguments *arguments, bt_store *store, 
         files && *folder ? bt_store_run_beside(store, number, folder, &other) : BT_OK;
     BT_IF_OK(status, bt_store_run_remove(store, number));
     if (status == BT_OK && other > 0) {
-        bt_str_format(out, "run %lld: its files stay in %s, where run %lld has its own\n",
+        bt_str_format(out,
+                      "run %lld: its files in %s were kept, because run %lld has files there\n",
                       (long long)number, folder, (long long)other);
     } else if (status == BT_OK && files) {
         remove_files(&run, out);
     } else if (status == BT_OK && bt_file_exists(folder)) {
-        bt_str_format(out, "run %lld: its files stay in %s (--files removes them)\n",
+        bt_str_format(out, "run %lld: its files in %s were kept (--files removes them)\n",
                       (long long)number, folder);
     }
     return status;
@@ -112,7 +113,7 @@ static bt_status remove_run(const bt_cli_arguments *arguments, bt_store *store, 
 static bt_status check_once(const int64_t *runs, int64_t index)
 {
     for (int64_t i = 0; i < index; ++i) {
-        BT_FAIL_IF(runs[i] == runs[index], BT_STATUS_INVALID_ARGUMENT, "run %lld is named twice",
+        BT_FAIL_IF(runs[i] == runs[index], BT_STATUS_INVALID_ARGUMENT, "run %lld is given twice",
                    (long long)runs[i]);
     }
     return BT_OK;
@@ -138,7 +139,7 @@ static bt_status remove_runs(const bt_cli_arguments *arguments, bt_store *store,
         bt_str_format(out, "%s freed\n", bt_format_value(BT_UNIT_BYTES, (double)freed_bytes).text);
     } else { // another program reads or writes it
         bt_error_clear();
-        bt_str_append(out, "the database is in use, so later runs take the space\n");
+        bt_str_append(out, "later runs reuse the space, because the database is in use\n");
     }
     return bt_str_status(out);
 }

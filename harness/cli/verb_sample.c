@@ -14,8 +14,8 @@ static bt_status read_temperature(const bt_cli_arguments *arguments, double *tem
     *temperature = text ? strtod(text, &end) : 1;
     BT_FAIL_IF(text && (end == text || *end || !(*temperature > 0 && *temperature <= 1000)),
                BT_STATUS_INVALID_ARGUMENT,
-               "--temperature %s: expected a number above 0, at most 1000; --greedy takes "
-               "the likeliest token",
+               "--temperature %s: expected a number above 0, at most 1000; for the most likely "
+               "token use --greedy",
                text);
     return BT_OK;
 }
@@ -27,7 +27,7 @@ static bt_status read_options(const bt_cli_arguments *arguments, bt_generate_opt
     BT_FAIL_IF(bt_cli_value(arguments, "greedy") &&
                    (bt_cli_value(arguments, "temperature") || bt_cli_value(arguments, "top-k")),
                BT_STATUS_INVALID_ARGUMENT,
-               "--greedy draws nothing: it goes with neither --temperature nor --top-k");
+               "--greedy does not sample: it cannot be combined with --temperature or --top-k");
     BT_TRY(bt_cli_number(arguments, "tokens", 1, 1000000, 100, &out->tokens));
     BT_TRY(bt_cli_number(arguments, "top-k", 0, 65536, 50, &out->top_k));
     BT_TRY(bt_cli_number(arguments, "seed", 0, INT64_MAX, 0, &seed));

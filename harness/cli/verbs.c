@@ -81,8 +81,8 @@ static const bt_cli_option gate_options[] = {
     DB_FORMAT_LAST_ROWS};
 
 static const bt_cli_option baseline_options[] = {
-    {"reason", 0, "TEXT", "set, add: why this is the baseline; recorded"},
-    {"accept-noise", 0, "TEXT", "set, add: why disturbed rounds are accepted; recorded"},
+    {"reason", 0, "TEXT", "set, add: the reason for this baseline; recorded"},
+    {"accept-noise", 0, "TEXT", "set, add: the reason to accept disturbed rounds; recorded"},
     {"output", 'o', "FILE", "export: output file (default: results/baselines/MACHINE/NAME.json)"},
     {"machine", 0, "TYPE", "show, export: the baseline of that type of machine"},
     DB_FORMAT_LAST_ROWS};
@@ -106,7 +106,7 @@ static const bt_cli_option index_options[] = {
 static const bt_cli_option export_options[] = {
     {"output", 'o', "FILE", "output file, as in run-3.tar.zst"},
     {"sign", 0, "KEYFILE", "sign with this Ed25519 key (PEM, as 'bt-bench keygen' makes it)"},
-    {"public", 0, NULL, "leave out what identifies the machine: GPU's UUID, kernel's release"},
+    {"public", 0, NULL, "omit the facts that identify the machine: GPU's UUID, kernel's release"},
     DB_FORMAT_LAST_ROWS};
 
 static const bt_cli_option verify_options[] = {
@@ -170,7 +170,7 @@ static const bt_cli_option diff_options[] = {
     {"set", 0, "KEY=VALUE", "set a key on both sides, as in --set train.sequence=64; repeatable"},
     {"steps", 0, "N", "number of steps (default: 3)"},
     {"dump", 0, "DIR", "write the values of A, or of the side that trains, one file per step"},
-    {"output", 'o', "FILE", "write a page with plots"},
+    {"output", 'o', "FILE", "also write a page with plots"},
     FORMAT_LAST_ROWS};
 
 static const bt_cli_option bisect_options[] = {

@@ -347,7 +347,7 @@ static bt_status open_runs(const bt_store_run *const *runs, int64_t count, const
         for (int64_t j = 0; j < into->session_count; ++j) {
             there = there || is_session(&into->sessions[j], run);
         }
-        BT_FAIL_IF(twice || there, BT_STATUS_INVALID_ARGUMENT, "run %" PRId64 " is named twice%s",
+        BT_FAIL_IF(twice || there, BT_STATUS_INVALID_ARGUMENT, "run %" PRId64 " is given twice%s",
                    run->id, there ? ", or is a session of the baseline already" : "");
         out[i] = (further){.run = run,
                            .same_build =

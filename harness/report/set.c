@@ -122,7 +122,7 @@ static bt_status read_all(bt_store *store, const int64_t *runs, int64_t count, r
     BT_TRY(BT_ARENA_ARRAY(&out->arena, count, &out->runs));
     for (int64_t i = 0; i < count; i++) {
         for (int64_t j = 0; j < i; j++) {
-            BT_FAIL_IF(runs[i] == runs[j], BT_STATUS_INVALID_ARGUMENT, "run %lld is named twice",
+            BT_FAIL_IF(runs[i] == runs[j], BT_STATUS_INVALID_ARGUMENT, "run %lld is given twice",
                        (long long)runs[i]);
         }
         BT_TRY(bt_store_run_read(store, runs[i], &out->runs[i]));

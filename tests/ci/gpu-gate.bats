@@ -75,7 +75,7 @@ gate() { # option...
 @test "exit 2 with a reason: options, builds, suites that are none" {
     gate --bsae ./old
     [ "$status" = 2 ]
-    [[ $stderr == *"--bsae is no option"* ]]
+    [[ $stderr == *"unknown option --bsae"* ]]
     gate --base
     [ "$status" = 2 ]
     gate --baseline main --base ./old

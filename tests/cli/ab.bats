@@ -230,7 +230,7 @@ CMAKE
     [ "$status" = 2 ]
     run --separate-stderr "$bench" ab ./old s.json
     [ "$status" = 2 ]
-    [[ $stderr == *"ab takes two builds and a suite: ab BASE CANDIDATE SUITE"* ]]
+    [[ $stderr == *"expected two builds and a suite: ab BASE CANDIDATE SUITE"* ]]
     run --separate-stderr "$bench" ab ./old no-such-revision s.json
     [ "$status" = 2 ]
     [[ $stderr == *'"no-such-revision" is neither a bt-bench program, nor a folder with one, nor a git revision'* ]]
@@ -282,7 +282,7 @@ CMAKE
     echo "COMMIT=3$(printf %039d 0)" >new/says
     run "$bench" ab --resume 1
     [ "$status" = 4 ]
-    [[ $output == "run 1 cannot go on: its candidate is another build now (was 11111111, is 30000000)" ]]
+    [[ $output == "run 1 cannot be resumed: its candidate was rebuilt (digest was 11111111, is 30000000)" ]]
     run "$bench" ab --resume 1 --tolerance 0.1
     [ "$status" = 2 ]
     [[ $output == *"--tolerance cannot be given with it" ]]

@@ -65,14 +65,14 @@ bisect() { # arguments
     slow=$(git rev-parse HEAD)
     bisect good HEAD
     [ "$status" = 3 ]
-    [[ $output == *"${broken:0:10}  cannot be judged"*"one of 2 commits, up to $slow; those before it cannot be judged" ]]
+    [[ $output == *"${broken:0:10}  cannot be judged"*"the first slower commit is one of 2, up to $slow; the others cannot be judged" ]]
 }
 
 @test "nothing to find, no such commit, the wrong way round" {
     commit 1000000 two
     bisect good HEAD
     [ "$status" = 3 ]
-    [[ $output == *"nothing to find: HEAD is not slower against good" ]]
+    [[ $output == *"no slower commit: HEAD is not slower than good" ]]
     bisect HEAD good
     [ "$status" = 2 ]
     [[ $stderr == *"is no ancestor of"* ]]

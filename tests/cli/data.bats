@@ -30,7 +30,7 @@ byte_ranks() { # file
 @test "a dataset that is whole passes, by its folder and by its name" {
     run --separate-stderr "$bench" data verify ./set
     [ "$status" = 0 ]
-    [[ $output == *"tokens to train in 1 shards"* ]]
+    [[ $output == *"training tokens in 1 shards"* ]]
     mkdir data
     mv set data/mine
     run --separate-stderr "$bench" data verify mine --format json
@@ -42,7 +42,7 @@ byte_ranks() { # file
     before=$(cat set/dataset.json)
     run --separate-stderr "$bench" data tokenize text -o set --ranks ranks --quiet
     [ "$status" = 2 ]
-    [ "$stderr" = "set: already holds a dataset; not overwritten: give another -o, or --force to replace it" ]
+    [ "$stderr" = "set: already contains a dataset; not overwritten: choose another -o, or add --force to replace it" ]
     [ "$(cat set/dataset.json)" = "$before" ]
     "$bench" data tokenize text -o set --ranks ranks --quiet --force >/dev/null
     [ "$(cat set/dataset.json)" != "$before" ]

@@ -179,7 +179,7 @@ record() { # option...
     [ "$status" = 2 ]
     run --separate-stderr "$bench" bisect-bits 1 1 --db r.sqlite --case nothing
     [ "$status" = 2 ]
-    [[ $stderr == *"no training case nothing of this program in common"* ]]
+    [[ $stderr == *"no training case nothing in common that BluTrain ran"* ]]
 }
 
 @test "recorded digests of the state show what no loss shows yet" {

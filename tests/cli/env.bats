@@ -96,7 +96,7 @@ db.commit()'
 @test "mistakes are named" {
     run --separate-stderr "$bench" env frob
     [ "$status" = 2 ]
-    [[ $stderr == *"env frob: allowed: nothing, or diff and two of RUN, here"* ]]
+    [[ $stderr == *"env frob: expected no argument, or diff and two of RUN, here"* ]]
     run --separate-stderr "$bench" env diff 1
     [ "$status" = 2 ]
     run --separate-stderr "$bench" env diff 1 here

@@ -137,7 +137,7 @@ gate() { # option...
     [[ $output == *"'bt-bench gate --resume' goes on with it"* ]]
     run "$bench" gate --resume 2 --baseline main
     [ "$status" = 2 ]
-    [ "$output" = "--resume takes the plan from the record: --baseline cannot be given with it" ]
+    [ "$output" = "--resume uses the recorded plan and cannot be combined with --baseline" ]
     run --separate-stderr "$bench" gate --resume 2 --worker "$worker" -q
     [ "$status" = 3 ]
     [[ $output == *"policy x"* ]]
@@ -303,7 +303,7 @@ gate() { # option...
     [[ $stderr == *"disturbed in 1 round, the first is round 3 of gelu.forward.f32.4x5 (loaded machine)"*"--accept-noise REASON"* ]]
     run "$bench" baseline set main 1 --reason "a day" --accept-noise "all days are like that"
     [ "$status" = 0 ]
-    [[ $output == *"disturbed rounds were taken: all days are like that"* ]]
+    [[ $output == *"disturbed rounds were accepted: all days are like that"* ]]
     run "$bench" baseline show main --format json
     [[ $output == *'"noise_accepted": "all days are like that"'*'"disturbed": 1'* ]]
 }
@@ -365,7 +365,7 @@ gate() { # option...
     [ "$status" = 4 ]
     run --separate-stderr "$bench" baseline frobnicate
     [ "$status" = 2 ]
-    [[ $stderr == *'"frobnicate" is none of set, add, list, show'* ]]
+    [[ $stderr == *'unknown command "frobnicate"; expected set, add, list, show'* ]]
     run --separate-stderr "$bench" baseline export main extra
     [ "$status" = 2 ]
     [[ $stderr == *"usage: bt-bench baseline export NAME"* ]]
@@ -447,7 +447,7 @@ PY
     [[ $output == "run 4 does not fit beside run 1, case fp32: its settings differ in more than"* ]]
     run "$bench" baseline set main 1 2 2 --reason "twice" --accept-noise "a test"
     [ "$status" = 2 ]
-    [ "$output" = "run 2 is named twice" ]
+    [ "$output" = "run 2 is given twice" ]
     run "$bench" baseline set main 1 9 --reason "none"
     [ "$status" = 2 ]
     "$bench" baseline set single 1 --reason "one run" --accept-noise "a test"

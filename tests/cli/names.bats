@@ -73,7 +73,7 @@ measure() { # option...
     [ "$("$bench" list runs --format json | grep -o '"run":[0-9]*')" = '"run":1' ]
     run "$bench" rm last 1
     [ "$status" = 2 ]
-    [[ $output == *"run 1 is named twice"* ]]
+    [[ $output == *"run 1 is given twice"* ]]
 }
 
 @test "mistakes: no such name, baseline or distance; names that cannot be" {
@@ -87,7 +87,7 @@ measure() { # option...
     }
     fails 'no run "befor"; did you mean "before"?: expected its number or --name' show befor
     fails 'last-1: results/bt.sqlite does not have that many runs' show last-1
-    fails "@main: no baseline of this name; 'bt-bench baseline list' has them" show @main
+    fails "@main: no baseline of this name; 'bt-bench baseline list' lists them" show @main
     fails 'no run "last-x"' show last-x
     for name in 7 last last-3 "a b" "" @x .x; do
         fails "a run's name has 1 to 64 letters" run s.json --name "$name"

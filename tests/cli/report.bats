@@ -53,7 +53,7 @@ teardown() {
     [[ $output == *"--publish DIR"* ]]
     run "$bench" report 1 --db bt.sqlite -o a.html --force
     [ "$status" -eq 2 ]
-    [[ $output == *"--force goes with --publish"* ]]
+    [[ $output == *"--force needs --publish"* ]]
     run "$bench" report 2 --db bt.sqlite --publish ./out --draft
     [ "$status" -eq 2 ]
     [ ! -e out ]

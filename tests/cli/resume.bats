@@ -71,7 +71,7 @@ teardown() {
     [ "$output" = "results/bt.sqlite: no run 2; the last is 1" ]
     run "$bench" run --resume 1 --rounds 3
     [ "$status" = 2 ]
-    [ "$output" = "--resume takes the plan from the record: --rounds cannot be given with it" ]
+    [ "$output" = "--resume uses the recorded plan and cannot be combined with --rounds" ]
     run "$bench" run s.json --resume 1
     [ "$status" = 2 ]
     [ "${#lines[@]}" = 1 ]

@@ -33,7 +33,7 @@ query() { # sql
     [ "$(query "select count(*) from session")" = 2 ]
     run "$bench" rm 2 --force
     [ "$status" = 0 ]
-    [[ $output == *"run 2: its files stay in results/run-2 (--files removes them)"* ]]
+    [[ $output == *"run 2: its files in results/run-2 were kept (--files removes them)"* ]]
     [[ $output == *"removed 1 run from results/bt.sqlite; "*"B freed"* ]]
     [[ $output != *"; 0 B freed"* ]]
     [ -e results/run-2/report.html ]
@@ -113,7 +113,7 @@ JSON
     "$bench" run s.json --filter 4x5 --rounds 4 -q --worker "$worker" --out "$PWD/both" >/dev/null
     run "$bench" rm 2 --files
     [ "$status" = 0 ]
-    [[ $output == *"run 2: its files stay in "*"/both, where run 1 has its own"* ]]
+    [[ $output == *"run 2: its files in "*"/both were kept, because run 1 has files there"* ]]
     [ -e both/report.html ]
     [ -d both/checkpoints/c-blutrain-0/step-00000001 ]
     run "$bench" rm 1 --files

@@ -108,10 +108,10 @@ static void a_run_that_does_not_fit_is_refused(void **state)
     made[2].run.status = BT_RUN_PASSED;
     const int64_t started_ns = made[2].run.started_ns;
     made[2].run.started_ns = made[0].run.started_ns; // the first, under another number
-    refuses("run 9 is named twice, or is a session of the baseline already");
+    refuses("run 9 is given twice, or is a session of the baseline already");
     made[2].run.started_ns = started_ns;
     made[2].run.id = 8;
-    refuses("run 8 is named twice");
+    refuses("run 8 is given twice");
     made[0].rounds[0].step_count = made[0].rounds[1].step_count = 0;
     made[2].run.id = 9;
     refuses("run 8 does not fit beside run 7, case tiny: its settings differ");

@@ -509,7 +509,7 @@ static void bad_requests_are_refused(void **state)
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "at least one run",
                  bt_report_write(scratch_store, &run, 0, "/tmp/x.html"));
     int64_t twice[] = {run, run};
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is named twice",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is given twice",
                  bt_report_write(scratch_store, twice, 2, "/tmp/x.html"));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 77",
                  bt_report_write(scratch_store, &missing, 1, "/tmp/x.html"));
