@@ -35,9 +35,8 @@ bt_status bt_ab_policy(const char *given, double tolerance, int64_t rounds_max, 
     if (given) {
         return isnan(tolerance) && rounds_max == 0
                    ? bt_policy_load(given, out)
-                   : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                              "--policy says tolerance and rounds itself: leave --tolerance and "
-                              "--rounds-max out");
+                   : bt_error(BT_STATUS_INVALID_ARGUMENT, "--policy defines tolerance and rounds: "
+                                                          "omit --tolerance and --rounds-max");
     }
     BT_FAIL_IF(!isnan(tolerance) && !(tolerance > 0 && tolerance <= TOLERANCE_MAX),
                BT_STATUS_INVALID_ARGUMENT,

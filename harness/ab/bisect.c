@@ -49,10 +49,10 @@ static bt_status list_commits(const char *root, const char *good, const char *ba
     BT_TRY(bt_command_run(is_ancestor, NULL, &text, &ancestor));
     bt_str_clear(&text);
     BT_TRY(bt_command_run(log, NULL, &text, &code));
-    BT_FAIL_IF(ancestor != 0 || code != 0 || text.length_bytes == 0, BT_STATUS_INVALID_ARGUMENT,
-               "bisect needs a GOOD commit that comes before BAD: %.10s is no ancestor "
-               "of %.10s, or the same",
-               good, bad);
+    BT_FAIL_IF(
+        ancestor != 0 || code != 0 || text.length_bytes == 0, BT_STATUS_INVALID_ARGUMENT,
+        "GOOD must be an ancestor of BAD: %.10s is not an ancestor of %.10s, or is the same commit",
+        good, bad);
     return read_lines(bt_str_text(&text), out);
 }
 

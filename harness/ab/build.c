@@ -251,8 +251,8 @@ static bt_status make_locked(building *self, const char *program)
 static bt_status name_paths(building *self, bt_str *program)
 {
     char here[PATH_MAX];
-    BT_FAIL_IF(!getcwd(here, sizeof here), BT_STATUS_IO, "no working directory: %s",
-               strerror(errno));
+    BT_FAIL_IF(!getcwd(here, sizeof here), BT_STATUS_IO,
+               "cannot determine the working directory: %s", strerror(errno));
     bt_str_format(&self->folder, "%s/" BUILDS "/%s", here, self->commit);
     const char *folder = bt_str_text(&self->folder);
     bt_str_format(&self->log, "%s/build.log", folder);

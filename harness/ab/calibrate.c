@@ -233,7 +233,7 @@ bt_status bt_calibrate(const bt_store_run *const *runs, int64_t count, const bt_
         const bt_store_schedule *schedule = &runs[i]->schedule;
         if (strcmp(schedule->kind, BT_CALIBRATE_KIND) != 0 || schedule->system_count != SYSTEMS) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "run %lld is no session of 'bt-bench calibrate'",
+                            "run %lld is not a session of 'bt-bench calibrate'",
                             (long long)runs[i]->id);
         }
     }

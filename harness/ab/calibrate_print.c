@@ -40,9 +40,8 @@ static bt_text interval(double low, double high)
 static bt_status print_table(const bt_calibration_result *result, bt_str *out)
 {
     bt_table table = {0};
-    bt_table_heads(&table,
-                   "case|>time|>pairs|>pairs differ|>b to a|>false alarms|>at most|>finds 9 "
-                   "in 10|>at most|>slowed, seen||>found");
+    bt_table_heads(&table, "case|>time|>pairs|>pairs differ|>b to a|>false alarms|>at "
+                           "most|>detects 9 in 10|>at most|>slowed, seen||>detected");
     BT_EACH(const bt_calibrated_case, item, result->items, result->count) {
         const bt_noise_rates *rates = &item->rates;
         bt_table_cells(&table, "%s|%s|%lld|%s|%s|%s|%s|%s|%s|%s|%s|%s", item->name,
@@ -66,17 +65,16 @@ static void print_finding(const bt_calibrated_case *item, bt_str *out)
                       item->name, rates->pairs, rates->needed, item->rule.looks[0],
                       *item->message ? ": " : "", item->message);
     } else if (item->misses) {
-        bt_str_format(
-            out,
-            "\n%s   refused: it cannot be excluded that %s of equal builds are called "
-            "slower or faster; declared: at most %s (b to a %s on the mean, %s from block "
-            "to block)\n",
-            item->name, percent(rates->false_alarm_high).text, percent(item->rule.alpha).text,
-            percent(expm1(rates->bias)).text, percent(rates->block_deviation).text);
+        bt_str_format(out,
+                      "\n%s   refused: up to %s of equal builds may be judged slower or faster; "
+                      "the policy allows %s (b to a %s on the mean, %s from block to block)\n",
+                      item->name, percent(rates->false_alarm_high).text,
+                      percent(item->rule.alpha).text, percent(expm1(rates->bias)).text,
+                      percent(rates->block_deviation).text);
     } else if (item->coarse) {
         bt_str_format(out,
-                      "\n%s   refused: it is not sure to find a slowdown below %s nine times in "
-                      "ten; the tolerance is %s\n",
+                      "\n%s   refused: a slowdown below %s may be detected fewer than nine times "
+                      "in ten; the tolerance is %s\n",
                       item->name, percent(rates->smallest_high).text,
                       percent(item->rule.tolerance).text);
     }
@@ -99,7 +97,7 @@ static void print_advice(const bt_calibration_result *result, bt_str *out)
         bt_str_format(out, "next  bt-bench calibrate %s   (its pairs are added)\n", suite);
     } else if (refused) {
         bt_str_format(out,
-                      "next  bt-bench calibrate %s   on other days, its pairs are added; else find "
+                      "next  bt-bench calibrate %s   on other days, its pairs are added; or find "
                       "what disturbs this machine, or widen the tolerance\n",
                       suite);
     } else {

@@ -58,15 +58,15 @@ static bt_status start(const char *const *arguments, const char *const *environm
                        bt_str *output, int *code)
 {
     int ends[2] = {-1, -1};
-    BT_FAIL_IF(output && pipe2(ends, O_CLOEXEC) != 0, BT_STATUS_IO, "no pipe for %s: %s",
-               arguments[0], strerror(errno));
+    BT_FAIL_IF(output && pipe2(ends, O_CLOEXEC) != 0, BT_STATUS_IO,
+               "cannot create a pipe for %s: %s", arguments[0], strerror(errno));
     pid_t process = fork();
     if (process == 0) {
         become(arguments, environment, log, ends[1]);
     }
     bt_status status = process > 0 ? BT_OK
-                                   : bt_error(BT_STATUS_IO, "no process for %s: %s", arguments[0],
-                                              strerror(errno));
+                                   : bt_error(BT_STATUS_IO, "cannot create a process for %s: %s",
+                                              arguments[0], strerror(errno));
     if (output) {
         close(ends[1]);
         status = status == BT_OK ? read_all(ends[0], output) : status;

@@ -98,9 +98,8 @@ bt_status bt_ab_text(const bt_gate_result *result, const char *report, bt_str *o
     bt_str_append(out, "\n");
     BT_TRY(print_table(result, out));
     print_findings(result, out);
-    bt_str_append(out,
-                  "\ncandidate/base: over pairs of rounds; below 1 the candidate takes less. It "
-                  "differs from the quotient of the medians beside it\n");
+    bt_str_append(out, "\ncandidate/base: from pairs of rounds; below 1 the candidate takes less. "
+                       "It may differ from the quotient of the two medians\n");
     bt_gate_notes(result, out);
     bt_str_format(out, "%" PRId64 " case%s: ", result->case_count,
                   result->case_count == 1 ? "" : "s");

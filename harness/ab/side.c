@@ -60,8 +60,8 @@ bt_status bt_ab_build_parse(const char *text, bt_arena *arena, bt_store_build *o
     BT_TRY(line_of(text, "flags ", arena, &out->flags));
     BT_TRY(line_of(text, "cuda ", arena, &out->cuda));
     if (!*out->version || !*out->compiler) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "that is not what 'bt-bench version' prints: %.80s",
-                        text);
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        "expected the output of 'bt-bench version', got %.80s", text);
     }
     cut(&out->git_commit, ", changed: ", false, &out->git_diff);
     cut(&out->flags, " (", true, &out->type);

@@ -18,7 +18,8 @@ static void note_missing(const bt_store_run *run, bt_str *notes)
         suite = suite || strcmp(run->files[i].kind, "suite") == 0;
     }
     if (!suite) {
-        bt_str_append(notes, "the run was recorded without its suite file; its plan is there\n");
+        bt_str_append(
+            notes, "the run was recorded without its suite file; the bundle contains its plan\n");
     }
     if (run->verdict_count == 0) {
         bt_str_append(notes, "the run has no verdicts\n");
@@ -65,7 +66,7 @@ static bt_status build(bt_store_run *run, const bt_bundle_options *options, bt_s
     if (kinds.length_bytes) {
         bt_str_format(notes, "paths%s of this machine were %s in: %s\n",
                       options->is_public ? " and names" : "",
-                      options->is_public ? "shortened and left out" : "shortened",
+                      options->is_public ? "shortened or omitted" : "shortened",
                       bt_str_text(&kinds));
     }
     return bt_content_build(run, options->key, files);
@@ -77,10 +78,10 @@ bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_options
     BT_SCOPED(bt_store_run) record = {0};
     BT_SCOPED(bt_files) files = {0};
     BT_SCOPED(bt_str) packed = {0};
-    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "cannot initialise libsodium");
     BT_TRY(bt_store_run_read(store, run, &record));
     BT_FAIL_IF(record.status == BT_RUN_RUNNING, BT_STATUS_INVALID_ARGUMENT,
-               "run %lld is still running; export it when it has ended", (long long)run);
+               "run %lld is still running; export it after it has ended", (long long)run);
     note_missing(&record, notes);
     BT_TRY(build(&record, options, notes, &files));
     BT_TRY(bt_files_pack(&files, &packed));
@@ -98,14 +99,14 @@ bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t siz
     BT_EACH(const bt_store_fact, fact, run.info.env.facts, run.info.env.fact_count) {
         BT_FAIL_IF(bt_fact_is_private(fact->key) && strcmp(fact->value, BT_REDACT_LEFT_OUT) != 0,
                    BT_STATUS_INVALID_ARGUMENT,
-                   "%s: gives %s, which identifies the machine; 'bt-bench export "
-                   "--public' leaves such things out",
+                   "%s: contains %s, which identifies the machine; 'bt-bench export --public' "
+                   "omits such facts",
                    name, fact->key);
     }
     BT_FAIL_IF(of && (run.started_ns != of->started_ns || run.round_count != of->round_count ||
                       strcmp(run.info.suite.plan_hash, of->info.suite.plan_hash) != 0),
                BT_STATUS_INVALID_ARGUMENT,
-               "%s: holds another run than run %lld, or its state before it ended", name,
+               "%s: contains another run than run %lld, or its state before it ended", name,
                (long long)of->id);
     return BT_OK;
 }

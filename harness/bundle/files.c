@@ -143,7 +143,7 @@ static bt_status write_tar(const bt_files *files, bt_str *out)
     done = done && bt_archive.write_close(tar) == ARCHIVE_OK;
     bt_archive.write_free(tar);
     BT_TRY(bt_str_status(out));
-    return done ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "packing a bundle: no memory");
+    return done ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "out of memory while packing a bundle");
 }
 
 static bt_status compress_with(ZSTD_CCtx *context, const bt_str *tar, bt_str *out)
@@ -180,7 +180,7 @@ bt_status bt_files_pack(bt_files *files, bt_str *out)
     BT_SCOPED(bt_str) tar = {0};
     ZSTD_CCtx *context = ZSTD_createCCtx();
     bt_status status =
-        context ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "packing a bundle: no memory");
+        context ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "out of memory while packing a bundle");
     bt_files_sort(files);
     BT_IF_OK(status, write_tar(files, &tar));
     BT_IF_OK(status, compress_with(context, &tar, out));
@@ -197,20 +197,20 @@ static bt_status damaged(const char *what) { return bt_error(BT_STATUS_CORRUPT_D
 static bt_status check_footer(const unsigned char *bytes, size_t size_bytes)
 {
     if (size_bytes < sizeof frame_head || memcmp(bytes, frame_head, sizeof frame_head) != 0) {
-        return damaged("not a bundle: it does not begin as a tar.zst does");
+        return damaged("not a bundle: it does not begin with the header of a tar.zst file");
     }
     if (size_bytes < FOOTER_BYTES + sizeof frame_head) {
-        return damaged("not a bundle, or cut off: it is too short");
+        return damaged("not a bundle, or truncated: it is too short");
     }
     unsigned char digest[crypto_hash_sha256_BYTES];
     const unsigned char *footer = bytes + size_bytes - FOOTER_BYTES;
     if (memcmp(footer, footer_head, sizeof footer_head) != 0) {
-        return damaged("its digest is not at the end: cut off, added to, or packed by another "
-                       "program than bt-bench");
+        return damaged("the digest at its end is missing: it was truncated, extended, or packed by "
+                       "another program than bt-bench");
     }
     (void)crypto_hash_sha256(digest, bytes, size_bytes - FOOTER_BYTES);
     if (sodium_memcmp(digest, footer + sizeof footer_head, sizeof digest) != 0) {
-        return damaged("damaged: the digest at its end is not that of its bytes");
+        return damaged("damaged: the digest at its end does not match its contents");
     }
     return BT_OK;
 }
@@ -221,7 +221,7 @@ static bt_status decompress(const unsigned char *bytes, size_t size_bytes, void 
     unsigned long long limit = (256ULL << 20) + 1024ULL * size_bytes;
     unsigned long long size = ZSTD_getFrameContentSize(bytes, size_bytes);
     if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR) {
-        return damaged("the zstd frame does not say its size");
+        return damaged("the zstd frame does not declare its size");
     }
     BT_FAIL_IF(size > limit, BT_STATUS_CORRUPT_DATA,
                "it declares %llu bytes unpacked; allowed: at most %llu for %zu packed", size, limit,
@@ -264,15 +264,16 @@ static bt_status check_entry(const bt_files *files, struct archive_entry *entry,
                "\"%.120s\" is not a valid file name in a bundle", name ? name : "");
     BT_FAIL_IF(bt_archive.entry_filetype(entry) != AE_IFREG || bt_archive.entry_hardlink(entry) ||
                    bt_archive.entry_symlink(entry),
-               BT_STATUS_CORRUPT_DATA, "%s is no plain file", name);
+               BT_STATUS_CORRUPT_DATA, "%s is not a regular file", name);
     BT_FAIL_IF(bt_archive.entry_size(entry) < 0 ||
                    (uint64_t)bt_archive.entry_size(entry) > tar_bytes,
                BT_STATUS_CORRUPT_DATA, "%s declares %lld bytes, more than the whole archive", name,
                (long long)bt_archive.entry_size(entry));
     int order = files->count ? strcmp(files->items[files->count - 1].name, name) : -1;
     BT_FAIL_IF(order >= 0, BT_STATUS_CORRUPT_DATA,
-               order ? "%s is not in the order of names" : "%s is there twice", name);
-    return files->count < BT_FILES_COUNT_MAX ? BT_OK : damaged("more files than a bundle has");
+               order ? "%s is not in order of names" : "%s occurs twice", name);
+    return files->count < BT_FILES_COUNT_MAX ? BT_OK
+                                             : damaged("more files than a bundle can contain");
 }
 
 static bt_status take_entry(struct archive *tar, struct archive_entry *entry, size_t tar_bytes,
@@ -299,7 +300,7 @@ static bt_status read_tar(const void *bytes, size_t size_bytes, bt_files *files)
     struct archive *tar = bt_archive.read_new();
     bool open = tar && bt_archive.read_support_format_tar(tar) == ARCHIVE_OK &&
                 bt_archive.read_open_memory(tar, bytes, size_bytes) == ARCHIVE_OK;
-    bt_status status = open ? BT_OK : damaged("no tar archive");
+    bt_status status = open ? BT_OK : damaged("not a tar archive");
     while (status == BT_OK) {
         struct archive_entry *entry = NULL;
         int code = bt_archive.read_next_header(tar, &entry);
@@ -307,7 +308,7 @@ static bt_status read_tar(const void *bytes, size_t size_bytes, bt_files *files)
             break;
         }
         status = code == ARCHIVE_OK ? take_entry(tar, entry, size_bytes, files)
-                                    : damaged("no tar archive as bt-bench writes it");
+                                    : damaged("not a tar archive that bt-bench wrote");
     }
     bt_archive.read_free(tar);
     return status;
@@ -325,7 +326,7 @@ bt_status bt_files_unpack(const void *bytes, size_t size_bytes, bt_files *out)
     BT_IF_OK(status, write_tar(out, &again));
     if (status == BT_OK &&
         (again.length_bytes != tar_bytes || memcmp(bt_str_text(&again), tar, tar_bytes) != 0)) {
-        status = damaged("its tar headers are not as bt-bench writes them");
+        status = damaged("its tar headers differ from those that bt-bench writes");
     }
     if (status != BT_OK) {
         bt_files_release(out);

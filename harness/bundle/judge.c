@@ -141,8 +141,9 @@ static bt_status check_baseline(const bt_store_verdict *item, const bt_baseline 
     const cJSON *digest = bt_json_get(rule.root, "baseline_digest");
     const bool named = bt_json_get(rule.root, "baseline_system") && cJSON_IsString(digest);
     if (named && baseline->document && bt_redact_is_short(baseline->document)) {
-        bt_str_append(&check->notes,
-                      "the baseline's digest is not checked: something in it was shortened\n");
+        bt_str_append(
+            &check->notes,
+            "the baseline's digest is not checked: a path in the baseline was shortened\n");
     } else if (named && baseline->document) {
         compare_text(item, "the baseline's digest", digest->valuestring, baseline->digest, check);
     }
@@ -269,8 +270,8 @@ static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
         if (version > 0 && version < BT_GATE_RULE_VERSION) {
             bt_str_format(
                 &check->notes,
-                "the verdicts of ab are by rules of version %lld, and are judged again by "
-                "these; this program would judge by version %d\n",
+                "the verdicts of ab were made by version %lld of the rules and are recomputed by "
+                "the same version; this program uses version %d for new runs\n",
                 (long long)version, BT_GATE_RULE_VERSION);
             return judge_gate(run, recorded, check);
         }
@@ -355,7 +356,7 @@ static bt_status judge_kind(const bt_store_run *run, const verdict_list *recorde
             return take_mistake(&recorded->items[0], status, check);
         }
     }
-    bt_bundle_find(check, "verdicts of the kind \"%s\" are not known to this program", kind);
+    bt_bundle_find(check, "this program does not know verdicts of the kind \"%s\"", kind);
     return BT_OK;
 }
 

@@ -28,17 +28,16 @@ void bt_bundle_check_text(const char *path, const bt_bundle_check *check, bt_str
                       (long long)check->file_count, (long long)check->round_count,
                       (long long)check->measurement_count, (long long)check->verdict_count);
     } else {
-        bt_str_format(out, "FAIL      %s: %lld thing%s not hold\n", path,
-                      (long long)check->finding_count,
-                      check->finding_count == 1 ? " does" : "s do");
+        bt_str_format(out, "FAIL      %s: %lld check%s failed\n", path,
+                      (long long)check->finding_count, check->finding_count == 1 ? "" : "s");
         append_lines("          ", &check->findings, out);
     }
     if (check->digest[0]) {
         bt_str_format(out, "manifest  sha256 %s\n", check->digest);
     }
     bt_str_format(out, "signature %s%s\n",
-                  check->signature_holds ? "holds, by the key "
-                  : check->is_signed     ? "not known to hold; it names the key "
+                  check->signature_holds ? "valid, by the key "
+                  : check->is_signed     ? "not verified; it names the key "
                                          : "none",
                   check->key_id);
     append_lines("note      ", &check->notes, out);

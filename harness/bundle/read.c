@@ -189,7 +189,7 @@ static bt_status check_format(const cJSON *json)
     }
     return bt_error(strncmp(text, "bt-bench bundle ", 16) == 0 ? BT_STATUS_UNSUPPORTED
                                                                : BT_STATUS_INVALID_ARGUMENT,
-                    "run.json: of the format \"%.40s\"; this program knows \"%s\"", text,
+                    "run.json: the format is \"%.40s\"; this program supports \"%s\"", text,
                     BT_BUNDLE_FORMAT);
 }
 
@@ -227,9 +227,9 @@ static bt_status read_run_object(const content_reader *in, const cJSON *json)
               run->gap_count);
     READ_LIST(in, bt_json_get(json, "files"), "run.json, files", BT_FIELDS_FILE, run->files,
               run->file_count);
-    BT_FAIL_IF(
-        !cJSON_IsNumber(count) || !(count->valuedouble >= 0 && count->valuedouble <= ROUNDS_MAX),
-        BT_STATUS_INVALID_ARGUMENT, "run.json: \"rounds\" is missing, or not what it must be");
+    BT_FAIL_IF(!cJSON_IsNumber(count) ||
+                   !(count->valuedouble >= 0 && count->valuedouble <= ROUNDS_MAX),
+               BT_STATUS_INVALID_ARGUMENT, "run.json: \"rounds\" is missing or invalid");
     run->round_count = (int64_t)count->valuedouble;
     return BT_OK;
 }

@@ -340,7 +340,8 @@ static void check_noise(const round_check *self)
     bt_noise_verdict verdict;
     bt_noise_judge(round->telemetry, round->telemetry_count, &verdict);
     if (round->telemetry_count > 0 && strcmp(round->label, bt_noise_name(verdict.noise)) != 0) {
-        bt_bundle_find(self->out, "%s, %s, round %lld: labelled '%s', but its samples give '%s'",
+        bt_bundle_find(self->out,
+                       "%s, %s, round %lld: labelled '%s', but its samples result in '%s'",
                        round->what.name, round->what.system, (long long)round->ordinal,
                        round->label, bt_noise_name(verdict.noise));
     }
@@ -350,7 +351,7 @@ static void check_noise(const round_check *self)
                   !cannot_be(round));
     if (wrong) {
         bt_bundle_find(self->out,
-                       "%s, %s, round %lld: recorded as %s, but its samples give '%s'%s%s",
+                       "%s, %s, round %lld: recorded as %s, but its samples result in '%s'%s%s",
                        round->what.name, round->what.system, (long long)round->ordinal,
                        bt_run_status_name(round->status),
                        disturbed ? bt_noise_name(verdict.noise) : "undisturbed",
@@ -454,7 +455,7 @@ static bt_status check_cases(const bt_store_run *run, const cJSON *plan, bt_bund
         }
         status = bt_str_status(&text);
         if (!found) {
-            bt_bundle_find(check, "%s, %s, round %lld: it is not a case of the plan", what->name,
+            bt_bundle_find(check, "%s, %s, round %lld: the plan has no such case", what->name,
                            what->system, (long long)run->rounds[i].ordinal);
         }
     }

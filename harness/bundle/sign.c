@@ -28,7 +28,7 @@ enum { KEY_BYTES = 32, DER_BYTES_MAX = 64 };
 
 static bt_status start(void)
 {
-    return sodium_init() < 0 ? bt_error(BT_STATUS_INTERNAL, "libsodium does not start") : BT_OK;
+    return sodium_init() < 0 ? bt_error(BT_STATUS_INTERNAL, "cannot initialise libsodium") : BT_OK;
 }
 
 static void name_key(bt_bundle_key *key)
@@ -138,13 +138,13 @@ bt_status bt_bundle_key_read(const char *path, bool need_secret, bt_bundle_key *
     memset(out, 0, sizeof *out);
     BT_TRY(start());
     BT_FAIL_IF(!bt_file_exists(path), BT_STATUS_IO,
-               "%s: no such key; 'bt-bench keygen -o NAME' makes a pair", path);
+               "%s: no such key; 'bt-bench keygen -o NAME' creates a pair of keys", path);
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bool found = take_key(bytes, need_secret, out);
     sodium_memzero(bytes, size_bytes);
     if (!found) {
         bt_bundle_key_forget(out);
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no %s Ed25519 key in PEM form", path,
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: not a %s Ed25519 key in PEM format", path,
                         need_secret ? "secret" : "public or secret");
     }
     name_key(out);
@@ -235,7 +235,7 @@ static bt_status take_apart(const char *name, const bt_json_doc *json, size_t si
                                      strlen(out->code), NULL, &length, NULL,
                                      sodium_base64_VARIANT_ORIGINAL) != 0 ||
                    length != sizeof out->signature,
-               BT_STATUS_INVALID_ARGUMENT, "%s: no DSSE envelope with one signature", name);
+               BT_STATUS_INVALID_ARGUMENT, "%s: not a DSSE envelope with one signature", name);
     return BT_OK;
 }
 

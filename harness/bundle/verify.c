@@ -37,11 +37,11 @@ static void check_listed(const bt_file *file, const cJSON *row, bt_bundle_check 
     char digest[65];
     bt_files_digest(file->bytes, file->size_bytes, digest);
     if ((double)file->size_bytes != bt_json_number_of(row, "size_bytes")) {
-        bt_bundle_find(check, "%s has %zu bytes, by the manifest %.0f", file->name,
+        bt_bundle_find(check, "%s has %zu bytes, the manifest states %.0f", file->name,
                        file->size_bytes, bt_json_number_of(row, "size_bytes"));
     } else if (strcmp(digest, bt_json_text_of(row, "sha256")) != 0) {
-        bt_bundle_find(check, "%s has the SHA-256 %s, by the manifest %.64s", file->name, digest,
-                       bt_json_text_of(row, "sha256"));
+        bt_bundle_find(check, "%s has the SHA-256 %s, the manifest states %.64s", file->name,
+                       digest, bt_json_text_of(row, "sha256"));
     }
 }
 
@@ -109,11 +109,10 @@ static bt_status write_expected(const bt_files *files, const bt_store_run *run,
     if (is_same_maker(&maker, &self)) {
         BT_TRY(bt_content_add_report(run, out));
     } else {
-        bt_str_format(
-            &check->notes,
-            "report.html was made by bt-bench %s %.12s, another build than this one: it is "
-            "under the manifest's digest, but was not made again\n",
-            maker.version, maker.git_commit);
+        bt_str_format(&check->notes,
+                      "report.html was made by bt-bench %s %.12s, another build than this one: its "
+                      "digest is in the manifest, but it was not generated again\n",
+                      maker.version, maker.git_commit);
         BT_TRY(copy_file(files, "report.html", out));
         BT_TRY(copy_file(files, "FORMAT.md", out));
     }
@@ -131,7 +130,8 @@ static void compare_files(const bt_files *expected, const bt_files *files, bt_bu
             bt_bundle_find(check, "%s is missing", wanted->name);
         } else if (file->size_bytes != wanted->size_bytes ||
                    memcmp(file->bytes, wanted->bytes, wanted->size_bytes) != 0) {
-            bt_bundle_find(check, "%s is not what export writes for this run", wanted->name);
+            bt_bundle_find(check, "%s differs from the file that export writes for this run",
+                           wanted->name);
         }
     }
     for (int64_t i = 0; i < files->count; i++) {
@@ -180,18 +180,18 @@ static bt_status check_statement(const bt_files *files, const bt_store_run *run,
     if (status == BT_OK &&
         (found.length_bytes != expected.length_bytes ||
          memcmp(bt_str_text(&found), bt_str_text(&expected), expected.length_bytes) != 0)) {
-        bt_bundle_find(check, "the statement is not about this manifest and this run");
+        bt_bundle_find(check, "the statement does not refer to this manifest and this run");
     }
     BT_TRY(status);
     if (key && !check->is_signed) {
-        bt_bundle_find(check, "not signed, though a key was given");
+        bt_bundle_find(check, "not signed, but a key was given");
     } else if (key && strcmp(key->id, check->key_id) != 0) {
-        bt_bundle_find(check, "signed by the key %.16s, not by the given one, %.16s", check->key_id,
+        bt_bundle_find(check, "signed by the key %.16s, not by the given key, %.16s", check->key_id,
                        key->id);
     } else if (key && !check->signature_holds) {
         bt_bundle_find(check, "the signature is invalid");
     } else if (check->is_signed && !key) {
-        bt_str_format(&check->notes, "signed by the key %.16s; --key FILE checks that\n",
+        bt_str_format(&check->notes, "signed by the key %.16s; --key FILE checks the signature\n",
                       check->key_id);
     }
     return BT_OK;
@@ -235,7 +235,7 @@ bt_status bt_bundle_verify_bytes(const char *name, const void *bytes, size_t siz
     BT_SCOPED(bt_files) files = {0};
     memset(out, 0, sizeof *out);
     out->size_bytes = (int64_t)size_bytes;
-    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "cannot initialise libsodium");
     BT_TRY(bt_error_context(bt_files_unpack(bytes, size_bytes, &files), "%s", name));
     bt_status status = check_files(&files, key, out);
     BT_IF_OK(status, bt_str_status(&out->findings));

@@ -262,7 +262,7 @@ bt_status bt_chain_compile(bt_chain *chain, bt_code_cache *cache)
     drop_code(chain);
     bt_compiler_init(&chain->compiler, cache);
     BT_FAIL_IF(chain->fusion.count == 0, BT_STATUS_UNSUPPORTED,
-               "no calls of the chain would be faster as one");
+               "the compiler formed no group of the chain's calls, because none would be faster");
     BT_TRY(bt_mem_alloc((size_t)chain->fusion.count, sizeof(void *), &codes));
     chain->codes = codes;
     BT_TRY(compile_groups(chain));

@@ -121,7 +121,7 @@ bt_status bt_chain_constant(const bt_chain_args *args, int64_t *dim, double **va
     }
     const int64_t size = args->body->shape.axes[2], half = size / 2;
     BT_FAIL_IF(size % 2 != 0, BT_STATUS_INVALID_ARGUMENT,
-               "a head of %lld elements; rotary positions turn pairs: it must be even",
+               "a head of %lld elements: rotary positions rotate pairs, so the number must be even",
                (long long)size);
     BT_TRY(bt_mem_alloc((size_t)(size * size), sizeof(double), &block));
     *values = block;

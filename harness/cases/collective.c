@@ -114,7 +114,7 @@ static bt_status make_operands(collective_rank *self, const group_row *row)
     self->call = bt_collective_call(bt_json_text_of(kernel, "op"));
     BT_FAIL_IF(!self->call || !bt_kernel_shape_parse(bt_json_text_of(kernel, "shape"), &shape) ||
                    shape.count % self->group->size != 0,
-               BT_STATUS_INVALID_ARGUMENT, "the case has no such operation, or no size");
+               BT_STATUS_INVALID_ARGUMENT, "the case names an unknown operation, or has no size");
     self->count = shape.count;
     self->part = shape.count / self->group->size;
     self->max_time_s = bt_json_number_of(kernel, "max_time_s");
@@ -274,7 +274,7 @@ bt_status bt_case_run_collective(const bt_case_work *work, const bt_case_listene
     BT_FAIL_IF(ranks < 2 || ranks > RANKS_MOST, BT_STATUS_INVALID_ARGUMENT,
                "collective.ranks is %lld; expected 2 to %d", (long long)ranks, RANKS_MOST);
     BT_FAIL_IF(work->inject_slowdown > 0 && strcmp(work->device, "cpu") != 0, BT_STATUS_UNSUPPORTED,
-               "collective cases can be slowed on the CPU only");
+               "only collective cases on the CPU can be slowed");
     all.size = (int)ranks;
     BT_TRY(find_group(bt_json_text_of(all.kernel, "group"), work->device, &all.row));
     BT_TRY(bt_group_host_memory(all.size, &all.meeting_fd));

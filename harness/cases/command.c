@@ -170,8 +170,8 @@ static bt_status start_once(command *self, const program *what, bool reads, call
 {
     int ends[2] = {-1, -1};
     bt_str_clear(&self->output);
-    BT_FAIL_IF(reads && pipe2(ends, O_CLOEXEC) != 0, BT_STATUS_IO, "a pipe for the command: %s",
-               strerror(errno));
+    BT_FAIL_IF(reads && pipe2(ends, O_CLOEXEC) != 0, BT_STATUS_IO,
+               "cannot create a pipe for the command: %s", strerror(errno));
     ends[1] = reads ? ends[1] : open("/dev/null", O_WRONLY | O_CLOEXEC);
     BT_FAIL_IF(ends[1] < 0, BT_STATUS_IO, "/dev/null: %s", strerror(errno));
     bt_status status = run_once(self, what, ends, out);
@@ -186,13 +186,12 @@ static bt_status start_once(command *self, const program *what, bool reads, call
 static bt_status check_end(const program *what, int state, int expected)
 {
     BT_FAIL_IF(WIFSIGNALED(state), BT_STATUS_INTERNAL,
-               "\"%.200s\" was ended by signal %d; expected exit code %d", what->shown,
+               "\"%.200s\" was killed by signal %d; expected exit code %d", what->shown,
                WTERMSIG(state), expected);
     BT_FAIL_IF(WEXITSTATUS(state) != expected, BT_STATUS_INTERNAL,
                "\"%.200s\" ended with exit code %d%s; expected %d (command.exit_code)", what->shown,
                WEXITSTATUS(state),
-               WEXITSTATUS(state) == 127 ? ", which a shell returns for a command that it "
-                                           "does not find"
+               WEXITSTATUS(state) == 127 ? ", which a shell returns if it cannot find a command"
                                          : "",
                expected);
     return BT_OK;
@@ -217,11 +216,10 @@ static bt_status check_output(const command *self)
         return BT_OK;
     }
     quote(text, quoted);
-    return bt_error(
-        BT_STATUS_INTERNAL,
-        "\"%.200s\" printed %zu bytes without \"%.200s\", which command.output expects; "
-        "they begin with \"%s\"",
-        self->run.shown, length, self->expected, quoted);
+    return bt_error(BT_STATUS_INTERNAL,
+                    "\"%.200s\" printed %zu bytes without \"%.200s\", which command.output "
+                    "requires; the output begins with \"%s\"",
+                    self->run.shown, length, self->expected, quoted);
 }
 
 // A checked call, after its preparation.

@@ -22,9 +22,10 @@ bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps)
         for (unsigned i = 0; i < BT_COMPILE_DUMP_COUNT; ++i) {
             found |= strlen(words[i]) == length && strncmp(words[i], at, length) == 0 ? 1U << i : 0;
         }
-        BT_FAIL_IF(!found, BT_STATUS_INVALID_ARGUMENT,
-                   "--dump %s: \"%.*s\" is none of graph, simple, groups, mlir, llvm, ptx", list,
-                   (int)length, at);
+        BT_FAIL_IF(
+            !found, BT_STATUS_INVALID_ARGUMENT,
+            "--dump %s: unknown dump \"%.*s\"; expected graph, simple, groups, mlir, llvm, ptx",
+            list, (int)length, at);
         *dumps |= found;
         at += length + (at[length] == ',');
     }

@@ -101,7 +101,7 @@ static bt_status compare(const char *folder, const char *path, const char *was, 
     }
     if (status == BT_OK && differs.length_bytes > 0) {
         status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "the checkpoints in %s are of another plan:%.1200s", folder,
+                          "the checkpoints in %s belong to another plan:%.1200s", folder,
                           bt_str_text(&differs));
     }
     return status;

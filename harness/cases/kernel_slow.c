@@ -27,8 +27,8 @@ bt_status bt_kernel_fill_search(bt_status (*added)(void *self, uint64_t bytes, d
     double added_ns = 0;
     BT_TRY(added(self, low, &added_ns));
     BT_FAIL_IF(!(added_ns <= EXCESS * wanted_ns), BT_STATUS_UNSUPPORTED,
-               "a sample cannot be made longer by %.0f ns: the least is %.0f ns; take a "
-               "case whose samples are longer, or a larger slowdown",
+               "a sample cannot be slowed by %.0f ns: the minimum is %.0f ns; choose a case with "
+               "longer samples, or a larger slowdown",
                wanted_ns, added_ns);
     while (added_ns < wanted_ns && high < FILL_MAX) {
         low = high;

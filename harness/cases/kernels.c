@@ -40,7 +40,7 @@ static void append_text(bt_str *out)
                       row->device, dtype_of(row), row->min_arch, row->name,
                       bt_kernel_accepts_text(row->accepts));
     }
-    bt_str_append(out, "\nOf the rows that accept a call the last one serves it.\n");
+    bt_str_append(out, "\nIf several rows accept a call, the last of them is used.\n");
     const bt_backend *cuda = NULL;
     if (bt_device_backend("cuda", &cuda) != BT_OK) {
         bt_str_format(out, "cuda, here: %s\n", bt_error_message());

@@ -159,7 +159,7 @@ static bt_status read_returned(void *context, int index, const kernel_window *wi
     const bt_operand *operand = &self->body->operands[index];
     const size_t count = (size_t)bt_kernel_window_count(window);
     BT_FAIL_IF(fread(out, bt_dtype_size(operand->dtype), count, self->files[index]) != count,
-               BT_STATUS_CORRUPT_DATA, "%s.out ends before all of %s was returned", operand->name,
+               BT_STATUS_CORRUPT_DATA, "%s.out ends before the end of %s", operand->name,
                operand->name);
     return BT_OK;
 }

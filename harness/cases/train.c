@@ -93,8 +93,8 @@ static bt_status check_alone(const cJSON *train, const bt_plan_mesh *mesh,
 {
     const int64_t data = mesh->data;
     BT_FAIL_IF(mesh->ranks > data, BT_STATUS_INVALID_ARGUMENT,
-               "values of a step are those of one rank, which has not the bits of "
-               "train.mesh.%s %lld; leave it out",
+               "the values of a step are computed with one rank, whose bits differ from those of "
+               "train.mesh.%s %lld; remove that key",
                mesh->tensor > 1 ? "tensor" : "context",
                (long long)(mesh->tensor > 1 ? mesh->tensor : mesh->context));
     const int64_t of_rank = data * whole(train, "micro_batch") * whole(train, "sequence");
@@ -103,13 +103,12 @@ static bt_status check_alone(const cJSON *train, const bt_plan_mesh *mesh,
     if (parallel->invariant > 0 && !summed_first) {
         return BT_OK;
     }
-    return bt_error(
-        BT_STATUS_INVALID_ARGUMENT,
-        "values of a step are those of one rank, whose bits differ from those of the %lld "
-        "ranks of train.mesh where %s; set %s",
-        (long long)data,
-        summed_first ? "train.mesh.sharding is zero2" : "train.mesh.invariant is 0",
-        summed_first ? "it to zero1" : "it, or train.mesh.data to 1");
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "the values of a step are computed with one rank, whose bits differ from those "
+                    "of the %lld ranks of train.mesh if %s; set %s",
+                    (long long)data,
+                    summed_first ? "train.mesh.sharding is zero2" : "train.mesh.invariant is 0",
+                    summed_first ? "it to zero1" : "it, or train.mesh.data to 1");
 }
 
 static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_train_parallel *out)
@@ -144,7 +143,7 @@ static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_tr
     if (!work->group && data > 1) {
         return work->alone
                    ? check_alone(train, &degrees, out)
-                   : bt_error(BT_STATUS_INTERNAL, "a rank of %lld was started without a group",
+                   : bt_error(BT_STATUS_INTERNAL, "one of %lld ranks was started without a group",
                               (long long)data);
     }
     return BT_OK;

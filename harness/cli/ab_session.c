@@ -52,7 +52,7 @@ static bt_status read_record(const bt_cli_suite *suite, const char *kind, bt_sto
     bt_status status = bt_store_run_read(store, suite->resume, record);
     if (status == BT_OK && strcmp(record->schedule.kind, kind) != 0) {
         status = bt_error(
-            BT_STATUS_INVALID_ARGUMENT, "run %lld was begun by 'bt-bench %s', not by %s",
+            BT_STATUS_INVALID_ARGUMENT, "run %lld was started by 'bt-bench %s', not by %s",
             (long long)suite->resume, *record->schedule.kind ? record->schedule.kind : "run", kind);
     }
     bt_status closed = bt_store_close(store);

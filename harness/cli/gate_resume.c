@@ -44,9 +44,9 @@ bt_status bt_cli_gate_resume(const bt_cli_arguments *arguments, bt_cli_suite *su
     BT_TRY(bt_store_open(suite->database, BT_STORE_READ, &store));
     bt_status status = bt_store_run_read(store, suite->resume, &run);
     if (status == BT_OK && strcmp(run.schedule.kind, BT_GATE_KIND) != 0) {
-        status =
-            bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld was begun by 'bt-bench %s', not by gate",
-                     (long long)suite->resume, *run.schedule.kind ? run.schedule.kind : "run");
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "run %lld was started by 'bt-bench %s', not by gate",
+                          (long long)suite->resume, *run.schedule.kind ? run.schedule.kind : "run");
     }
     BT_IF_OK(status, read_rule(run.id, run.schedule.rule_json, policy, record));
     bt_status closed = bt_store_close(store);

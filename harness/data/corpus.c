@@ -178,7 +178,7 @@ static bt_status stage(bt_corpus_job *job, double fraction)
     BT_TRY(bt_corpus_encode(job));
     BT_TRY(bt_dataset_write(&job->made, job->staging));
     BT_FAIL_IF(job->digest && strcmp(job->made.digest.hex, job->digest) != 0,
-               BT_STATUS_CORRUPT_DATA, "%s: the texts make dataset %s, expected %s", job->out_dir,
+               BT_STATUS_CORRUPT_DATA, "%s: the texts give dataset %s, expected %s", job->out_dir,
                job->made.digest.hex, job->digest);
     return BT_OK;
 }

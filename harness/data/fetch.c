@@ -42,7 +42,7 @@ static bt_status fill_options(const bt_fetch_options *given, bt_fetch_options *o
     BT_FAIL_IF(options->attempts < 1 || options->stall_seconds < 1 || options->backoff_ms < 1 ||
                    options->max_files < 0,
                BT_STATUS_INVALID_ARGUMENT,
-               "fetch: attempts, seconds, waits and files must be above 0");
+               "fetch: attempts, timeouts, waits and number of files must be above 0");
     return BT_OK;
 }
 
@@ -75,8 +75,7 @@ static bt_status report(job *self, const char *note)
     count_bytes(self);
     self->event.note = note;
     BT_FAIL_IF(!bt_progress_report(self->options.progress, &self->event), BT_STATUS_INTERRUPTED,
-               "fetching was stopped; what was fetched is in %s, the next call goes on "
-               "from there",
+               "fetching was stopped; the partial download is in %s, the next call resumes it",
                self->options.out_dir);
     return BT_OK;
 }
@@ -174,7 +173,7 @@ static bt_status after_attempt(job *self, bt_fetch_file *file)
         file->not_before_ns = bt_clock_ns() + wait * 1000000;
     }
     BT_FAIL_IF(file->fatal || attempts >= self->options.attempts, file->problem,
-               "%s (attempt %d of %d); what was fetched is in %s", file->message, attempts,
+               "%s (attempt %d of %d); the partial download is in %s", file->message, attempts,
                self->options.attempts, self->options.out_dir);
     if (wait == 0) {
         return BT_OK; // another transfer has said it
@@ -226,7 +225,7 @@ static bt_status transfer(job *self)
         int active = 0;
         if (bt_curl.multi_perform(self->multi, &active) != CURLM_OK ||
             bt_curl.multi_poll(self->multi, NULL, 0, pause_ms, NULL) != CURLM_OK) {
-            return bt_error(BT_STATUS_INTERNAL, "fetch: libcurl's transfers failed");
+            return bt_error(BT_STATUS_INTERNAL, "fetch: the transfers of libcurl failed");
         }
         BT_TRY(end_some(self));
         BT_TRY(end_stalled(self));
@@ -275,7 +274,7 @@ bt_status bt_data_fetch(const bt_fetch_options *options, bt_dataset *dataset)
     BT_TRY(bt_fetch_corpus_read(options->list, options->name, options->max_files, &self.corpus));
     if (bt_curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         bt_fetch_corpus_release(&self.corpus);
-        return bt_error(BT_STATUS_UNAVAILABLE, "libcurl cannot be set up");
+        return bt_error(BT_STATUS_UNAVAILABLE, "libcurl cannot be initialised");
     }
     bt_status status = run(&self);
     bt_fetch_corpus_release(&self.corpus);

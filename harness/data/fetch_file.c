@@ -138,7 +138,8 @@ static bool accept_response(bt_fetch_file *file)
         return false; // bt_fetch_file_end names the code
     }
     if (type && strncasecmp(type, "text/html", 9) == 0) {
-        blame(file, BT_STATUS_CORRUPT_DATA, "the server sent a page (%s), not a token shard", type);
+        blame(file, BT_STATUS_CORRUPT_DATA, "the server sent a web page (%s), not a token shard",
+              type);
         return false;
     }
     curl_off_t length = -1;
@@ -313,7 +314,7 @@ static void finish(bt_fetch_file *file)
         return;
     }
     if (fsync(file->part) != 0 || rename(file->part_path, file->path) != 0) {
-        blame(file, BT_STATUS_IO, "cannot put %s in place: %s", file->path, strerror(errno));
+        blame(file, BT_STATUS_IO, "cannot rename %s: %s", file->path, strerror(errno));
         file->fatal = true;
         return;
     }
@@ -334,7 +335,7 @@ static void judge(bt_fetch_file *file, CURLcode result, long code)
         return;
     }
     if (code >= 400) {
-        blame(file, BT_STATUS_IO, "the server answers %ld", code);
+        blame(file, BT_STATUS_IO, "the server answered with status %ld", code);
         file->fatal = code < 500 && code != 408 && code != 429;
     } else if (result == CURLE_OPERATION_TIMEDOUT) {
         blame(file, BT_STATUS_IO, "the server stalled at byte %lld", (long long)file->have_bytes);
@@ -342,8 +343,8 @@ static void judge(bt_fetch_file *file, CURLcode result, long code)
         blame(file, unreachable ? BT_STATUS_UNAVAILABLE : BT_STATUS_IO, "%s at byte %lld",
               bt_curl.easy_strerror(result), (long long)file->have_bytes);
     } else if (expected >= 0 && file->have_bytes < expected) {
-        blame(file, BT_STATUS_IO, "broke off at byte %lld of %lld", (long long)file->have_bytes,
-              (long long)expected);
+        blame(file, BT_STATUS_IO, "the transfer ended at byte %lld of %lld",
+              (long long)file->have_bytes, (long long)expected);
     } else {
         finish(file);
     }

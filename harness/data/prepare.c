@@ -89,8 +89,8 @@ static bt_status read_book(const char *node_modules, const book *one, bt_str *te
     BT_TRY(bt_file_read(path, &bytes, &size));
     bt_digest digest = bt_digest_bytes(bytes, size);
     BT_FAIL_IF(strcmp(digest.hex, one->digest) != 0, BT_STATUS_CORRUPT_DATA,
-               "%s: not the book that is pinned: expected sha256 %s, got %s", path, one->digest,
-               digest.hex);
+               "%s: not the expected version of the book: expected sha256 %s, got %s", path,
+               one->digest, digest.hex);
     return bt_error_context(clean(one, bytes, size, text), "%s", path);
 }
 
@@ -120,9 +120,8 @@ static bt_status install(const char *installer)
     BT_FAIL_IF(WIFSIGNALED(result) && WTERMSIG(result) == SIGINT, BT_STATUS_INTERRUPTED,
                "%s was interrupted", installer);
     BT_FAIL_IF(!WIFEXITED(result) || WEXITSTATUS(result) != 0, BT_STATUS_UNAVAILABLE,
-               "%s could not get the books and the tokenizer (status %d): a network is "
-               "needed once; or make a dataset of your own text with `bt-bench data "
-               "tokenize`",
+               "%s could not download the books and the tokenizer (status %d): this needs a "
+               "network once; or make a dataset from your own text with `bt-bench data tokenize`",
                installer, WIFEXITED(result) ? WEXITSTATUS(result) : result);
     return BT_OK;
 }

@@ -55,10 +55,11 @@ static void write_records(const bt_bisect_side sides[2], const bt_bisect_result 
 {
     for (int i = 0; i < 2; ++i) {
         if (result->strange[i] >= 0) {
-            bt_str_format(out,
-                          "record       %s, step %lld: the replay has another loss or norm than "
-                          "the record. Another build made the run, or the hardware erred\n",
-                          sides[i].name, (long long)result->strange[i]);
+            bt_str_format(
+                out,
+                "record       %s, step %lld: the replay has another loss or norm than "
+                "the record. Another build made the run, or the hardware computed wrongly\n",
+                sides[i].name, (long long)result->strange[i]);
         } else {
             bt_str_format(out, "record       %s: the replay has the recorded bits\n",
                           sides[i].name);
@@ -76,9 +77,8 @@ void bt_bisect_text(const bt_bisect_side sides[2], const bt_bisect_result *resul
     if (result->found) {
         write_value(sides, result, out);
     } else if (result->strange[0] >= 0 || result->strange[1] >= 0) {
-        bt_str_append(out,
-                      "first        none: the replays have the same bits, so what differed was "
-                      "not this program's\n");
+        bt_str_append(out, "first        none: the replays have the same bits, so this build does "
+                           "not cause the difference\n");
     } else {
         bt_str_append(out,
                       "first        none: every value of the replays is the same. The digest of "

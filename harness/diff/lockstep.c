@@ -85,7 +85,7 @@ static bt_status on_step(void *self, const bt_train_step *event)
     }
     const bool alone = s->turn == turn;
     (void)pthread_mutex_unlock(&s->at->mutex);
-    return alone ? bt_error(BT_STATUS_INTERRUPTED, "another rank has ended") : BT_OK;
+    return alone ? bt_error(BT_STATUS_INTERRUPTED, "another rank has stopped") : BT_OK;
 }
 
 static bool should_stop(void *self)

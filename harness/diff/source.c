@@ -30,7 +30,7 @@ bt_status bt_diff_source_open(const cJSON *item, const char *device, bool ranks,
     *out = (bt_diff_source){0};
     const cJSON *name = bt_json_get(item, "name");
     BT_FAIL_IF(!cJSON_IsObject(bt_json_get(item, "train")), BT_STATUS_INVALID_ARGUMENT,
-               "case %s trains nothing",
+               "case %s is not a training case",
                cJSON_IsString(name) ? name->valuestring : "(without a name)");
     BT_TRY(read_device(device, out));
     BT_TRY(bt_run_data_find(bt_json_get(item, "dataset"), say, NULL, &out->data));

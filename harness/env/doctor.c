@@ -80,8 +80,8 @@ static void check_memory(const looking *self, bt_check *check)
     (void)snprintf(text, sizeof text, "%.1f GiB usable", gib);
     set(check, gib >= 4 ? BT_CHECK_GOOD : BT_CHECK_BAD, text,
         gib >= 4 ? ""
-                 : "suites/gpt2_124m trains in about 3 GiB on a CPU; make its model smaller: "
-                   "--set train.model.layers=2");
+                 : "suites/gpt2_124m needs about 3 GiB on a CPU; use a smaller model: --set "
+                   "train.model.layers=2");
 }
 
 static void check_gpu(const looking *self, bt_check *check)
@@ -97,8 +97,8 @@ static void check_gpu(const looking *self, bt_check *check)
     (void)snprintf(text, sizeof text, "%.250s", machine->cuda_reason);
     bool no_plugin = strstr(machine->cuda_reason, "is not built") != NULL;
     set(check, BT_CHECK_MISSING, text,
-        no_plugin ? "where there is an NVIDIA GPU: install the CUDA toolkit (nvcc), then start "
-                    "./bt-bench again; without one suites run their CPU profile"
+        no_plugin ? "with an NVIDIA GPU: install the CUDA toolkit (nvcc), then start ./bt-bench "
+                    "again; without a GPU suites run their CPU profile"
                   : "needs an NVIDIA GPU and its driver (nvidia-smi must work); until then suites "
                     "run their CPU profile");
 }
@@ -121,8 +121,8 @@ static void check_noise(const looking *self, bt_check *check)
                    saves ? ", governor " : "", saves ? governor : "",
                    limited ? ", the cgroup limits the CPU" : "");
     set(check, saves || limited || loaded ? BT_CHECK_NOISY : BT_CHECK_GOOD, text,
-        loaded  ? "times will vary: end what else runs here; rounds get the label 'loaded machine'"
-        : saves ? "times on the CPU will vary: cpupower frequency-set -g performance"
+        loaded    ? "times will vary: stop other programs; rounds get the label 'loaded machine'"
+        : saves   ? "times on the CPU will vary: cpupower frequency-set -g performance"
         : limited ? "times on the CPU will vary: run outside of the container's CPU limit"
                   : "");
 }
@@ -148,9 +148,10 @@ static void check_gpu_alone(const looking *self, bt_check *check)
         !known      ? BT_CHECK_MISSING
         : count > 0 ? BT_CHECK_NOISY
                     : BT_CHECK_GOOD,
-        known ? text : "NVML does not say who uses the GPU",
+        known ? text : "NVML does not report the processes on the GPU",
         !known      ? "clocks and throttling are not recorded: install the driver's libnvidia-ml"
-        : count > 0 ? "rounds beside them are invalid: end them, or choose another GPU with "
+        : count > 0 ? "rounds are invalid while other processes use the GPU: stop these, or choose "
+                      "another GPU with "
                       "CUDA_VISIBLE_DEVICES"
                     : "");
 }
@@ -163,7 +164,7 @@ static void check_blas(const looking *self, bt_check *check)
     char text[192];
     bool slow = strcmp(core, "Prescott") == 0 && !better;
     (void)snprintf(text, sizeof text, "%d threads, kernels for %.32s%s%s", bt_blas_threads(),
-                   better ? better : core, better ? "; the library takes this processor for " : "",
+                   better ? better : core, better ? "; OpenBLAS detected the processor as " : "",
                    better ? core : "");
     bool good = bt_blas_threads() > 0 && !slow;
     set(check, good ? BT_CHECK_GOOD : BT_CHECK_MISSING,
@@ -181,7 +182,7 @@ static void check_dataset(const looking *self, bt_check *check)
     bool there = bt_file_exists(bt_str_text(&home));
     set(check, here || there ? BT_CHECK_GOOD : BT_CHECK_MISSING,
         here || there ? "books is prepared" : "books is not prepared",
-        here || there ? "" : "the first run makes it, or: bt-bench data prepare");
+        here || there ? "" : "the first run prepares it, or: bt-bench data prepare");
 }
 
 static void check_program(bt_check *check, const char *name, const char *package, const char *why)
@@ -198,13 +199,14 @@ static void check_program(bt_check *check, const char *name, const char *package
 static void check_npm(const looking *self, bt_check *check)
 {
     (void)self;
-    check_program(check, "npm", "npm", "gets the text and tokenizer packages of 'data prepare'");
+    check_program(check, "npm", "npm",
+                  "downloads the text and tokenizer packages for 'data prepare'");
 }
 
 static void check_chromium(const looking *self, bt_check *check)
 {
     (void)self;
-    check_program(check, "chromium", "chromium", "only the tests of the report page need it");
+    check_program(check, "chromium", "chromium", "needed only for the tests of the report page");
 }
 
 static void check_compiler(const looking *self, bt_check *check)
@@ -214,7 +216,7 @@ static void check_compiler(const looking *self, bt_check *check)
     set(check, works ? BT_CHECK_GOOD : BT_CHECK_MISSING,
         works ? "generates kernels for groups of ops" : bt_error_message(),
         works ? ""
-              : "fused kernels need it: ci/setup.sh compiler installs MLIR 19, then build anew");
+              : "fused kernels need it: ci/setup.sh compiler installs MLIR 19, then build again");
 }
 
 static void check_disk(const looking *self, bt_check *check)
@@ -223,14 +225,14 @@ static void check_disk(const looking *self, bt_check *check)
     uint64_t free_bytes = 0;
     char text[64];
     if (bt_disk_free(".", &free_bytes) != BT_OK) {
-        set(check, BT_CHECK_BAD, bt_error_message(), "start in a folder that can be written");
+        set(check, BT_CHECK_BAD, bt_error_message(), "start in a writable folder");
         return;
     }
     (void)snprintf(text, sizeof text, "%.1f GiB free here", (double)free_bytes / GIB);
     bool enough = (double)free_bytes >= 0.2 * GIB;
     bool writable = access(".", W_OK) == 0;
     set(check, enough && writable ? BT_CHECK_GOOD : BT_CHECK_BAD,
-        writable ? text : "this folder cannot be written",
+        writable ? text : "this folder is not writable",
         enough && writable ? ""
                            : "data and records need 200 MiB; start elsewhere, or use --db, --out");
 }
@@ -240,8 +242,8 @@ static void check_database(const looking *self, bt_check *check)
     bool there = bt_file_exists(self->database);
     bool writable = there && access(self->database, W_OK) == 0;
     set(check, there && !writable ? BT_CHECK_BAD : BT_CHECK_GOOD,
-        !there ? "none yet: the first run makes it" : self->database,
-        there && !writable ? "it cannot be written: change its owner, or use --db" : "");
+        !there ? "none yet: the first run creates it" : self->database,
+        there && !writable ? "it is not writable: change its owner, or use --db" : "");
 }
 
 static const struct {

@@ -81,7 +81,8 @@ bt_status bt_machine_open_cuda(bt_machine *machine)
 {
     machine->has_cuda = false;
     int ends[2];
-    BT_FAIL_IF(pipe(ends) != 0, BT_STATUS_IO, "cannot start the device probe: no pipe");
+    BT_FAIL_IF(pipe(ends) != 0, BT_STATUS_IO,
+               "cannot start the device probe: cannot create a pipe");
     pid_t child = fork();
     if (child == 0) {
         (void)dup2(ends[1], STDOUT_FILENO);
@@ -108,7 +109,7 @@ bt_status bt_machine_open_cuda(bt_machine *machine)
     }
     text[strcspn(text, "\n")] = '\0';
     (void)snprintf(machine->cuda_reason, sizeof machine->cuda_reason, "%.500s",
-                   text[0] ? text : "the device probe died");
+                   text[0] ? text : "the device probe crashed");
     return BT_OK;
 }
 
@@ -193,7 +194,7 @@ static bt_status look_at_gpu(bt_machine *machine)
     }
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!driver) {
-        set_reason(machine, "no NVIDIA driver: libcuda.so.1 and libnvidia-ml.so.1 are not there");
+        set_reason(machine, "no NVIDIA driver: libcuda.so.1 and libnvidia-ml.so.1 are missing");
         return BT_OK;
     }
     dlclose(driver);

@@ -53,7 +53,7 @@ typedef struct bt_nvml_pci { // nvmlPciInfo_t, of _v3
 
 _Static_assert(sizeof(bt_nvml_process) == 24 && sizeof(bt_nvml_pci) == 68 &&
                    sizeof(bt_nvml_event) == 32,
-               "NVML's structures have other sizes");
+               "the structures of NVML have unexpected sizes");
 
 // X(member, symbol, parameters): all return BT_NVML_OK or an error number. Required functions:
 #define BT_NVML_REQUIRED_LIST(X)                                                                   \

@@ -230,8 +230,8 @@ static bt_status check_passed(const bt_store_run *run)
 {
     return run->status == BT_RUN_PASSED
                ? BT_OK
-               : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "run %lld %s: a baseline is made of runs that passed", (long long)run->id,
+               : bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld %s: expected a run that passed",
+                          (long long)run->id,
                           run->status == BT_RUN_RUNNING ? "is still running"
                                                         : bt_run_status_name(run->status));
 }
@@ -249,7 +249,7 @@ static bt_status check_rounds(const bt_store_run *run, const bt_gate_sides *kept
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "run %lld has no case with %d rounds or more (the most is %lld), and fewer "
-                    "have no spread: run it again with --rounds 8",
+                    "rounds give no spread: run it again with --rounds 8",
                     (long long)run->id, BT_BASELINE_ROUNDS_MIN, (long long)most);
 }
 
@@ -267,8 +267,8 @@ static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wi
     *disturbed = *disturbed || count > 0;
     BT_FAIL_IF(count > 0 && !(wish->accept_noise && *wish->accept_noise),
                BT_STATUS_INVALID_ARGUMENT,
-               "run %lld: the machine was disturbed in %lld round%s, the first is round "
-               "%lld of %s (%s); measure again, or take them with --accept-noise REASON",
+               "run %lld: the machine was disturbed in %lld round%s, first in round %lld of %s "
+               "(%s); measure again, or accept them with --accept-noise REASON",
                (long long)run->id, (long long)count, count == 1 ? "" : "s",
                (long long)first->ordinal, first->what.name, first->label);
     return BT_OK;

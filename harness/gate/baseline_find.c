@@ -63,12 +63,12 @@ static bt_status none_of_that_name(bt_store *store, const char *name, const char
             bt_str_format(&names, "%s%s", names.length_bytes ? ", " : "", list.rows[i].name);
         }
     }
-    return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "no baseline \"%s\" in the database%s%s%s, nor results/baselines/%s/%s.json\n"
-                    "bt-bench baseline set %s RUN --reason TEXT makes one",
-                    name, names.length_bytes ? " (there: " : "", bt_str_text(&names),
-                    names.length_bytes ? ")" : "", machine ? machine : "<machine type>", name,
-                    name);
+    return bt_error(
+        BT_STATUS_INVALID_ARGUMENT,
+        "no baseline \"%s\" in the database%s%s%s, nor results/baselines/%s/%s.json\ncreate it "
+        "with bt-bench baseline set %s RUN --reason TEXT",
+        name, names.length_bytes ? " (there: " : "", bt_str_text(&names),
+        names.length_bytes ? ")" : "", machine ? machine : "<machine type>", name, name);
 }
 
 bt_status bt_baseline_find(bt_store *store, const char *given, const char *machine,

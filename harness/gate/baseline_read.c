@@ -72,7 +72,8 @@ static bt_status read_kernels(bt_document *in, const cJSON *item, bt_gate_side *
     BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(list), &kernels));
     for (const cJSON *node = list->child; node; node = node->next) {
         if (!cJSON_IsString(node)) {
-            return bt_json_error(in->json, node, BT_JSON_VALUE, "\"kernels\" holds texts");
+            return bt_json_error(in->json, node, BT_JSON_VALUE,
+                                 "\"kernels\" must contain only texts");
         }
         BT_TRY(bt_document_copy(in, node->valuestring, &kernels[out->kernel_count++]));
     }
@@ -136,7 +137,7 @@ static bt_status make_rounds(bt_document *in, const cJSON *metrics, const metric
         out->round_count += rounds;
         if (rounds < BT_BASELINE_ROUNDS_MIN) {
             return bt_json_error(in->json, metrics, BT_JSON_VALUE,
-                                 "a case of a baseline needs %d rounds or more in each session",
+                                 "a case of a baseline needs at least %d rounds in each session",
                                  BT_BASELINE_ROUNDS_MIN);
         }
     }
@@ -164,15 +165,15 @@ static bt_status read_metrics(bt_document *in, const cJSON *item, bt_gate_side *
     for (const cJSON *node = metrics->child; node; node = node->next) {
         bt_gate_metric metric = BT_GATE_TIME;
         if (!bt_gate_metric_parse(node->string, &metric)) {
-            return bt_json_error(in->json, node, BT_JSON_KEY, "\"%s\" is no metric of a gate",
-                                 node->string);
+            return bt_json_error(in->json, node, BT_JSON_KEY,
+                                 "\"%s\" is not a metric that gate compares", node->string);
         }
         BT_TRY(read_values(in, node, &values[metric]));
     }
     BT_TRY(make_rounds(in, metrics, values, out));
     return out->round_count > 0 ? BT_OK
                                 : bt_json_error(in->json, metrics, BT_JSON_VALUE,
-                                                "a case of a baseline needs %d rounds or more",
+                                                "a case of a baseline needs at least %d rounds",
                                                 BT_BASELINE_ROUNDS_MIN);
 }
 
@@ -208,7 +209,7 @@ static bt_status read_cases(bt_document *in, const cJSON *root, bt_baseline *out
     const cJSON *cases = NULL;
     BT_TRY(bt_document_member(in, root, "cases", true, &cases));
     if (!cases->child) {
-        return bt_json_error(in->json, cases, BT_JSON_VALUE, "a baseline needs a case");
+        return bt_json_error(in->json, cases, BT_JSON_VALUE, "a baseline needs at least one case");
     }
     bt_gate_side *items = NULL;
     BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(cases), &items));
@@ -216,7 +217,7 @@ static bt_status read_cases(bt_document *in, const cJSON *root, bt_baseline *out
         BT_TRY(read_case(in, item, &out->env, &items[out->sides.count]));
         const bt_gate_side *side = &items[out->sides.count];
         if (bt_gate_side_find(&out->sides, side->bench, side->name, side->system)) {
-            return bt_json_error(in->json, item, BT_JSON_VALUE, "the case %s is there twice",
+            return bt_json_error(in->json, item, BT_JSON_VALUE, "the case %s occurs twice",
                                  side->name);
         }
         out->sides.items = items;
@@ -277,7 +278,7 @@ static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *
     const char *given = cJSON_IsString(format) ? format->valuestring : "";
     if (strcmp(given, BT_BASELINE_FORMAT) != 0 && strcmp(given, BT_BASELINE_FORMAT_1) != 0) {
         return bt_json_error(in->json, format ? format : root, BT_JSON_VALUE,
-                             "no baseline that this program knows: \"format\" must be \"%s\" or "
+                             "unknown baseline format: \"format\" must be \"%s\" or "
                              "\"%s\"",
                              BT_BASELINE_FORMAT, BT_BASELINE_FORMAT_1);
     }

@@ -91,7 +91,7 @@ bt_status bt_gate_ceilings_differ(const bt_gate_ceilings *base, const bt_gate_ce
         const bool product = is_product(name);
         const bt_unit unit = product ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S;
         const char *prefix = product ? BT_GATE_PRODUCT_PREFIX : BT_GATE_CEILING_PREFIX;
-        bt_str_format(out, "%sthe machine's own %s, %s: %s", out->length_bytes ? "; " : "",
+        bt_str_format(out, "%sthis machine's %s, %s: %s", out->length_bytes ? "; " : "",
                       product ? "product" : "copy", name + strlen(prefix),
                       bt_format_value(unit, before).text);
         bt_str_format(out, " -> %s", bt_format_value(unit, now).text);

@@ -142,7 +142,7 @@ static bt_status write_curve(const bt_loss_curve *reference, const bt_loss_curve
     for (int64_t i = 0; i < curve->count; ++i) {
         if (curve->steps[i].step != i) {
             return bt_error(BT_STATUS_UNSUPPORTED,
-                            "the steps of a loss curve must count from 0 without a gap");
+                            "the steps of a loss curve must be 0, 1, 2 and so on without a gap");
         }
     }
     bt_status status = pack(reference, curve, &bits);
@@ -238,7 +238,7 @@ static bt_status read_bits(bt_document *in, const cJSON *object, const bt_loss_c
     }
     if (!right) {
         return bt_json_error(in->json, bt_json_get(object, "bits"), BT_JSON_VALUE,
-                             "\"bits\" is no packed curve of %lld steps", (long long)out->count);
+                             "\"bits\" is not a packed curve of %lld steps", (long long)out->count);
     }
     out->steps = steps;
     return read_tokens(in, object, steps, out->count);
@@ -256,8 +256,8 @@ static bt_status read_source(bt_document *in, const cJSON *object, size_t *at)
         }
     }
     return bt_json_error(in->json, object, BT_JSON_VALUE,
-                         "a curve of \"%s\" cannot stand here: own ones come first, then "
-                         "\"permuted\", then \"seed\"",
+                         "a curve of \"%s\" is out of order: expected the case's own curves first, "
+                         "then \"permuted\", then \"seed\"",
                          word);
 }
 

@@ -67,7 +67,7 @@ bt_status bt_document_numbers(bt_document *in, const cJSON *list, const char *ke
     for (const cJSON *node = list->child; node; node = node->next) {
         if (!cJSON_IsNumber(node) || !(node->valuedouble > 0)) {
             return bt_json_error(in->json, node, BT_JSON_VALUE,
-                                 "\"%s\" holds numbers above 0, nothing else", key);
+                                 "\"%s\" must contain only numbers above 0", key);
         }
         values[(*count)++] = node->valuedouble;
     }

@@ -113,17 +113,17 @@ void bt_gate_sentence(const bt_gate_item *item, const bt_policy *policy, bt_str 
         bt_str_format(out, "; %s%s", verdict->word == BT_GATE_ADVISORY ? "advisory: " : "",
                       verdict->reason);
     } else if (verdict->word == BT_GATE_INCONCLUSIVE && verdict->next_rounds > verdict->rounds) {
-        bt_str_format(out, "; %" PRId64 " rounds may tell", verdict->next_rounds);
+        bt_str_format(out, "; %" PRId64 " rounds may decide", verdict->next_rounds);
     } else if (verdict->word == BT_GATE_INCONCLUSIVE && verdict->rounds >= policy->rounds) {
-        bt_str_append(out, *verdict->doubt ? "; no more rounds to explain it"
-                                           : "; too noisy to tell in so many rounds");
+        bt_str_append(out, *verdict->doubt ? "; more rounds would not explain it"
+                                           : "; too noisy to decide in this number of rounds");
     }
     bool allowed = item->rule.gated && item->rule.allow[BT_GATE_ALLOW_INCONCLUSIVE];
     if (verdict->word == BT_GATE_INCONCLUSIVE && allowed && !item->excused) {
-        bt_str_format(out,
-                      "; not excluded to be slower by more than the %g %% up to which the "
-                      "policy allows inconclusive",
-                      100 * item->rule.inconclusive_limit);
+        bt_str_format(
+            out,
+            "; it may be slower by more than the %g %% up to which the policy allows inconclusive",
+            100 * item->rule.inconclusive_limit);
     }
 }
 

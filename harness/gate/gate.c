@@ -238,8 +238,8 @@ static bt_status ask_calibration(gating *self, const bt_gate_side *side, bt_gate
     char card[33];
     if (self->baseline) {
         (void)snprintf(out->calibration.why, sizeof out->calibration.why,
-                       "one of pairs does not vouch for a gate against a baseline; compare with "
-                       "'bt-bench ab', or do not require it");
+                       "a calibration of pairs does not apply to a gate against a baseline; "
+                       "compare with 'bt-bench ab', or do not require a calibration");
         return BT_OK;
     }
     if (!request->calibration) {
@@ -416,9 +416,8 @@ static void find_suspicion(bt_gate_result *out)
     if (slower >= SUSPICIOUS_MIN && 2 * slower >= timed && faster == 0) {
         (void)snprintf(out->warning, sizeof out->warning,
                        "%" PRId64 " of %" PRId64
-                       " cases are slower and none is faster: a sign of a "
-                       "broken comparison. Check builds, power limit, clocks and other processes "
-                       "before the change",
+                       " cases are slower and none is faster: the comparison may be broken. Check "
+                       "builds, power limit, clocks and other processes before the change",
                        slower, timed);
     }
 }
@@ -433,7 +432,7 @@ bt_status bt_gate_run(const bt_gate_request *request, bt_gate_result *out)
     BT_FAIL_IF(request->run->status == BT_RUN_RUNNING, BT_STATUS_INVALID_ARGUMENT,
                "run %lld is still running", (long long)request->run->id);
     BT_FAIL_IF(!request->baseline && !self.session, BT_STATUS_INVALID_ARGUMENT,
-               "run %lld is no session of 'bt-bench ab', so it needs a baseline: "
+               "run %lld is not a session of 'bt-bench ab', so it needs a baseline: "
                "--baseline NAME or FILE",
                (long long)request->run->id);
     out->request = *request;

@@ -75,7 +75,8 @@ static bool check_rounds(const judging *self, const bt_gate_side *side, const ch
         say(out, BT_GATE_INVALID, "%s%" PRId64 " of %" PRId64 " rounds failed: %.300s", which,
             side->failed, side->failed + side->round_count, side->message);
     } else if (side->round_count == 0 && side->unavailable > 0) {
-        say(out, BT_GATE_NOT_COMPARABLE, "%scannot run here: %.300s", which, side->message);
+        say(out, BT_GATE_NOT_COMPARABLE, "%sthe case cannot run here: %.300s", which,
+            side->message);
     } else if (side->unavailable > 0 && self->rule->version > 2) {
         say(out, BT_GATE_NOT_COMPARABLE,
             "%s%" PRId64 " of %" PRId64 " rounds could not run: %.300s", which, side->unavailable,
@@ -85,7 +86,7 @@ static bool check_rounds(const judging *self, const bt_gate_side *side, const ch
             side->invalid, side->message);
         out->exit_code = EXIT_DISTURBED;
     } else if (side->round_count == 0) {
-        say(out, BT_GATE_NOT_COMPARABLE, "%sno round was finished", which);
+        say(out, BT_GATE_NOT_COMPARABLE, "%sno round has finished", which);
     } else {
         return true;
     }
@@ -105,7 +106,7 @@ static bool check_comparable(const judging *self)
     if (!self->base && strcmp(environment, side->environment) != 0) {
         say(self->out, BT_GATE_NOT_COMPARABLE, "hard facts of the environments differ");
     } else if (!self->base && strcmp(settings, side->settings) != 0) {
-        say(self->out, BT_GATE_NOT_COMPARABLE, "the case's own settings differ");
+        say(self->out, BT_GATE_NOT_COMPARABLE, "the settings of the case differ");
     } else if ((!self->base || rule->version == 1) && clock > 0 && side->clock_mhz > 0 &&
                !(fabs(side->clock_mhz / clock - 1) <= rule->clock_tolerance)) {
         say(self->out, BT_GATE_NOT_COMPARABLE,
@@ -141,15 +142,17 @@ static bool check_calibration(const judging *self)
     } else if (calibration->known &&
                !(calibration->false_alarm_rate <= calibration->false_alarm_limit)) {
         say(self->out, BT_GATE_NOT_COMPARABLE,
-            "by its calibration up to %.3g %% of identical builds may be called slower; declared: "
-            "at most %.3g %%. Find what disturbs this machine, widen the tolerance, or run "
-            "'bt-bench calibrate' on more days; 'bt-bench calibrate rm CASE' removes it",
+            "according to the calibration, up to %.3g %% of identical builds may be judged slower; "
+            "the policy allows %.3g %%. Find what disturbs this machine, widen the tolerance, or "
+            "run 'bt-bench calibrate' on more days; 'bt-bench calibrate rm CASE' removes the "
+            "calibration",
             100 * calibration->false_alarm_rate, 100 * calibration->false_alarm_limit);
     } else if (calibration->known && !(calibration->smallest <= calibration->smallest_limit)) {
         say(self->out, BT_GATE_NOT_COMPARABLE,
-            "by its calibration a slowdown below %.3g %% may be missed; it must be found from %.3g "
-            "%% on. Find what disturbs this machine, widen the tolerance, or run 'bt-bench "
-            "calibrate' on more days; 'bt-bench calibrate rm CASE' removes it",
+            "according to the calibration, a slowdown below %.3g %% may be missed; the policy "
+            "requires detection from %.3g %% on. Find what disturbs this machine, widen the "
+            "tolerance, or run 'bt-bench calibrate' on more days; 'bt-bench calibrate rm CASE' "
+            "removes the calibration",
             100 * calibration->smallest, 100 * calibration->smallest_limit);
     } else {
         return true;
@@ -249,8 +252,8 @@ static void advise(const judging *self, const bt_session_decision *decision)
             BT_SESSIONS_MIN);
     } else {
         say(self->out, BT_GATE_ADVISORY,
-            "the baseline was measured on another card, or does not say on which: measure one on "
-            "this card");
+            "the baseline was measured on another card, or its card is not recorded: measure a "
+            "baseline on this card");
     }
 }
 
@@ -313,8 +316,7 @@ static void say_doubt(const bt_decision_rule *rule, const bt_decision *decision,
                        100 * (decision->worst - 1), decision->bad_base);
     } else if (decision->doubt == BT_DOUBT_MIXTURE) {
         (void)snprintf(out->doubt, sizeof out->doubt,
-                       "the worst round is far from the others: a slowdown of some rounds is "
-                       "possible");
+                       "the worst round is an outlier: some rounds may be slower");
     }
 }
 
@@ -503,7 +505,7 @@ static bt_status judge_metric(const judging *self)
                 : typical(self, rule->values, rule->value_count, &out->base));
     BT_TRY(typical_of_side(self, self->candidate, &out->candidate));
     if (!(out->base > 0) || !(out->candidate > 0)) {
-        say(out, BT_GATE_NOT_COMPARABLE, "%s has no %s of it",
+        say(out, BT_GATE_NOT_COMPARABLE, "%s has no %s of this case",
             out->base > 0 ? "the run" : "the base", bt_gate_metric_info(rule->metric)->tag);
         return BT_OK;
     }

@@ -75,15 +75,15 @@ static const char *misfit(const bt_gate_side *first, const bt_gate_side *side, b
     if (first->curve_count == 0) {
         return strcmp(first->settings, side->settings) != 0 ? "its settings differ"
                : side->round_count < BT_BASELINE_ROUNDS_MIN
-                   ? "it has fewer than 2 rounds of it"
-                   : "its build differs, and the sessions of a baseline are of one build";
+                   ? "it has fewer than 2 rounds of this case"
+                   : "its build differs, and all sessions of a baseline must have one build";
     }
     if (side->curve_count == 0) {
         return "none of its rounds has a loss curve";
     }
     for (int64_t i = 0; i < side->curve_count; ++i) {
         if (!same_steps(&first->curves[0], &side->curves[i])) {
-            return "its steps are not as many, or not of as many tokens";
+            return "its number of steps or of tokens per step differs";
         }
     }
     return NULL;
@@ -168,7 +168,7 @@ static void add_session(gathering *self, const bt_gate_side *side)
 static bt_status refuse(const gathering *self, const bt_store_run *run, const char *why)
 {
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "run %" PRId64 " does not fit beside %s, case %s: %s", run->id, self->what,
+                    "run %" PRId64 " cannot be combined with %s, case %s: %s", run->id, self->what,
                     self->side->name, why);
 }
 
@@ -178,12 +178,12 @@ static bt_status add_curves(gathering *self, const bt_store_run *run, const bt_g
     bool permuted = seeds[0] == seeds[1];
     if (self->adding) {
         return refuse(self, run,
-                      "its build or its settings differ, so that it is no session of this "
-                      "baseline; 'bt-bench baseline set' takes loss curves of such runs");
+                      "its build or settings differ, so it cannot be a session of this baseline; "
+                      "'bt-bench baseline set' accepts loss curves of such runs");
     }
     for (int64_t i = 0; !permuted && i < self->curve_count; ++i) {
         if (self->sources[i] == SEED && self->seeds[i] == seeds[1]) {
-            return refuse(self, run, "another run already has its seed");
+            return refuse(self, run, "another run already has the same seed");
         }
     }
     for (int64_t i = 0; i < (permuted ? side->curve_count : 1); ++i) {
@@ -201,14 +201,14 @@ static bt_status add_side(gathering *self, further *from)
     double seeds[2] = {0, 0};
     bool same = true;
     if (!side) {
-        return refuse(self, from->run, "it has no such case");
+        return refuse(self, from->run, "it lacks this case");
     }
     BT_TRY(compare_settings(first, side, &same, seeds));
     bool session = from->same_build && strcmp(first->settings, side->settings) == 0 &&
                    side->round_count >= BT_BASELINE_ROUNDS_MIN;
     const char *why = misfit(first, side, same, session);
     if (!why && session && !from->same_card) {
-        why = "it ran on another card, or one of them does not say on which";
+        why = "it ran on another card, or the card of one of the runs is not recorded";
     }
     if (why) {
         return refuse(self, from->run, why);

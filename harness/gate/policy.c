@@ -60,8 +60,8 @@ static bt_status no_policy(const char *given)
     bt_home_names("suites/policies", ".json", &names);
     bt_home_hint(given, bt_str_text(&names), &nearest, &listed);
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "no policy \"%s\": no such file, nor one of that name in "
-                    "suites/policies%s\nthere are: %s",
+                    "no policy \"%s\": no such file, and no policy of that name in "
+                    "suites/policies%s\navailable: %s",
                     given, bt_str_text(&nearest), bt_str_text(&listed));
 }
 
@@ -105,10 +105,11 @@ bt_status bt_policy_parse(const char *path, const char *text, size_t size_bytes,
     BT_SCOPED(bt_json_doc) json = {0};
     memset(out, 0, sizeof *out);
     BT_TRY(bt_json_parse(path, text, size_bytes, &json));
-    bt_status status = cJSON_IsObject(json.root) ? bt_suite_check(&json, BT_SUITE_POLICY, json.root)
-                                                 : bt_json_error(&json, json.root, BT_JSON_VALUE,
-                                                                 "a policy is an object, not %s",
-                                                                 bt_json_type_name(json.root));
+    bt_status status =
+        cJSON_IsObject(json.root)
+            ? bt_suite_check(&json, BT_SUITE_POLICY, json.root)
+            : bt_json_error(&json, json.root, BT_JSON_VALUE, "a policy must be an object, not %s",
+                            bt_json_type_name(json.root));
     BT_IF_OK(status, take_root(json.root, out));
     if (status != BT_OK) {
         bt_policy_release(out);

@@ -69,7 +69,7 @@ void bt_gate_heading(const bt_gate_result *result, bt_str *out)
     } else if (run->schedule.system_count == 2) {
         append_builds(&run->schedule, out);
     } else {
-        bt_str_append(out, ", candidate against base");
+        bt_str_append(out, ", candidate compared with base");
     }
     bt_str_format(out, ", policy %s", result->request.policy->name);
 }
@@ -133,7 +133,7 @@ void bt_gate_next(const bt_gate_result *result, bt_str *out)
         bt_str_format(out, "bt-bench baseline add %s RUN...%s, or pairs: bt-bench ab",
                       baseline->name, database);
     } else if (rounds > 0) {
-        bt_str_format(out, "the same with %" PRId64 " rounds", rounds);
+        bt_str_format(out, "run again with %" PRId64 " rounds", rounds);
     }
 }
 

@@ -88,7 +88,7 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
     bt_gate_counts(result, out);
     bt_str_append(out, "**");
     if (result->excused > 0) {
-        bt_str_format(out, ", of which the policy lets %" PRId64 " pass", result->excused);
+        bt_str_format(out, ", of which the policy allows %" PRId64, result->excused);
     }
     bt_markdown(out, "  \n%s\n", bt_str_text(&heading));
     bt_status status = append_advice(result, out);

@@ -158,7 +158,7 @@ static bt_status read_metric(bt_document *in, const cJSON *root, bt_rule *out)
     out->metric = BT_GATE_METRIC_COUNT;
     if (*tag && !bt_gate_metric_parse(tag, &out->metric)) {
         return bt_json_error(in->json, bt_json_get(root, "metric"), BT_JSON_VALUE,
-                             "\"%s\" is no metric of a gate", tag);
+                             "\"%s\" is not a metric that gate compares", tag);
     }
     if (out->metric == BT_GATE_MEMORY) {
         return bt_document_number(in, root, "memory_tolerance_bytes", 0, NUMBER_MAX,

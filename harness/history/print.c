@@ -143,13 +143,12 @@ bt_status bt_history_text(const bt_history *history, bt_str *out)
         }
     }
     if (modified) {
-        bt_str_append(out, "\n+ built with changes that are not committed\n");
+        bt_str_append(out, "\n+ built from a tree with uncommitted changes\n");
     }
     if (history->series_count > 1) {
-        bt_str_append(out,
-                      "\nSeries differ in system, environment, settings of the case, or in what a "
-                      "round's time is (its median before, its mean since); their numbers are "
-                      "not compared.\n");
+        bt_str_append(out, "\nSeries differ in system, environment, settings of the case, or in "
+                           "the definition of a round's time (earlier versions used the median, "
+                           "later ones the mean); their numbers are not compared.\n");
     }
     BT_TRY(bt_str_status(out));
     bt_text_make_printable(out->text + start);

@@ -149,11 +149,12 @@ static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *
     rank = found ? rank : silent;
     char path[BT_FLIGHT_PATH_BYTES] = "";
     bt_flight_path(&ranks[rank].flight, path);
-    bt_str_format(text, "no rank has moved for %.3g s; ", hang_s);
+    bt_str_format(text, "no rank has made progress for %.3g s; ", hang_s);
     if (found) {
         bt_str_append(text, bt_str_text(&why));
     } else {
-        bt_str_format(text, "rank %d %s%s%s", rank, stopped ? "is stopped" : "was silent first",
+        bt_str_format(text, "rank %d %s%s%s", rank,
+                      stopped ? "is stopped" : "was the first without progress",
                       *path ? ", in " : "", path);
     }
     set(out, divergent ? BT_CAUSE_DIVERGENT : BT_CAUSE_HANG, rank, BT_STATUS_UNAVAILABLE, text);

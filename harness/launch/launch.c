@@ -193,7 +193,7 @@ static bt_status judge_loss(bt_supervisor *supervisor, int lost, bt_cause *cause
     if (cause->kind == BT_CAUSE_NONE) {
         *cause = (bt_cause){.kind = BT_CAUSE_KILLED, .rank = lost, .status = BT_STATUS_UNAVAILABLE};
         (void)snprintf(cause->message, sizeof cause->message,
-                       "rank %d (process %d) has died; its process has not ended in %d s", lost,
+                       "rank %d (process %d) died, but its process did not exit within %d s", lost,
                        (int)rank->child.process, END_MS / 1000);
     }
     return BT_OK;
@@ -363,9 +363,9 @@ static bt_status run_generations(bt_supervisor *supervisor)
         BT_TRY(end_generation(supervisor));
         BT_FAIL_IF(!again, cause.status, "%s%s", cause.message,
                    supervisor->tries >= BT_LAUNCH_TRIES
-                       ? "; the third fault in a row without a step between them"
+                       ? "; this is the third fault in a row without a completed step"
                        : "");
-        (void)fprintf(stderr, "launcher: %s: %s; %d ranks go on as generation %lld\n",
+        (void)fprintf(stderr, "launcher: %s: %s; %d ranks continue as generation %lld\n",
                       bt_cause_row_of(cause.kind)->name, cause.message, supervisor->next_size,
                       (long long)supervisor->generation + 1);
     }

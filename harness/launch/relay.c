@@ -92,9 +92,10 @@ static bt_status take_step(bt_relay *relay, const bt_run_event *event)
     const uint32_t before = relay->bits[step->step - relay->first_step];
     return before == bits
                ? BT_OK
-               : bt_error(BT_STATUS_CORRUPT_DATA,
-                          "step %lld was done again and has the loss bits %08x; they were %08x",
-                          (long long)step->step, bits, before);
+               : bt_error(
+                     BT_STATUS_CORRUPT_DATA,
+                     "step %lld was repeated and has the loss bits %08x; before they were %08x",
+                     (long long)step->step, bits, before);
 }
 
 static bt_status take_kernel(bt_relay *relay, const bt_run_event *event)

@@ -89,7 +89,7 @@ static bool has_ended(bt_rank *rank)
         return true;
     }
     if (said == BT_CHILD_LINE) {
-        (void)fprintf(stderr, "launcher: a spare of rank %d says %.*s\n", rank->rank,
+        (void)fprintf(stderr, "launcher: a spare of rank %d reports %.*s\n", rank->rank,
                       (int)size_bytes, line);
     }
     return said != BT_CHILD_NOTHING;
@@ -103,7 +103,7 @@ void bt_supervisor_keep_spares(bt_supervisor *supervisor)
     }
     for (int i = 0; i < supervisor->spare_count; ++i) {
         if (has_ended(&supervisor->spares[i])) {
-            (void)fprintf(stderr, "launcher: goes on without spare ranks\n");
+            (void)fprintf(stderr, "launcher: continuing without spare ranks\n");
             bt_supervisor_drop_spares(supervisor);
         }
     }

@@ -91,7 +91,7 @@ bt_status bt_state_folder_make(bt_state_folder *folder)
             const int error = errno;
             *folder->path = '\0';
             return bt_error(BT_STATUS_IO,
-                            "cannot make a folder in %s for the state of the ranks: %s", parent,
+                            "cannot create a folder in %s for the state of the ranks: %s", parent,
                             strerror(error));
         }
         folder->lock = take_lock(folder->path);

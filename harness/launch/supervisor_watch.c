@@ -148,8 +148,8 @@ static bt_status report_straggler(bt_supervisor *supervisor, int rank, double sh
 {
     char message[256];
     (void)snprintf(message, sizeof message,
-                   "rank %d worked %.1f %% longer than the median rank in the last %d steps; the "
-                   "others waited for it",
+                   "rank %d computed %.1f %% longer than the median rank in the last %d steps; the "
+                   "other ranks waited for it",
                    rank, 100 * share, STRAGGLER_STEPS);
     const bt_run_event event = {
         .type = BT_RUN_EVENT_FAULT,

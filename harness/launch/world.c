@@ -86,8 +86,8 @@ static bt_status find_host(size_t row, bt_world *out)
         return BT_OK;
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "%s started %d ranks on several hosts and does not say where rank 0 is: set "
-                    "MASTER_ADDR to its host",
+                    "%s started %d ranks on several hosts but does not give the host of rank 0: "
+                    "set MASTER_ADDR to that host",
                     launchers[row].name, out->size);
 }
 

@@ -65,9 +65,10 @@ void bt_plan_describe(const bt_plan *plan, bt_str *out)
     bt_str_format(out, "plan      %s, profile %s", plan->suite, plan->profile);
     if (plan->chosen && plan->reason[0]) {
         bt_str_append(
-            out, " (a better one cannot run here, see bt-bench doctor; --profile takes others)");
+            out,
+            " (a better profile cannot run here, see bt-bench doctor; --profile selects another)");
     } else if (plan->chosen) {
-        bt_str_append(out, " (the best for this machine; --profile takes others)");
+        bt_str_append(out, " (the best for this machine; --profile selects another)");
     }
     bt_str_append(out, "\n");
     int64_t kernels = 0; // described so far

@@ -207,12 +207,12 @@ static bt_status check_combination(const bt_plan_expansion *self, bt_kernel_case
     if (!bt_kernel_shape_parse(shape, parsed) || parsed->rank < row->min_rank ||
         parsed->rank > row->max_rank || (parsed->tensor_count > 1 && !tensors)) {
         return bt_json_error(self->json, self->node, BT_JSON_VALUE,
-                             "case %s: kernel.shape is \"%s\"; %s takes %s, as in 16384x768", name,
-                             shape, row->name, row->axes);
+                             "case %s: kernel.shape is \"%s\"; allowed for %s: %s, as in 16384x768",
+                             name, shape, row->name, row->axes);
     }
     if (!(bt_kernel_bytes(op, backward, parsed, 4) > 0)) {
         return bt_json_error(self->json, self->node, BT_JSON_VALUE,
-                             "case %s: kernel.direction is \"backward\"; %s has none", name,
+                             "case %s: kernel.direction is \"backward\"; %s has no backward", name,
                              row->name);
     }
     if (strcmp(dtype, "tf32") == 0 && !does_multiply(row->name)) {

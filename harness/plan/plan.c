@@ -76,8 +76,8 @@ static bt_status choose_profile(const expansion *expand, bt_plan *plan, const cJ
         (void)snprintf(plan->reason, sizeof plan->reason, "%s", expand->machine->cuda_reason);
     }
     return bt_error(BT_STATUS_UNAVAILABLE,
-                    "%s: no profile can be taken automatically on this machine (%s); name one with "
-                    "--profile",
+                    "%s: no profile can be selected automatically on this machine (%s); select one "
+                    "with --profile",
                     expand->suite->json.name,
                     plan->reason[0] ? plan->reason : "none is marked automatic");
 }
@@ -263,8 +263,8 @@ static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t avai
     expand->does_not_fit = true;
     return bt_error(BT_STATUS_OUT_OF_MEMORY,
                     "case %s: a micro-batch of %" PRId64 " x %" PRId64
-                    " tokens needs about %.1f GiB, the device offers %.1f GiB; make the model, "
-                    "sequence or micro_batch smaller",
+                    " tokens needs about %.1f GiB, the device has %.1f GiB; reduce the model, "
+                    "sequence or micro_batch",
                     name, smallest, sequence,
                     (double)bt_plan_memory_bytes(expand->train, smallest, least) / 1073741824.0,
                     (double)available / 1073741824.0);
@@ -448,11 +448,10 @@ static bt_status no_case(const expansion *expand)
 {
     BT_SCOPED(bt_str) names = {0};
     if (!expand->options->filter) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "profile %s of suite %s has no case that a claim is about; expected one such as "
-            "those of suites/kernels/all",
-            expand->profile->string, expand->suite->name);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "profile %s of suite %s has no case that a claim refers to; expected cases "
+                        "such as those of suites/kernels/all",
+                        expand->profile->string, expand->suite->name);
     }
     for (const cJSON *item = bt_json_get(expand->profile, "cases")->child; item;
          item = item->next) {

@@ -31,7 +31,7 @@ bt_status bt_plan_index(bt_plan *plan)
     BT_FAIL_IF(!cJSON_IsString(suite) || !cJSON_IsString(profile) || !cJSON_IsString(device) ||
                    !cJSON_IsArray(plan->cases),
                BT_STATUS_CORRUPT_DATA,
-               "a plan without suite, profile, device or cases: not one of bt-bench");
+               "the plan lacks suite, profile, device or cases: bt-bench did not write it");
     bt_plan_hash(plan->text, plan->hash);
     plan->suite = suite->valuestring;
     plan->profile = profile->valuestring;
@@ -80,11 +80,11 @@ bt_status bt_plan_check_commands(const bt_plan *plan, bool trusted)
         if (run) {
             bt_str text = {0};
             bt_json_write(run, &text);
-            bt_status status = bt_error(
-                BT_STATUS_INVALID_ARGUMENT,
-                "case %s runs the command %.300s, and nothing was started: the commands of a suite "
-                "run only when you allow it\nread the suite, then give --trust",
-                bt_json_get(item, "name")->valuestring, bt_str_text(&text));
+            bt_status status =
+                bt_error(BT_STATUS_INVALID_ARGUMENT,
+                         "case %s runs the command %.300s, which needs permission; nothing was "
+                         "started\nread the suite, then add --trust to allow its commands",
+                         bt_json_get(item, "name")->valuestring, bt_str_text(&text));
             bt_str_release(&text);
             return status;
         }

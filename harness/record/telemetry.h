@@ -14,19 +14,19 @@
     X(t_ns, "ns", "since the round began")                                                         \
     X(sm_clock_mhz, "MHz", "clock of the GPU's multiprocessors")                                   \
     X(memory_clock_mhz, "MHz", "clock of the GPU's memory")                                        \
-    X(power_w, "W", "power that the GPU draws")                                                    \
+    X(power_w, "W", "power draw of the GPU")                                                       \
     X(energy_j, "J", "energy that the GPU has drawn since the round began, by its own counter")    \
     X(temperature_c, "C", "temperature of the GPU")                                                \
-    X(throttle, "", "why the GPU's clocks are held down: bits of bt_throttle")                     \
-    X(other_processes, "", "processes on the GPU besides the round's own")                         \
+    X(throttle, "", "reasons why the GPU's clocks are reduced: bits of bt_throttle")               \
+    X(other_processes, "", "processes on the GPU other than the round's own")                      \
     X(cpu_clock_mhz, "MHz", "clock of a processor core that may be used")                          \
     X(load, "", "processes that run or wait for the CPU, mean of a minute")                        \
-    X(other_cores, "", "processor cores that others keep busy")                                    \
-    X(idle_cores, "", "processor cores that nobody keeps busy")                                    \
+    X(other_cores, "", "processor cores that other processes keep busy")                           \
+    X(idle_cores, "", "idle processor cores")                                                      \
     X(steal_share, "", "share of the CPU time that the hypervisor gave to others")                 \
-    X(held_share, "", "share of the time in which the cgroup's CPU limit held threads back")       \
+    X(held_share, "", "share of the time in which the cgroup's CPU limit stopped threads")         \
     X(switches_per_s, "1/s", "context switches of the whole machine")                              \
-    X(cost_ns, "ns", "what it took to take this sample")
+    X(cost_ns, "ns", "time that taking this sample took")
 
 typedef struct bt_store_telemetry {
 #define BT_TELEMETRY_MEMBER(member, unit, description) double member;

@@ -155,9 +155,9 @@ static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *val
         return BT_OK;
     }
     if (!(out->claimed > 0)) {
-        out->untested = "compares no two systems";
+        out->untested = "does not compare two systems";
     } else if (!find_metric(bt_json_text_of(node, "metric"), &out->metric)) {
-        out->untested = "nothing here measures that";
+        out->untested = "no metric of bt-bench measures it";
     }
     return BT_OK;
 }

@@ -109,14 +109,14 @@ bt_status bt_replication_of_rounds(const bt_store_run *run, bt_replication *out)
     }
     BT_TRY(collect(run, out, logs, &count));
     if (count == 0) {
-        out->reason = *out->over ? "the run has no round of both cases"
-                                 : "the run has no round of it on both systems";
+        out->reason = *out->over ? "the run has no rounds of both cases"
+                                 : "the run has no rounds of the case on both systems";
         return BT_OK;
     }
     bt_replication_judge(logs, count, out);
-    out->reason = count < 2 ? "one pair of rounds; see --rounds"
+    out->reason = count < 2 ? "only one pair of rounds; increase --rounds"
                   : out->verdict == BT_VERDICT_UNINFORMATIVE
-                      ? "the paper's rounding leaves a margin of more than 10 %"
+                      ? "the rounding of the paper's numbers leaves a margin of more than 10 %"
                       : "";
     return BT_OK;
 }
@@ -162,7 +162,7 @@ static bt_status replicate_claim(const bt_claim *claim, const bt_store_run *run,
     if (*claim->untested) {
         return bt_replication_of_rounds(run, out);
     }
-    out->reason = "the run has no case that the claim is about";
+    out->reason = "the run has no case that the claim refers to";
     for (int64_t i = 0; i < run->round_count && !item; ++i) {
         const char *name = run->rounds[i].what.name;
         item = bt_claim_case(claim, suite->name, suite->profile, name);

@@ -111,7 +111,7 @@ bt_status bt_run_data_ranks(char **path)
     if (status == BT_OK && !bt_file_exists(*path)) {
         status = bt_error(BT_STATUS_UNAVAILABLE,
                           "GPT-2's tokenizer is missing: %s\nget it with 'bt-bench data prepare', "
-                          "or name a rank file with --ranks",
+                          "or give a rank file with --ranks",
                           *path);
         BT_MEM_FREE(*path);
     }

@@ -255,7 +255,7 @@ static bt_status fill(const bt_run_event_state *state, bt_run_event *event)
         }
         const cJSON *node = bt_json_get(event->json.root, row->key);
         if (!node && row->required) {
-            return refuse(state, bt_run_event_name(event->type), " lacks a key that it must have");
+            return refuse(state, bt_run_event_name(event->type), " lacks a required key");
         }
         if (node && !store_field(row, node, event)) {
             return refuse(state, "wrong type or range of ", row->key);
@@ -299,7 +299,7 @@ static bt_status check_limits(bt_run_event_state *state, const bt_run_event *eve
     const bt_run_event_limits *limits = &state->limits;
     bt_run_event_type type = event->type;
     if (limits->lines && state->line > limits->lines) {
-        return refuse_more(state, "more lines than an honest worker prints: ", limits->lines);
+        return refuse_more(state, "more lines than a correct worker prints: ", limits->lines);
     }
     if (!is_of_kind(state, type)) {
         return refuse(state, "not an event of this kind of case: ", bt_run_event_name(type));
@@ -311,7 +311,7 @@ static bt_status check_limits(bt_run_event_state *state, const bt_run_event *eve
         state->samples += event->as.samples.count;
     }
     if (limits->samples && state->samples > limits->samples) {
-        return refuse_more(state, "more samples than are taken: ", limits->samples);
+        return refuse_more(state, "more samples than requested: ", limits->samples);
     }
     return BT_OK;
 }
@@ -325,7 +325,7 @@ static bt_status check_score(bt_run_event_state *state, const bt_store_score *sc
     }
     if (score->questions < 1 || score->correct > score->questions ||
         score->normalised_correct > score->questions) {
-        return refuse(state, "a score with more right answers than questions, or with none", "");
+        return refuse(state, "a score with more correct answers than questions, or with none", "");
     }
     state->next_score = score->step + 1;
     return BT_OK;
@@ -365,7 +365,7 @@ static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *e
 {
     bool measuring = event->type == BT_RUN_EVENT_SAMPLES || event->type == BT_RUN_EVENT_MEASURED;
     if (measuring && state->measured) {
-        return refuse(state, "an event of the measurement follows measured", "");
+        return refuse(state, "an event of the measurement follows the event measured", "");
     }
     state->measured = state->measured || event->type == BT_RUN_EVENT_MEASURED;
     if (event->type == BT_RUN_EVENT_EVAL) {

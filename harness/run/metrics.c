@@ -30,7 +30,7 @@ enum { KINDS = 16, KIND_BYTES = 48, WRITE_EVERY_NS = 1000000000 };
     X(RESIDENT, "memory_resident_bytes", "gauge", "Host memory of the worker.")                    \
     X(CHECKPOINT_STEP, "checkpoint_step", "gauge", "Step of the newest durable checkpoint.")       \
     X(CHECKPOINT_AGE, "checkpoint_age_seconds", "gauge", "Time since it became durable.")          \
-    X(SILENCE, "silence_seconds", "gauge", "Time since the worker last said anything.")            \
+    X(SILENCE, "silence_seconds", "gauge", "Time since the last output of the worker.")            \
     X(FAULTS, "faults_total", "counter", "Faults of this round, by kind.")
 
 typedef enum metric {

@@ -76,9 +76,9 @@ static bt_status not_found(const char *root, const char *given)
 static bt_status not_named(const char *path)
 {
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "the suite names the program \"%s\", and nothing was started: a program by "
-                    "path runs only when you name it\nread it, then give --system LIST with it in "
-                    "the list, or --trust to start every program that the suite names",
+                    "the suite names the program \"%s\", which needs permission; nothing was "
+                    "started\nread the program, then add it to --system LIST, or add --trust to "
+                    "start every program that the suite names",
                     path);
 }
 

@@ -23,8 +23,8 @@ static bool is_too_long(double told_ns, double wall_ns)
 static void say_too_long(const char *what, double told_ns, double wall_ns, bt_str *out)
 {
     bt_str_format(out,
-                  "implausible timing: %s take %s in all, and the round took %s; is something else "
-                  "than ns said as ns?",
+                  "implausible timing: %s take %s in total, but the round took %s; check that all "
+                  "times are in ns",
                   what, bt_format_value(BT_UNIT_NS, told_ns).text,
                   bt_format_value(BT_UNIT_NS, wall_ns).text);
 }
@@ -36,21 +36,19 @@ void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out)
     if (is_too_long(seen->total_ns, seen->wall_ns)) {
         say_too_long("the samples", seen->total_ns, seen->wall_ns, out);
     } else if (!(seen->median_ns >= call_ns_min)) {
-        bt_str_format(out,
-                      "implausible timing: a call takes %.3g ns; are times_ns said in "
-                      "seconds or milliseconds?",
+        bt_str_format(out, "implausible timing: a call takes %.3g ns; check that times_ns is in ns",
                       seen->median_ns);
     } else if (copy > 0 && rate > factor * copy) {
         bt_str_format(out,
-                      "implausible timing: %s is %.3g times what this session's copy moves, %s; "
-                      "are times_ns said in another unit?",
+                      "implausible timing: %s is %.3g times the rate of this session's copy, %s; "
+                      "check that times_ns is in ns",
                       bt_format_value(BT_UNIT_BYTES_PER_S, rate).text, rate / copy,
                       bt_format_value(BT_UNIT_BYTES_PER_S, copy).text);
     } else if (rate > bytes_per_s_max || seen->flops * 1e9 / seen->median_ns > flop_per_s_max) {
         bt_str_format(
             out,
-            "implausible timing: %s and %s are more than any machine does; are times_ns "
-            "said in another unit?",
+            "implausible timing: %s and %s exceed the rates of any machine; check that times_ns is "
+            "in ns",
             bt_format_value(BT_UNIT_BYTES_PER_S, rate).text,
             bt_format_value(BT_UNIT_FLOP_PER_S, seen->flops * 1e9 / seen->median_ns).text);
     }
@@ -73,8 +71,7 @@ static void say_below_floor(double seen, double ceiling, bt_unit unit, const cha
 {
     bt_str_format(out,
                   BT_INVALID_BELOW_FLOOR
-                  "%s is %.3g times what this session's %s reached, %s; allowed: %g "
-                  "times",
+                  "%s is %.3g times the rate of this session's %s, %s; allowed: %g times",
                   bt_format_value(unit, seen).text, seen / ceiling, what,
                   bt_format_value(unit, ceiling).text, slack);
 }
@@ -108,8 +105,8 @@ void bt_plausible_check_steps(const bt_plausible_steps *seen, bt_str *out)
     } else if (seen->count > 1 && seen->arrivals_ns >= short_from_ns &&
                between_ns < short_share * seen->arrivals_ns) {
         bt_str_format(out,
-                      "implausible timing: %lld steps take %s in all, and came in %s; are host_ns "
-                      "said in another unit?",
+                      "implausible timing: %lld steps take %s in total, but were received within "
+                      "%s; check that host_ns is in ns",
                       (long long)seen->count - 1, bt_format_value(BT_UNIT_NS, between_ns).text,
                       bt_format_value(BT_UNIT_NS, seen->arrivals_ns).text);
     }

@@ -87,7 +87,7 @@ void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps,
     view->heard_ns = bt_clock_ns();
     if (steps > 0) { // the line is shared by consecutive kernel cases
         bt_progress_pause(view);
-        show_phase(view, "starting: loads the data, makes the parameters");
+        show_phase(view, "starting: loading data, creating parameters");
     }
 }
 
@@ -183,7 +183,7 @@ void bt_progress_silence(bt_progress_view *view)
     }
     char text[240];
     (void)snprintf(text, sizeof text,
-                   "%-8s no output from the worker for %lld s (Ctrl-C asks it to stop)",
-                   view->label, (long long)silent_s);
+                   "%-8s no output from the worker for %lld s (Ctrl-C stops the run)", view->label,
+                   (long long)silent_s);
     show(view, text);
 }

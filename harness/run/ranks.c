@@ -57,7 +57,8 @@ static bt_status start_beating(bt_ranks *ranks)
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     ranks->beating = pthread_create(&ranks->thread, NULL, beat, ranks) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return ranks->beating ? BT_OK : bt_error(BT_STATUS_UNAVAILABLE, "no thread for the heartbeats");
+    return ranks->beating ? BT_OK
+                          : bt_error(BT_STATUS_UNAVAILABLE, "cannot start the heartbeat thread");
 }
 
 static bool is_on_gpu(const cJSON *task)
@@ -105,8 +106,8 @@ static bt_status check_multicast(const cJSON *task)
     return !is_on_gpu(task) || (nvls && strcmp(nvls, "0") == 0)
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "NCCL_NVLS_ENABLE is %s; ranks on GPUs start only with 0, since NVLink "
-                          "multicast must not be used here",
+                          "NCCL_NVLS_ENABLE is %s; ranks on GPUs need 0, because NVLink multicast "
+                          "must not be used",
                           nvls ? nvls : "not set");
 }
 

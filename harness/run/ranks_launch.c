@@ -232,7 +232,7 @@ bt_status bt_ranks_launch(cJSON *task, const char *program, const bt_ranks_liste
     self.hang_s = bt_json_number_of(train, "hang_s");
     self.memory_state = !saves_itself(task);
     BT_TRY(self.memory_state ? bt_state_folder_make(&self.folder) : BT_OK);
-    (void)fprintf(stderr, "launcher: ranks that are lost go on from %s\n",
+    (void)fprintf(stderr, "launcher: lost ranks restart from %s\n",
                   self.memory_state ? "the state of the last step, which is kept in memory"
                                     : "the newest checkpoint");
     const bt_status status = launch(&self, program);

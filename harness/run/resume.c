@@ -45,7 +45,7 @@ static bt_status check_same(const bt_running *self)
     }
     if (differs.length_bytes > 0) {
         return bt_error(BT_STATUS_UNAVAILABLE,
-                        "run %lld cannot go on here: its rounds would not be comparable%.800s",
+                        "run %lld cannot be resumed here: its rounds would not be comparable%.800s",
                         (long long)record->id, bt_str_text(&differs));
     }
     return BT_OK;
@@ -61,8 +61,8 @@ static bt_status check_kind(const bt_running *self)
     }
     const char *kind = *schedule->kind ? schedule->kind : "run";
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "run %lld was begun by 'bt-bench %s', which decides on its rounds as it goes; "
-                    "'bt-bench %s --resume' goes on with it",
+                    "run %lld was started by 'bt-bench %s', which decides after each round whether "
+                    "another is needed; resume it with 'bt-bench %s --resume'",
                     (long long)self->record->id, kind, kind);
 }
 
@@ -88,7 +88,7 @@ static bt_status check_open(const bt_running *self)
     bool ended = self->record->status == BT_RUN_FAILED || self->record->status == BT_RUN_INVALID;
     if (ended && open == 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld is %s, but none of its rounds is left to run; start a new run",
+                        "run %lld is %s, but has no rounds left to run; start a new run",
                         (long long)self->record->id, bt_run_status_name(self->record->status));
     }
     return BT_OK;

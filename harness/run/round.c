@@ -307,8 +307,8 @@ static bool give_up(listening *self)
         return false;
     }
     (void)snprintf(message, sizeof message,
-                   "the worker said nothing for %.4g s and was ended, after %lld lines; "
-                   "%s.timeout_s says how long it may be silent",
+                   "the worker printed nothing for %.4g s and was stopped, after %lld lines; "
+                   "%s.timeout_s is the limit",
                    self->timeout_s, (long long)self->state.line, kind_of(self));
     judge(self, BT_RUN_FAILED, BT_STATUS_UNAVAILABLE, message);
     return true;
@@ -379,13 +379,13 @@ static void judge_silent_end(listening *self)
     }
     bt_str_append(&message, "the worker ");
     if (self->killed) {
-        bt_str_append(&message, "closed its output, did not end and ");
+        bt_str_append(&message, "closed its output, did not exit and ");
     }
     bt_child_describe_end(child, &message);
     bt_str_format(&message, " after %lld steps%s", (long long)self->recorder.step_count,
                   self->state.done ? ", after its result" : ", without a result");
     if (WIFSIGNALED(child->state) && WTERMSIG(child->state) == 9 && !self->killed) {
-        bt_str_append(&message, " (the system does that when memory runs out)");
+        bt_str_append(&message, " (the system sends this signal when memory runs out)");
     }
     append_last_words(self->request->log_path, &message);
     judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, bt_str_text(&message));

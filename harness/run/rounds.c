@@ -261,8 +261,8 @@ static void judge_lost(bt_running *self)
             self->outcome->status = BT_RUN_INVALID;
             self->outcome->reason = BT_STATUS_UNAVAILABLE;
             (void)snprintf(self->outcome->message, sizeof self->outcome->message,
-                           "%s: the machine disturbed all of its rounds, %d times each; 'bt-bench "
-                           "show %lld' says how",
+                           "%s: all rounds were disturbed, in each of %d attempts; 'bt-bench show "
+                           "%lld' shows the causes",
                            bt_json_get(bt_plan_case(plan, i), "name")->valuestring,
                            BT_ROUND_ATTEMPTS, (long long)self->outcome->run);
         }

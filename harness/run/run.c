@@ -179,7 +179,7 @@ static void say_data(bt_running *self)
     for (int64_t i = 0; i < self->request->plan->case_count; ++i) {
         const bt_run_data *data = &self->data[i];
         if (*data->name && (i == 0 || strcmp(data->name, self->data[i - 1].name) != 0)) {
-            bt_progress_say(&self->view, "data      %s, %s tokens to train%s%.8s\n", data->name,
+            bt_progress_say(&self->view, "data      %s, %s training tokens%s%.8s\n", data->name,
                             bt_format_count(data->tokens).text, *data->digest ? ", digest " : "",
                             data->digest);
         }
@@ -197,7 +197,7 @@ static void say_plan(bt_running *self)
     if (self->record) {
         int64_t wanted = 0, open = 0;
         bt_run_schedule_count(&self->schedule, &wanted, &open);
-        bt_progress_say(&self->view, "          resumed: %lld of %lld rounds are left\n",
+        bt_progress_say(&self->view, "          resumed: %lld of %lld rounds remain\n",
                         (long long)open, (long long)wanted);
     }
     bt_progress_say(&self->view, "          environment %.8s, recording to %s as run %lld\n\n",
@@ -237,18 +237,18 @@ static bt_status run_begun(bt_running *self)
         char message[BT_ERROR_CAPACITY];
         (void)snprintf(message, sizeof message, "%s", bt_error_message());
         (void)!bt_store_run_end(self->store, self->outcome->run, BT_RUN_FAILED, message);
-        return bt_error(status, "%s\nrun %lld stopped; what it had recorded is kept in %s", message,
+        return bt_error(status, "%s\nrun %lld stopped; the recorded data is kept in %s", message,
                         (long long)self->outcome->run, bt_store_path(self->store));
     }
     BT_TRY(bt_store_run_end(self->store, self->outcome->run, self->outcome->status,
                             self->outcome->message));
     if (self->outcome->status == BT_RUN_INTERRUPTED) {
         long long run = (long long)self->outcome->run;
-        bt_progress_say(&self->view, "run %lld was interrupted; what it recorded is kept in %s\n",
+        bt_progress_say(&self->view, "run %lld was interrupted; the recorded data is kept in %s\n",
                         run, bt_store_path(self->store));
         const bt_run_wish *wish = self->request->wish;
         if (!wish || wish->kind) {
-            bt_progress_say(&self->view, "it goes on with 'bt-bench %s --resume %lld'\n",
+            bt_progress_say(&self->view, "resume it with 'bt-bench %s --resume %lld'\n",
                             wish ? wish->kind : "run", run);
         }
     }

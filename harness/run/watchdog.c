@@ -112,7 +112,7 @@ bt_status bt_watchdog_start(bt_ranges *ranges, double limit_s, bt_watchdog_alarm
     (void)pthread_condattr_destroy(&attributes);
     if (!start_thread(self)) {
         release(self);
-        return bt_error(BT_STATUS_UNAVAILABLE, "no thread for the watchdog");
+        return bt_error(BT_STATUS_UNAVAILABLE, "cannot start the watchdog thread");
     }
     *out = self;
     return BT_OK;

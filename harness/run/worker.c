@@ -69,7 +69,7 @@ static bool hangs(void *context, const char *where, const char *device)
         return false;
     }
     (void)snprintf(message, sizeof message,
-                   "the worker hangs in %s: nothing began or ended there for train.hang_s seconds"
+                   "the worker hangs in %s: no range began or ended for train.hang_s seconds"
                    "%s%s",
                    *where ? where : "no range (opening the device, model or data)",
                    *device ? "; " : "", device);

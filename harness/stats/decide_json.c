@@ -41,7 +41,8 @@ static bt_status read_looks(const cJSON *looks, bt_decision_rule *out)
         BT_FAIL_IF(!cJSON_IsNumber(look) ||
                        !(look->valuedouble > before && look->valuedouble <= ROUNDS_MAX),
                    BT_STATUS_CORRUPT_DATA,
-                   "\"looks\" of a rule must rise from 2 on; number %d does not", i + 1);
+                   "\"looks\" of a rule must be increasing and at least 2; number %d is not",
+                   i + 1);
         before = look->valuedouble;
         out->looks[i] = (int64_t)before;
     }

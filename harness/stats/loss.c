@@ -165,8 +165,8 @@ static bool same_digest(const bt_loss_curve *baseline, const bt_loss_curve *cand
     }
     if (!bt_digests_comparable(expected, got)) {
         bt_loss_say(out, BT_LOSS_INCONCLUSIVE, -1,
-                    "all losses have the same bits; the digests %.40s and %.40s are of different "
-                    "things: one of the training state, one of the parameters alone",
+                    "all losses have the same bits; the digests %.40s and %.40s cannot be "
+                    "compared: one covers the training state, the other only the parameters",
                     expected, got);
         return false;
     }
@@ -282,7 +282,7 @@ static bool usable_baseline(const bt_loss_curve *baseline, int64_t count, bt_los
         }
         if (!same) {
             bt_loss_say(out, BT_LOSS_INCONCLUSIVE, -1,
-                        "run %lld of the baseline has other steps than its first",
+                        "run %lld of the baseline has other steps than the baseline's first run",
                         (long long)run + 1);
             return false;
         }
@@ -309,7 +309,7 @@ void bt_loss_check_numeric(const bt_loss_curve *baseline, int64_t count,
         if (!(high - low <= 2.0 * widest(rule) * (1.0 + 1e-12))) {
             bt_loss_say(out, BT_LOSS_INCONCLUSIVE, step->step,
                         "step %lld: the baseline's own runs differ by %.3g nats, and their "
-                        "envelope of +-%.3g is wider than half the statistical margin of %.3g: "
+                        "envelope of +-%.3g is wider than half of the statistical margin of %.3g: "
                         "compare seeds (\"loss\": \"statistical\")",
                         (long long)step->step, self.range, (high - low) / 2, rule->margin_nats);
             out->low = low;

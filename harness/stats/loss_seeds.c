@@ -114,7 +114,7 @@ static void check_seeds(const sample *base, const sample *got, const bt_loss_rul
                 got->last_step, test.difference, shown->low, shown->high, margin,
                 test.equivalent ? "equal"
                 : outside       ? "not equal"
-                                : "too few seeds to tell");
+                                : "too few seeds to decide");
 }
 
 static void check_one_seed(const sample *base, const sample *got, const bt_loss_rule *rule,
@@ -129,8 +129,8 @@ static void check_one_seed(const sample *base, const sample *got, const bt_loss_
                         : BT_LOSS_INCONCLUSIVE,
                 got->last_step, difference, difference - half, difference + half, margin,
                 inside  ? "one seed, consistent with equal"
-                : known ? "outside of what the spread of seeds allows"
-                        : "one seed a side, their spread is not known");
+                : known ? "outside of the spread of seeds"
+                        : "one seed per side, so the spread of seeds is unknown");
 }
 
 static void check_segment(const sample *base, const sample *got, const bt_loss_rule *rule,
@@ -165,9 +165,10 @@ static bool are_independent(const seeds *side, bt_loss_verdict *out)
                 same = bt_loss_bits(left->steps[i].loss) == bt_loss_bits(right->steps[i].loss);
             }
             if (same) {
-                bt_loss_say(out, BT_LOSS_INCONCLUSIVE, -1,
-                            "runs %lld and %lld of the %s are the same: no independent seeds",
-                            (long long)a + 1, (long long)b + 1, side->whose);
+                bt_loss_say(
+                    out, BT_LOSS_INCONCLUSIVE, -1,
+                    "runs %lld and %lld of the %s are identical: their seeds are not independent",
+                    (long long)a + 1, (long long)b + 1, side->whose);
                 return false;
             }
         }

@@ -111,11 +111,11 @@ static bool is_loaded(const bt_store_telemetry *samples, int64_t count, bt_noise
                        100.0 * steal);
     } else if (held > LOST_SHARE) {
         (void)snprintf(out->reason, sizeof out->reason,
-                       "the cgroup's CPU limit held threads back for %.1f %% of the time",
+                       "the cgroup's CPU limit stopped threads for %.1f %% of the time",
                        100.0 * held);
     } else if (others > OTHER_CORES && idle < IDLE_CORES) {
         (void)snprintf(out->reason, sizeof out->reason,
-                       "others kept %.2g cores busy, %.2g were idle", others, idle);
+                       "other processes kept %.2g cores busy, %.2g cores were idle", others, idle);
     } else {
         return false;
     }

@@ -18,7 +18,7 @@ bt_status bt_store_file_set(bt_store *store, int64_t run, const bt_store_file *f
     BT_FAIL_IF(length == 0 || length > 32 ||
                    strspn(file->kind, "abcdefghijklmnopqrstuvwxyz") != length,
                BT_STATUS_INVALID_ARGUMENT,
-               "a file's kind is a word of at most 32 small letters, not \"%s\"",
+               "a file's kind must be a word of at most 32 lower-case letters, not \"%s\"",
                file->kind ? file->kind : "");
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));

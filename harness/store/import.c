@@ -77,8 +77,8 @@ bt_status bt_store_run_find(bt_store *store, const bt_store_run *run, int64_t *i
 
 bt_status bt_store_run_import(bt_store *store, const bt_store_run *run, bool number, int64_t *id)
 {
-    BT_FAIL_IF(run->status == BT_RUN_RUNNING, BT_STATUS_INVALID_ARGUMENT, "run %lld still goes on",
-               (long long)run->id);
+    BT_FAIL_IF(run->status == BT_RUN_RUNNING, BT_STATUS_INVALID_ARGUMENT,
+               "run %lld is still running", (long long)run->id);
     *id = 0;
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));

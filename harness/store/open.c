@@ -165,7 +165,7 @@ static bt_status prepare(bt_store *store, const char *path, bt_store_mode mode)
 {
     BT_TRY(bt_mem_strdup(path, &store->path));
     BT_FAIL_IF(mode != BT_STORE_WRITE && !bt_file_exists(path), BT_STATUS_IO,
-               "%s: no such database; `bt-bench run` makes one", path);
+               "%s: no such database; `bt-bench run` creates one", path);
     if (mode != BT_STORE_READ) {
         BT_TRY(make_folder(path));
         BT_TRY(BT_MEM_ARRAY(QUEUE_ROWS, &store->queue));

@@ -83,10 +83,11 @@ bt_status bt_store_no_such_run(bt_store *store, int64_t run)
 {
     int64_t last = 0;
     BT_TRY(bt_sql_integer(store, SQL_RUNS_RANGE, &last, ""));
-    return last == 0 ? bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld: none is recorded yet",
-                                store->path, (long long)run)
-                     : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld; the last is %lld",
-                                store->path, (long long)run, (long long)last);
+    return last == 0
+               ? bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld: no run is recorded yet",
+                          store->path, (long long)run)
+               : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld; the newest is %lld",
+                          store->path, (long long)run, (long long)last);
 }
 
 static bt_status read_session(bt_reader *in, bt_store_run *run, int64_t *env_id, bool *alive)

@@ -10,7 +10,7 @@
 static bt_status check_ended(bt_run_status status)
 {
     BT_FAIL_IF(status <= BT_RUN_RUNNING || status >= BT_RUN_STATUS_COUNT,
-               BT_STATUS_INVALID_ARGUMENT, "a run ends passed, failed or interrupted");
+               BT_STATUS_INVALID_ARGUMENT, "a run must end as passed, failed or interrupted");
     return BT_OK;
 }
 

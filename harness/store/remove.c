@@ -107,7 +107,7 @@ bt_status bt_store_run_remove(bt_store *store, int64_t run)
     if (!found) {
         return bt_store_no_such_run(store, run);
     }
-    BT_FAIL_IF(running, BT_STATUS_INVALID_ARGUMENT, "run %lld still goes on", (long long)run);
+    BT_FAIL_IF(running, BT_STATUS_INVALID_ARGUMENT, "run %lld is still running", (long long)run);
     BT_TRY(bt_sql_begin(store));
     return bt_sql_end(store, remove_rows(store, run));
 }
@@ -119,8 +119,8 @@ bt_status bt_store_compact(bt_store *store, int64_t *freed_bytes)
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_integer(store, SQL_PAGE_COUNT, &pages, ""));
     BT_TRY(bt_sql_integer(store, SQL_PAGE_SIZE, &page_bytes, ""));
-    BT_TRY(bt_sql_exec(store, "VACUUM", "giving back space"));
+    BT_TRY(bt_sql_exec(store, "VACUUM", "freeing disk space"));
     BT_TRY(bt_sql_integer(store, SQL_PAGE_COUNT, &fewer, ""));
     *freed_bytes = (pages - fewer) * page_bytes;
-    return bt_sql_exec(store, "PRAGMA wal_checkpoint(TRUNCATE)", "giving back space");
+    return bt_sql_exec(store, "PRAGMA wal_checkpoint(TRUNCATE)", "freeing disk space");
 }

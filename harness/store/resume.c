@@ -16,7 +16,8 @@ static bt_status look(bt_store *store, sqlite3_stmt *row, int64_t run, bt_store_
                store->path, (long long)run, (long long)sqlite3_column_int64(row, 2),
                (long long)run);
     BT_FAIL_IF(gap->status == BT_RUN_PASSED, BT_STATUS_INVALID_ARGUMENT,
-               "%s: run %lld has passed: no round is left to run", store->path, (long long)run);
+               "%s: run %lld has passed: it has no rounds left to run", store->path,
+               (long long)run);
     int64_t ended_ns = sqlite3_column_int64(row, 1), sign_ns = sqlite3_column_int64(row, 5);
     gap->stopped_ns = ended_ns ? ended_ns : sign_ns;
     return BT_OK;
@@ -38,7 +39,7 @@ static bt_status resume(bt_store *store, int64_t run)
     bt_process_mark_self(&mark);
     BT_TRY(bt_row_add(store, run, BT_FIELDS_GAP, &gap));
     BT_TRY(bt_sql_run(store, SQL_RESUME_ROUNDS, "iti", (int64_t)BT_RUN_INTERRUPTED,
-                      "its recorder was lost", run));
+                      "the recorder of the round was lost", run));
     return bt_sql_run(store, SQL_RESUME_SESSION, "iiti", mark.pid, mark.started, mark.boot_id, run);
 }
 

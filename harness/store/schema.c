@@ -280,8 +280,8 @@ const char *const *const *bt_store_migrations(int *count)
 static bt_status check_known(const bt_store *store, int64_t version, int known)
 {
     BT_FAIL_IF(version > known, BT_STATUS_UNSUPPORTED,
-               "%s: database is of version %lld, this program knows up to %d", store->path,
-               (long long)version, known);
+               "%s: the database has version %lld, this program supports versions up to %d",
+               store->path, (long long)version, known);
     return BT_OK;
 }
 
@@ -294,7 +294,8 @@ static bt_status check_ours(bt_store *store)
     BT_TRY(bt_sql_integer(store, SQL_TABLE_COUNT, &tables, ""));
     BT_TRY(bt_sql_integer(store, SQL_APPLICATION_ID, &mark, ""));
     BT_FAIL_IF(mark != APPLICATION_ID_VALUE && (mark != 0 || tables > 0), BT_STATUS_UNAVAILABLE,
-               "%s: a SQLite database, but not one of bt-bench; name another file", store->path);
+               "%s: this SQLite database was not created by bt-bench; choose another file",
+               store->path);
     return BT_OK;
 }
 

@@ -122,7 +122,7 @@ bt_status bt_seal_check(bt_store *store, int64_t round)
     return strcmp(seal, digest) == 0
                ? BT_OK
                : bt_error(BT_STATUS_CORRUPT_DATA,
-                          "%s: round %lld is not as it was recorded: expected digest %s, got %s; "
-                          "the file was damaged or edited",
+                          "%s: round %lld was changed after it was recorded (expected digest %s, "
+                          "got %s): the file was damaged or edited",
                           store->path, (long long)round, seal, digest);
 }

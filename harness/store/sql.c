@@ -31,8 +31,9 @@ bt_status bt_sql_error(const bt_store *store, int code, const char *doing)
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
-        return bt_error(BT_STATUS_UNAVAILABLE, "%s: damaged, or not a database: %s while %s",
-                        store->path, detail, doing);
+        return bt_error(BT_STATUS_UNAVAILABLE,
+                        "%s: the file is damaged or not a database: %s while %s", store->path,
+                        detail, doing);
     case SQLITE_TOOBIG:
     case SQLITE_CONSTRAINT:
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: refused: %s while %s", store->path, detail,

@@ -252,7 +252,7 @@ static bt_status scan_number(scanner *scan)
     size_t first = scan->at;
     skip_digits(scan);
     if (scan->text[first] == '0' && scan->at > first + 1) {
-        return refuse_at(scan, first, "a number may not begin with a zero");
+        return refuse_at(scan, first, "a number must not begin with a zero");
     }
     if (peek(scan) == '.') {
         ++scan->at;

@@ -65,29 +65,31 @@ static const char collective_ops[] =
     }
 
 const bt_suite_key bt_suite_keys[] = {
-    TEXT_ROW(SUITE, "$schema", false, "Where this schema is; for editors."),
+    TEXT_ROW(SUITE, "$schema", false, "Path of this schema, for editors."),
     NAME_ROW(SUITE, "name", true, "Name of the suite, as recorded."),
-    TEXT_ROW(SUITE, "description", false, "One or two sentences for people."),
-    OBJECT_ROW(SUITE, "dataset", DATA, DATASET, NULL, false, false,
-               "Dataset of all cases that name no other: a name (see 'bt-bench data'), or shards."),
+    TEXT_ROW(SUITE, "description", false, "Description in one or two sentences."),
+    OBJECT_ROW(
+        SUITE, "dataset", DATA, DATASET, NULL, false, false,
+        "Dataset of all cases that do not set another: a name (see 'bt-bench data'), or shards."),
     OBJECT_ROW(SUITE, "train", GROUP, TRAIN, NULL, false, false,
-               "Values of all training cases, unless their profile or they themselves say other."),
-    OBJECT_ROW(SUITE, "kernel", GROUP, KERNEL, NULL, false, false, "The same for kernel cases."),
+               "Values of all training cases; a profile or a case may override them."),
+    OBJECT_ROW(SUITE, "kernel", GROUP, KERNEL, NULL, false, false, "Values of all kernel cases."),
     OBJECT_ROW(SUITE, "collective", GROUP, COLLECTIVE, NULL, false, false,
-               "The same for collective cases."),
-    OBJECT_ROW(SUITE, "command", GROUP, COMMAND, NULL, false, false, "The same for command cases."),
+               "Values of all collective cases."),
+    OBJECT_ROW(SUITE, "command", GROUP, COMMAND, NULL, false, false,
+               "Values of all command cases."),
     OBJECT_ROW(SUITE, "profiles", MAP, PROFILE, NULL, false, false,
-               "Profiles by name, the best first: with no --profile the first that this machine "
-               "can run is taken."),
+               "Profiles by name, the best first: without --profile, the first one that this "
+               "machine can run is selected."),
     {BT_SUITE_SUITE, "include", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
-     "In place of profiles: other suites, whose profiles and cases this one has; paths are "
-     "relative "
-     "to this file."},
+     "Instead of profiles: other suites, whose profiles and cases this suite combines; paths are "
+     "relative to this file."},
 
     TEXT_ROW(PROFILE, "description", false, "For people."),
-    CHOICE_ROW(PROFILE, "device", "cpu|cuda", NULL, true, false, "Where its cases run."),
+    CHOICE_ROW(PROFILE, "device", "cpu|cuda", NULL, true, false,
+               "The device on which the cases run."),
     {BT_SUITE_PROFILE, "automatic", BT_SUITE_BOOL, 0, 0, NULL, 0, "true", false, false,
-     "Whether it may be taken without being asked for."},
+     "Whether the profile may be selected without --profile."},
     WHOLE_ROW(PROFILE, "rounds", 1, 1000, "1", "Fresh processes per case."),
     OBJECT_ROW(PROFILE, "dataset", DATA, DATASET, NULL, false, false, "As in the suite."),
     OBJECT_ROW(PROFILE, "train", GROUP, TRAIN, NULL, false, false,
@@ -99,189 +101,197 @@ const bt_suite_key bt_suite_keys[] = {
     OBJECT_ROW(PROFILE, "command", GROUP, COMMAND, NULL, false, false,
                "Values of this profile's command cases."),
     {BT_SUITE_PROFILE, "systems", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
-     "What runs the cases, round by round: blutrain, or peers (harness/peers); a program by its "
-     "path starts only with --trust; default: blutrain."},
-    OBJECT_ROW(PROFILE, "cases", GROUPS, CASE, NULL, true, false, "What is run, in this order."),
+     "Systems that run the cases, interleaved by rounds: blutrain, or peers (harness/peers); a "
+     "program given by its path starts only with --trust; default: blutrain."},
+    OBJECT_ROW(PROFILE, "cases", GROUPS, CASE, NULL, true, false,
+               "The cases, in the order in which they run."),
 
     NAME_ROW(CASE, "name", true, "Name of the case, unique in its profile."),
-    CHOICE_ROW(CASE, "kind", "train|kernel|collective|command", NULL, true, false, "What is run."),
+    CHOICE_ROW(CASE, "kind", "train|kernel|collective|command", NULL, true, false,
+               "Kind of the case."),
     TEXT_ROW(CASE, "description", false, "For people."),
     {BT_SUITE_CASE, "systems", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
-     "Which of the run's systems run this case; default: all of them."},
+     "The systems of the run that run this case; default: all."},
     OBJECT_ROW(CASE, "dataset", DATA, DATASET, "\"books\"", false, true, "As in the suite."),
     OBJECT_ROW(CASE, "train", GROUP, TRAIN, "{}", false, true, "Values of this case alone."),
     OBJECT_ROW(
         CASE, "kernel", GROUP, KERNEL, NULL, false, true,
-        "What is called; each combination of its lists is a case NAME.DIRECTION.DTYPE.SHAPE."),
-    OBJECT_ROW(CASE, "collective", GROUP, COLLECTIVE, NULL, false, true,
-               "What is called; each combination of its lists is a case NAME.OP.DTYPE.SIZE.GROUP."),
+        "The kernel calls; each combination of the lists is a case NAME.DIRECTION.DTYPE.SHAPE."),
+    OBJECT_ROW(
+        CASE, "collective", GROUP, COLLECTIVE, NULL, false, true,
+        "The collective calls; each combination of the lists is a case NAME.OP.DTYPE.SIZE.GROUP."),
     OBJECT_ROW(CASE, "command", GROUP, COMMAND, NULL, false, true,
-               "The program that is run and timed."),
+               "The program to run and to time."),
 
     {BT_SUITE_DATASET, "train", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, true, true,
      "Shards to train on; paths are relative to the suite file."},
     {BT_SUITE_DATASET, "val", BT_SUITE_TEXTS, 0, 0, NULL, 0, "[]", false, true,
-     "Shards to evaluate on; none: there is no evaluation."},
+     "Shards to evaluate on; without any there is no evaluation."},
 
     CHOICE_ROW(TRAIN, "precision", "fp32|tf32|bf16", "\"fp32\"", false, true,
                "Arithmetic and storage: fp32 (IEEE), tf32 (fp32 storage, tensor cores), bf16 "
                "(fp32 master weights)."),
     OBJECT_ROW(TRAIN, "model", GROUP, MODEL, "{}", false, true, "Shape of the model."),
-    OBJECT_ROW(TRAIN, "optimizer", GROUP, OPTIMIZER, "{}", false, true, "How it learns."),
-    OBJECT_ROW(
-        TRAIN, "checkpoint", GROUP, CHECKPOINT, NULL, false, true,
-        "When the training state is saved; default: never. With every_steps or every_minutes "
-        "also when the run is stopped (SIGINT, SIGTERM)."),
+    OBJECT_ROW(TRAIN, "optimizer", GROUP, OPTIMIZER, "{}", false, true,
+               "Parameters of AdamW, clipping and learning rate."),
+    OBJECT_ROW(TRAIN, "checkpoint", GROUP, CHECKPOINT, NULL, false, true,
+               "When to save the training state; default: never. With every_steps or "
+               "every_minutes, it is also saved when the run is stopped (SIGINT, SIGTERM)."),
     OBJECT_ROW(TRAIN, "mesh", GROUP, MESH, NULL, false, true,
-               "Several ranks, processes of this host, that train together; default: one."),
+               "Ranks (processes of this host) that train together; default: one rank."),
     {BT_SUITE_TRAIN, "micro_batch", BT_SUITE_COUNTS, 1, 65536, NULL, 0, "\"auto\"", false, true,
-     "Sequences per forward pass: a number; a list, of which the first that fits the device's "
-     "memory is taken; or \"auto\", the largest power of two up to 64 that fits."},
+     "Sequences per forward pass: a number; a list, of which the first number that fits the "
+     "device's memory is used; or \"auto\", the largest power of two up to 64 that fits."},
     WHOLE_ROW(TRAIN, "sequence", 1, 1048576, "1024", "Tokens per sequence, at most model.context."),
     WHOLE_ROW(TRAIN, "tokens_per_step", 1, 1e12, NULL,
-              "Tokens per optimizer step, a multiple of micro_batch * sequence; default: that."),
+              "Tokens per optimizer step, a multiple of micro_batch * sequence; default: "
+              "micro_batch * sequence."),
     WHOLE_ROW(TRAIN, "steps", 1, 1e9, "60", "Optimizer steps."),
     WHOLE_ROW(TRAIN, "warmup_timing_steps", 0, 1e9, "3",
-              "First steps, whose times are no measurements."),
+              "Number of first steps whose times are not used."),
     WHOLE_ROW(TRAIN, "eval_every", 0, 1e9, "0",
-              "Evaluate at the start, every so many steps and at the end; 0: never."),
+              "Evaluate at the start, after every N steps and at the end; 0: never."),
     WHOLE_ROW(TRAIN, "eval_batches", 1, 1e6, "20", "Micro-batches per evaluation."),
-    WHOLE_ROW(TRAIN, "hellaswag_every", 0, 1e9, NULL,
-              "Score HellaSwag at the start, every so many steps and at the end; 0 or left out: "
-              "never."),
-    WHOLE_ROW(TRAIN, "hellaswag_limit", 1, 1e6, NULL, "Only the first questions; left out: all."),
+    WHOLE_ROW(
+        TRAIN, "hellaswag_every", 0, 1e9, NULL,
+        "Score HellaSwag at the start, after every N steps and at the end; 0 or absent: never."),
+    WHOLE_ROW(TRAIN, "hellaswag_limit", 1, 1e6, NULL,
+              "Number of questions, from the first; absent: all."),
     {BT_SUITE_TRAIN, "init", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
-     "Weights to begin with: a checkpoint, a folder of them, or GPT-2 as model.safetensors; from "
-     "the "
-     "working directory. Left out: drawn from the seed."},
+     "Initial weights: a checkpoint, a folder of checkpoints, or GPT-2 as model.safetensors; "
+     "relative to the working directory. Absent: random, from the seed."},
     WHOLE_ROW(TRAIN, "digest_every", 0, 1e9, NULL,
-              "Record a digest of parameters and moments every so many steps, for bisect-bits; it "
-              "reads all of them back. 0 or left out: never."),
+              "Record a digest of parameters and moments after every N steps, for bisect-bits; "
+              "this reads all of them back. 0 or absent: never."),
     WHOLE_ROW(TRAIN, "profile_steps", 0, 1000, "2",
-              "Steps on which NVTX ranges are timed; their own times are no measurements."),
-    CHOICE_ROW(TRAIN, "order", "shuffled|sequential", "\"shuffled\"", false, true,
-               "Order of the sequences: drawn anew each epoch from the seed, or as they lie."),
+              "Steps on which NVTX ranges are timed; the times of these steps are not used."),
+    CHOICE_ROW(
+        TRAIN, "order", "shuffled|sequential", "\"shuffled\"", false, true,
+        "Order of the sequences: a new random order in each epoch, from the seed (shuffled), "
+        "or the order in the shards (sequential)."),
     CHOICE_ROW(TRAIN, "recompute", "none|gelu_ln|block|block_offload|auto", "\"none\"", false, true,
-               "What is made again in the backward instead of being kept, with the same bits: "
-               "nothing; outputs of GELU and LayerNorm; all of a block but its residual sums and "
-               "attention's output; the same with these in host memory; or auto, the cheapest that "
-               "fits the device's memory."),
+               "Activations that the backward recomputes instead of keeping them, with the same "
+               "bits: none; outputs of GELU and LayerNorm; all of a block except its residual sums "
+               "and the output of attention; the same, with these in host memory; auto: the "
+               "cheapest mode that fits the device's memory."),
     WHOLE_ROW(TRAIN, "recompute_blocks", 0, 4096, "0",
-              "How many blocks, from the first, do so; the others do what is cheaper by one. 0: "
-              "all."),
+              "Number of blocks, from the first, that use this mode; the others use the next "
+              "cheaper mode. 0: all blocks."),
     CHOICE_ROW(TRAIN, "compile", "on|off", NULL, false, true,
                "on: the step is captured, and groups of its calls run as generated kernels where "
-               "that moves fewer bytes; what cannot runs as before. Left out: off."),
+               "that moves fewer bytes; calls without generated code run as usual. Absent: off."),
     CHOICE_ROW(
         TRAIN, "graph", "auto|on|off", NULL, false, true,
-        "Whether gradients and norm of a step are captured once as a CUDA graph and then "
-        "launched as one, with the same bits: wherever that can be (on; auto, also when left "
-        "out) or never (off). The record says which steps were, and why others were not."),
-    WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Of initial values and data order."),
-    CHOICE_ROW(
-        TRAIN, "on_nonfinite", "continue|stop|skip|rollback", "\"continue\"", false, true,
-        "At a loss or gradient norm that is NaN or infinite: go on; end with an error; leave "
-        "the step's update out; or take the newest checkpoint's parameters and the next "
-        "batches. Each is recorded as a fault; but for continue, the op is named."),
+        "Whether gradients and norm of a step are captured once as a CUDA graph, which is then "
+        "launched at each step, with the same bits: where possible (on; auto, the default) or "
+        "never (off). The record states which steps were captured, and why others were not."),
+    WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Seed of initial values and data order."),
+    CHOICE_ROW(TRAIN, "on_nonfinite", "continue|stop|skip|rollback", "\"continue\"", false, true,
+               "What to do if the loss or the gradient norm is NaN or infinite: continue; stop "
+               "with an error; skip the step's update; or roll back to the parameters of the "
+               "newest checkpoint and continue with the next batches. Each such step is recorded "
+               "as a fault; in all modes but continue, the message names the op."),
     {BT_SUITE_TRAIN, "anomaly", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
-     "End with the name of the op, its range and tensor, where the first NaN or infinity is made: "
-     "every op is checked, so times are no measurements."},
+     "Stop at the op that produces the first NaN or infinity, and name the op, its range and its "
+     "tensor. Every op is checked, so times are not meaningful."},
     WHOLE_ROW(TRAIN, "verify_every", 0, 1e9, "0",
-              "Replay every so many steps from their start and compare the bits of loss, gradient "
-              "norm and state: other bits are a hardware fault; 0: never."),
+              "Replay every N-th step from its start and compare the bits of loss, gradient norm "
+              "and state: different bits mean a hardware fault; 0: never."),
     REAL_ROW(TRAIN, "hang_s", 0, 1e6, "300",
-             "Seconds without any range or kernel beginning or ending after which the worker says "
-             "in which range it hangs and ends; 0: never."),
+             "Timeout: if no range or kernel begins or ends for so many seconds, the worker "
+             "reports the range in which it hangs, and exits; 0: no timeout."),
     REAL_ROW(TRAIN, "timeout_s", 0.1, 1e6, "3600",
-             "Seconds of silence after which a round is given up and its process ended."),
+             "Timeout: if the worker prints nothing for so many seconds, the round fails and its "
+             "process is stopped."),
     WHOLE_ROW(TRAIN, "memory_limit_bytes", 0, WHOLE_MAX, "0",
-              "Bound on device memory; 0: what the device has."),
+              "Limit of device memory; 0: all memory of the device."),
 
     CHOICE_ROW(KERNEL, "op", kernel_ops + 1, NULL, false, true, "The operation."),
     CHOICES_ROW(KERNEL, "direction", "forward|backward", "\"forward\"",
-                "Which of its two kernels."),
+                "The forward or the backward kernel."),
     CHOICES_ROW(KERNEL, "dtype", "f32|tf32|bf16|f64", "\"f32\"",
                 "Storage; tf32 is f32 with tensor cores, for attention and gemm."),
-    CHOICES_ROW(
-        KERNEL,
-        "cache", "cold|rotating|hot", "\"cold\"",
-        "cold: a scrub of twice the cache before each sample; rotating: copies of the operands "
-        "over five times the cache; hot: the same operands again and again."),
+    CHOICES_ROW(KERNEL, "cache", "cold|rotating|hot", "\"cold\"",
+                "State of the cache. cold: before each sample, a write of twice the cache size "
+                "evicts the operands; rotating: calls cycle through copies of the operands that "
+                "fill five times the cache; hot: all calls use the same operands."),
     {BT_SUITE_KERNEL, "shape", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,
-     "Lengths of the axes, as in 16384x768; of tensors also the names block and gpt2_124m."},
+     "Lengths of the axes, as in 16384x768; for ops on a list of tensors also the names block and "
+     "gpt2_124m."},
     CHOICE_ROW(KERNEL, "compile", "on|off", NULL, false, true,
-               "on: generated code instead of the kernel that the table would choose; left out: "
-               "off."),
-    WHOLE_ROW(KERNEL, "seed", 0, WHOLE_MAX, "1337", "Of the operands."),
-    REAL_ROW(KERNEL, "max_time_s", 0.01, 3600, "10", "Bound on the measuring of one case."),
+               "on: generated code instead of the kernel that the table selects; absent: off."),
+    WHOLE_ROW(KERNEL, "seed", 0, WHOLE_MAX, "1337", "Seed of the operands' values."),
+    REAL_ROW(KERNEL, "max_time_s", 0.01, 3600, "10", "Limit of the time to measure one case."),
     REAL_ROW(KERNEL, "timeout_s", 0.1, 1e6, "600",
-             "Seconds of silence after which a round is given up and its process ended."),
+             "Timeout: if the worker prints nothing for so many seconds, the round fails and its "
+             "process is stopped."),
 
     CHOICES_ROW(COLLECTIVE, "op", collective_ops + 1, NULL, "The operation."),
     CHOICES_ROW(COLLECTIVE, "dtype", "f32|bf16|f64", "\"f32\"", "Type of the elements."),
     {BT_SUITE_COLLECTIVE, "size", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,
-     "Of a rank's largest operand: bytes, KiB or MiB, as in 25MiB."},
-    WHOLE_ROW(COLLECTIVE, "ranks", 2, 64, "2", "Processes; on GPUs one for each GPU."),
-    CHOICES_ROW(
-        COLLECTIVE, "group", "host|p2p|p2p_engines|nccl|nccl_tree", "\"host\"",
-        "host: CPU ranks over shared memory; p2p: our collectives over the links of GPUs; "
-        "p2p_engines: those by copy engines whatever the size; nccl: NCCL, which sums in an "
-        "order of its own; nccl_tree: NCCL with our order of sums."),
-    REAL_ROW(COLLECTIVE, "max_time_s", 0.01, 3600, "5", "Bound on the measuring of one case."),
+     "Size of a rank's largest operand: bytes, KiB or MiB, as in 25MiB."},
+    WHOLE_ROW(COLLECTIVE, "ranks", 2, 64, "2", "Number of processes; on GPUs one per GPU."),
+    CHOICES_ROW(COLLECTIVE, "group", "host|p2p|p2p_engines|nccl|nccl_tree", "\"host\"",
+                "host: CPU ranks over shared memory; p2p: our collectives over GPU links; "
+                "p2p_engines: these, always with copy engines; nccl: NCCL, with its own order of "
+                "sums; nccl_tree: NCCL with our order of sums."),
+    REAL_ROW(COLLECTIVE, "max_time_s", 0.01, 3600, "5", "Limit of the time to measure one case."),
     REAL_ROW(COLLECTIVE, "timeout_s", 0.1, 1e6, "300",
-             "Seconds of silence after which a round is given up and its process ended."),
+             "Timeout: if the worker prints nothing for so many seconds, the round fails and its "
+             "process is stopped."),
 
     {BT_SUITE_COMMAND, "run", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,
      "The program: a line for /bin/sh, or a list of the program and its arguments. It starts only "
      "with --trust."},
     {BT_SUITE_COMMAND, "prepare", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,
-     "Run before each call, not timed; it must end with exit code 0."},
+     "Command that runs before each call and is not timed; its exit code must be 0."},
     {BT_SUITE_COMMAND, "folder", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
-     "Where it runs; default: the working directory."},
-    WHOLE_ROW(COMMAND, "warmup", 0, 1e6, "3", "First calls, which are checked and not timed."),
+     "Folder in which it runs; default: the working directory."},
+    WHOLE_ROW(COMMAND, "warmup", 0, 1e6, "3",
+              "Number of first calls, which are checked but not timed."),
     WHOLE_ROW(COMMAND, "calls", 1, 100000, "10",
-              "Calls at least; more are made until the 95 % interval of the mean is within 1 %, or "
-              "max_time_s has passed."),
+              "Minimum number of calls; more follow until the 95 % interval of the mean is within "
+              "1 %, or max_time_s has passed."),
     REAL_ROW(COMMAND, "max_time_s", 0, 1e6, "10", "No call starts after this time."),
-    WHOLE_ROW(COMMAND, "exit_code", 0, 255, "0", "With which every call must end."),
+    WHOLE_ROW(COMMAND, "exit_code", 0, 255, "0", "Exit code that every call must return."),
     {BT_SUITE_COMMAND, "output", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
-     "A text that the standard output of every call must contain; left out: it is not read."},
+     "A text that the standard output of every call must contain; absent: the output is not read."},
     REAL_ROW(COMMAND, "timeout_s", 0.1, 1e6, "600",
-             "Seconds without a finished call after which a round is given up and its processes "
-             "ended."),
+             "Timeout: if no call finishes for so many seconds, the round fails and its processes "
+             "are stopped."),
 
-    CHOICE_ROW(
-        MODEL,
-        "family", "gpt2|llama", NULL, false, true,
-        "GPT-2 with a tied head, or a Llama-style decoder: RMSNorm, rotary positions, SwiGLU, "
-        "a head of its own; left out: gpt2."),
+    CHOICE_ROW(MODEL, "family", "gpt2|llama", NULL, false, true,
+               "GPT-2 with a tied head, or a Llama-style decoder: RMSNorm, rotary positions, "
+               "SwiGLU, a separate head; absent: gpt2."),
     WHOLE_ROW(MODEL, "layers", 1, 4096, "12", "Transformer blocks."),
     WHOLE_ROW(MODEL, "heads", 1, 4096, "12", "Attention heads; must divide width."),
     WHOLE_ROW(MODEL, "width", 1, 1048576, "768", "Channels of the residual stream."),
     WHOLE_ROW(MODEL, "vocab", 1, 65536, "50304", "Rows of the token embedding."),
     WHOLE_ROW(MODEL, "context", 1, 1048576, "1024", "Longest sequence."),
     WHOLE_ROW(MODEL, "kv_heads", 1, 4096, NULL,
-              "llama: heads of keys and values, which must divide heads; left out: heads."),
+              "llama: heads of keys and values; must divide heads; absent: heads."),
     WHOLE_ROW(MODEL, "hidden", 1, 1048576, NULL, "llama: width of the gated MLP."),
 
-    WHOLE_ROW(CHECKPOINT, "every_steps", 0, 1e9, "0", "Save every so many steps; 0: not by steps."),
+    WHOLE_ROW(CHECKPOINT, "every_steps", 0, 1e9, "0", "Save after every N steps; 0: not by steps."),
     REAL_ROW(CHECKPOINT, "every_minutes", 0, 1e6, "0",
-             "Save every so many minutes; 0: not by time."),
+             "Save after every N minutes; 0: not by time."),
     {BT_SUITE_CHECKPOINT, "at_end", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
      "Save after the last step, and when the run is stopped."},
-    WHOLE_ROW(CHECKPOINT, "max_to_keep", 0, 1e6, "3", "The newest so many stay; 0: all."),
+    WHOLE_ROW(CHECKPOINT, "max_to_keep", 0, 1e6, "3",
+              "Number of newest checkpoints to keep; 0: all."),
     {BT_SUITE_CHECKPOINT, "asynchronous", BT_SUITE_BOOL, 0, 0, NULL, 0, "true", false, true,
-     "A thread writes a snapshot while training goes on; a save that is due while one is being "
-     "written is left out. false: training waits."},
+     "true: a thread writes a snapshot while training continues; a save that is due during a write "
+     "is skipped. false: training waits."},
     CHOICE_ROW(CHECKPOINT, "snapshot", "device|host", "\"device\"", false, true,
-               "Of asynchronous saves on a GPU: device takes as much device memory as the state; "
-               "host makes training wait for the copy to the host."),
+               "Snapshot of asynchronous saves on a GPU. device: needs as much device memory as "
+               "the state; host: training waits for the copy to the host."),
     CHOICE_ROW(CHECKPOINT, "content", "state|parameters", "\"state\"", false, true,
-               "state: all that a run needs to go on; parameters: those alone, to measure."),
+               "state: everything that a run needs to resume; parameters: only the parameters, for "
+               "measurements."),
     {BT_SUITE_CHECKPOINT, "reload", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
-     "Load the checkpoint of at_end again, to measure."},
+     "Load the checkpoint of at_end again, to measure the time."},
     {BT_SUITE_CHECKPOINT, "folder", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
-     "Where each round has a folder of its own; default: beside the run's logs."},
+     "Folder that contains a folder per round; default: the folder of the run's logs."},
 
     WHOLE_ROW(MESH, "data", 1, 64, "1", "Data-parallel ranks, which share each step's tokens."),
     WHOLE_ROW(
@@ -290,47 +300,51 @@ const bt_suite_key bt_suite_keys[] = {
         "Tensor-parallel ranks, which share each matrix, at most model.heads; default: 1. The "
         "ranks of a run are the product of data, tensor and context."),
     {BT_SUITE_MESH, "sequence_parallel", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, false,
-     "Tensor-parallel ranks also share the rows of a micro-batch between the products: "
-     "normalisations and residuals; they must divide their number; default: false."},
+     "Tensor-parallel ranks also split the rows of a micro-batch between the products "
+     "(normalisations, residuals); their number must divide the number of rows; default: false."},
     {BT_SUITE_MESH, "half_batches", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, false,
-     "Tensor-parallel ranks work on two halves of a micro-batch in turn, so that the sums of one "
-     "run "
-     "beside the products of the other (AsyncTP); micro_batch must be even; not with "
-     "sequence_parallel; default: false."},
+     "Tensor-parallel ranks alternate between two halves of a micro-batch, so that the sums of one "
+     "overlap the products of the other (AsyncTP); micro_batch must be even; cannot be combined "
+     "with sequence_parallel; default: false."},
     WHOLE_ROW(MESH, "context", 1, 64, NULL,
               "Context-parallel ranks, which share each sequence; default: 1."),
     CHOICE_ROW(MESH, "rotation", "all_gather|point_to_point|all_to_all", NULL, false, false,
-               "How keys and values travel between context-parallel ranks; default: all_gather."),
+               "How context-parallel ranks exchange keys and values; default: all_gather."),
     WHOLE_ROW(MESH, "shared_heads", 1, 64, NULL,
-              "Of the context-parallel ranks so many in a row share heads during attention "
-              "(Ulysses), and such groups are a ring; a divisor of context; default: 1."),
+              "Number of consecutive context-parallel ranks that split the heads during attention "
+              "(Ulysses); the groups of such ranks form a ring; must divide context; default: 1."),
     CHOICE_ROW(MESH, "sharding", "ddp|zero1|zero2|zero3", "\"zero1\"", false, true,
-               "What each rank keeps a part of: nothing; optimizer state and master weights; "
-               "gradients besides; the weights besides."),
+               "State of which each rank keeps only a part: none; optimizer state and master "
+               "weights; also gradients; also the weights."),
     WHOLE_ROW(MESH, "invariant", 0, 1024, "8",
-              "Virtual shards of a step: the bits are those of any number of ranks that divides "
-              "them. A power of 2 that divides the step's micro-batches; 0: the bits depend on "
-              "the number of ranks."),
-    REAL_ROW(MESH, "bucket_mb", 0.001, 65536, "25", "MiB of gradients that are reduced at once."),
+              "Virtual shards of a step: every number of ranks that divides them gives the same "
+              "bits. A power of 2 that divides the step's number of micro-batches; 0: the bits "
+              "depend on the number of ranks."),
+    REAL_ROW(MESH, "bucket_mb", 0.001, 65536, "25", "MiB of gradients per reduction."),
     {BT_SUITE_MESH, "shrink", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
-     "Go on with fewer ranks when one is lost twice in a row or its GPU must not be used any "
-     "more; else the run ends."},
+     "Continue with fewer ranks if one is lost twice in a row or its GPU must not be used any "
+     "more; otherwise the run fails."},
     {BT_SUITE_MESH, "spare", BT_SUITE_BOOL, 0, 0, NULL, 0, "true", false, true,
      "Keep a second process for each rank, with its GPU opened, that takes over when a rank is "
-     "lost. On a GPU it holds some hundred MiB; false: processes are started when needed."},
+     "lost. On a GPU it uses some hundred MiB. false: processes are started when needed."},
     {BT_SUITE_MESH, "faults", BT_SUITE_TEXTS, 0, 0, NULL, 0, "[]", false, true,
-     "Faults to cause, one after the other, to try and measure recovery: \"kill rank 1 at step "
+     "Faults to inject, one after the other, to test and measure recovery: \"kill rank 1 at step "
      "20\", \"kill rank 1 at start\"; also stop and segv."},
 
     REAL_ROW(OPTIMIZER, "lr", 0, 100, "6e-4", "Peak learning rate."),
-    REAL_ROW(OPTIMIZER, "min_lr", 0, 100, "6e-5", "Where the cosine ends."),
-    WHOLE_ROW(OPTIMIZER, "warmup_steps", 0, 1e9, "0", "Linear rise to lr."),
-    WHOLE_ROW(OPTIMIZER, "decay_steps", 0, 1e9, "0", "Step of min_lr; 0: the last."),
+    REAL_ROW(OPTIMIZER, "min_lr", 0, 100, "6e-5",
+             "Learning rate at the end of the cosine schedule."),
+    WHOLE_ROW(OPTIMIZER, "warmup_steps", 0, 1e9, "0", "Steps of the linear warm-up to lr."),
+    WHOLE_ROW(OPTIMIZER, "decay_steps", 0, 1e9, "0",
+              "Step at which min_lr is reached; 0: the last."),
     REAL_ROW(OPTIMIZER, "beta1", 0, 0.999999999, "0.9", "Decay of the first moment."),
     REAL_ROW(OPTIMIZER, "beta2", 0, 0.999999999, "0.95", "Decay of the second moment."),
-    REAL_ROW(OPTIMIZER, "epsilon", 1e-30, 1, "1e-8", "Added to the root of the second moment."),
-    REAL_ROW(OPTIMIZER, "weight_decay", 0, 100, "0.1", "On tensors of rank 2 and more."),
-    REAL_ROW(OPTIMIZER, "clip", 0, 1e30, "1", "Bound on the global gradient norm; 0: none."),
+    REAL_ROW(OPTIMIZER, "epsilon", 1e-30, 1, "1e-8",
+             "Epsilon, added to the root of the second moment."),
+    REAL_ROW(OPTIMIZER, "weight_decay", 0, 100, "0.1",
+             "Weight decay of tensors of rank 2 and more."),
+    REAL_ROW(OPTIMIZER, "clip", 0, 1e30, "1",
+             "Limit of the global gradient norm (clipping); 0: no limit."),
 
 #include "harness/suite/policy_keys.inl"
 };
@@ -559,8 +573,10 @@ static bt_status check_map(const bt_json_doc *json, const bt_suite_key *key, con
     }
     for (const cJSON *node = map->child; node; node = node->next) {
         if (!is_name(node->string)) {
-            return bt_json_error(json, node, BT_JSON_KEY,
-                                 "\"%s\" is no name: letters, digits, '-', '_', '.'", node->string);
+            return bt_json_error(
+                json, node, BT_JSON_KEY,
+                "\"%s\" is not a valid name: expected letters, digits, '-', '_', '.'",
+                node->string);
         }
         if (!cJSON_IsObject(node)) {
             return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" must be an object, not %s",

@@ -13,27 +13,28 @@
 
 // X(enumerator, name in the schema, name in messages, meaning)
 #define BT_SUITE_OBJECT_LIST(X)                                                                    \
-    X(SUITE, "suite", "a suite", "A set of cases in profiles, and what they train on.")            \
-    X(PROFILE, "profile", "a profile", "The cases for one kind of machine.")                       \
-    X(CASE, "case", "a case", "One thing that is measured.")                                       \
+    X(SUITE, "suite", "a suite", "A set of cases in profiles, with their datasets.")               \
+    X(PROFILE, "profile", "a profile", "The cases for a type of machine.")                         \
+    X(CASE, "case", "a case", "One measurement.")                                                  \
     X(DATASET, "shards", "dataset", "Token shards by path, in the order in which they are read.")  \
     X(TRAIN, "train", "train", "A training run.")                                                  \
     X(KERNEL, "kernel", "kernel",                                                                  \
-      "Calls of one operation; lists make a case of each combination.")                            \
+      "Calls of one operation; each combination of the lists is a case.")                          \
     X(COLLECTIVE, "collective", "collective",                                                      \
-      "Calls of one collective by several ranks; lists make a case of each combination.")          \
+      "Calls of one collective by several ranks; each combination of the lists is a case.")        \
     X(COMMAND, "command", "command", "Calls of any program.")                                      \
     X(MODEL, "model", "train.model", "The shape of a model.")                                      \
-    X(OPTIMIZER, "optimizer", "train.optimizer", "AdamW, clipping and the schedule of its rate.")  \
+    X(OPTIMIZER, "optimizer", "train.optimizer",                                                   \
+      "AdamW, clipping and the learning rate schedule.")                                           \
     X(CHECKPOINT, "checkpoint", "train.checkpoint",                                                \
-      "Saving the training state, from which 'run --resume' goes on with the same bits.")          \
-    X(MESH, "mesh", "train.mesh",                                                                  \
-      "Ranks that train together, and what becomes of them when one is lost.")                     \
-    X(POLICY, "policy", "a policy", "What a gate lets pass.")                                      \
+      "Saving the training state, from which 'run --resume' continues with the same bits.")        \
+    X(MESH, "mesh", "train.mesh", "Ranks that train together, and the recovery when one is lost.") \
+    X(POLICY, "policy", "a policy", "The rules of a gate.")                                        \
     X(TOLERANCE, "tolerance", "tolerance",                                                         \
-      "Shares of the time by which a case may be slower and still be the same.")                   \
-    X(CALIBRATION, "calibration", "calibration", "What 'bt-bench calibrate' must have shown.")     \
-    X(OVERRIDE, "override", "an override", "Other rules for some cases or metrics.")
+      "Fractions by which a case may be slower and still be judged the same.")                     \
+    X(CALIBRATION, "calibration", "calibration",                                                   \
+      "Results that 'bt-bench calibrate' must have shown.")                                        \
+    X(OVERRIDE, "override", "an override", "Rules for some cases or metrics.")
 
 typedef enum bt_suite_object {
 #define BT_SUITE_OBJECT_ENUM(name, text, called, meaning) BT_SUITE_##name,

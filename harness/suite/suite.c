@@ -140,7 +140,7 @@ static bt_status not_found(const char *given)
         word += length + (word[length] == '|');
     }
     return bt_error(
-        BT_STATUS_INVALID_ARGUMENT, "%s: no such suite file or folder%s%s%s\nthere are: %s", given,
+        BT_STATUS_INVALID_ARGUMENT, "%s: no such suite file or folder%s%s%s\navailable: %s", given,
         nearest.length_bytes ? "; did you mean suites/" : "", bt_str_text(&nearest),
         nearest.length_bytes ? "?" : "", listed.length_bytes ? bt_str_text(&listed) : "none");
 }
@@ -186,10 +186,10 @@ static bt_status check_case_names(const bt_json_doc *json)
         for (const cJSON *a = cases->child; a; a = a->next) {
             const cJSON *name = bt_json_get(a, "name");
             if (is_ceiling(name->valuestring)) {
-                return bt_json_error(json, name, BT_JSON_VALUE,
-                                     "\"%s\" is what the machine's own ceilings are called; "
-                                     "name the case otherwise",
-                                     name->valuestring);
+                return bt_json_error(
+                    json, name, BT_JSON_VALUE,
+                    "\"%s\" is a reserved name (the machine's ceilings); choose another name",
+                    name->valuestring);
             }
             for (const cJSON *b = cases->child; b != a; b = b->next) {
                 if (strcmp(bt_json_get(b, "name")->valuestring, name->valuestring) == 0 &&
@@ -211,7 +211,7 @@ static bt_status check_parts(const bt_json_doc *json)
     const cJSON *profiles = bt_json_get(json->root, "profiles");
     if (!include && !profiles) {
         return bt_json_error(json, json->root, BT_JSON_VALUE,
-                             "a suite needs the key \"profiles\", or \"include\"");
+                             "a suite needs the key \"profiles\" or the key \"include\"");
     }
     return include && profiles ? bt_json_error(json, include, BT_JSON_KEY,
                                                "a suite has either \"include\" or \"profiles\"")
@@ -225,7 +225,7 @@ bt_status bt_suite_parse(const char *path, const char *text, size_t size_bytes, 
     bt_status status = cJSON_IsObject(out->json.root)
                            ? bt_suite_check(&out->json, BT_SUITE_SUITE, out->json.root)
                            : bt_json_error(&out->json, out->json.root, BT_JSON_VALUE,
-                                           "a suite is an object {...}, not %s",
+                                           "a suite must be an object {...}, not %s",
                                            bt_json_type_name(out->json.root));
     BT_IF_OK(status, check_parts(&out->json));
     BT_IF_OK(status, check_case_names(&out->json));

@@ -271,7 +271,7 @@ bt_status bt_fields_read(const cJSON *object, const char *place, bt_fields_of ki
             continue;
         }
         BT_FAIL_IF(!read_field(object, row, at), BT_STATUS_INVALID_ARGUMENT,
-                   "%s: \"%s\" is missing, or not what it must be", place, row->key);
+                   "%s: \"%s\" is missing or invalid", place, row->key);
         if (row->type == BT_FIELD_TEXT) {
             BT_TRY(bt_keep(arena, bt_json_get(object, row->key)->valuestring, at));
         }
@@ -283,6 +283,6 @@ bt_status bt_fields_real(const cJSON *object, const char *place, const char *key
 {
     return read_real(bt_json_get(object, key), value)
                ? BT_OK
-               : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: \"%s\" is missing, or no number", place,
-                          key);
+               : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: \"%s\" is missing or not a number",
+                          place, key);
 }

@@ -45,7 +45,7 @@ gate() { # option...
     echo '{ "name": "x", "rounds": 8, "allow": "inconclusive" }' >p.json
     gate --base ./old --candidate ./new --policy p.json -- -q --filter 4x5
     [ "$status" = 0 ]
-    grep -q '^\*\*1 inconclusive\*\*, of which the policy lets 1 pass' gate/summary.md
+    grep -q '^\*\*1 inconclusive\*\*, of which the policy allows 1' gate/summary.md
 }
 
 @test "a candidate that is wrong: exit 5, still with a summary" {

@@ -75,7 +75,7 @@ bisect() { # arguments
     [[ $output == *"no slower commit: HEAD is not slower than good" ]]
     bisect HEAD good
     [ "$status" = 2 ]
-    [[ $stderr == *"is no ancestor of"* ]]
+    [[ $stderr == *"is not an ancestor of"* ]]
     bisect good nowhere
     [ "$status" = 2 ]
     [[ $stderr == *'"nowhere" is neither'* ]]

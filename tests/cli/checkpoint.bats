@@ -192,7 +192,7 @@ digest_of() { # store
     [[ $stderr == *"--from is missing"* ]]
     sample --from m.safetensors --heads 1 --greedy --top-k 3
     [ "$status" = 2 ]
-    [[ $stderr == *"--greedy draws nothing"* ]]
+    [[ $stderr == *"--greedy does not sample"* ]]
     sample --from m.safetensors --heads 1 --temperature 0
     [ "$status" = 2 ]
     [[ $stderr == *"--temperature 0: expected a number above 0"* ]]

@@ -72,7 +72,7 @@ expect_same_bits() {
     break_off INT
     [ "$code" = 130 ]
     grep -q "stopping after this step and a checkpoint" err
-    grep -q "it goes on with 'bt-bench run --resume 1'" err
+    grep -q "resume it with 'bt-bench run --resume 1'" err
     stopped=$(ls -d results/run-1/checkpoints/fp32-blutrain-0/step-* | tail -n 1 | sed 's/.*step-0*//')
     [ "$(ls -d results/run-1/checkpoints/fp32-blutrain-0/step-* | wc -l)" -le 2 ]
     expect_same_bits
@@ -107,7 +107,7 @@ expect_same_bits() {
     grep -q "^resumed   from " err2
     run "$bench" run --resume 1
     [ "$status" = 2 ]
-    [[ $output == *"run 1 has passed: no round is left to run"* ]]
+    [[ $output == *"run 1 has passed: it has no rounds left to run"* ]]
 }
 
 @test "damaged checkpoints are left out and named" {
@@ -128,7 +128,7 @@ expect_same_bits() {
     [[ $output == *"holds checkpoints already, the newest of step "*"go on from them, or name a folder without any"* ]]
     run "$bench" run s.json --set "train.checkpoint.folder=$folder" --set train.optimizer.lr=0.02 --set train.eval_every=0
     [ "$status" = 2 ]
-    [[ $output == *"the checkpoints in $folder/fp32-blutrain-0 are of another plan:"*"train.optimizer.lr: was 0.01, is 0.02"* ]]
+    [[ $output == *"the checkpoints in $folder/fp32-blutrain-0 belong to another plan:"*"train.optimizer.lr: was 0.01, is 0.02"* ]]
     [[ $output != *eval_every* ]]
     sed -i 's/"lr":0.01/"lr":0.03/' "$folder/fp32-blutrain-0/plan.json"
     run "$bench" run --resume 1

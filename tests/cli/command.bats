@@ -56,7 +56,7 @@ while time.process_time() < 0.2: pass"'
 @test "the commands of a suite do not run unless they are allowed" {
     run --separate-stderr "$bench" run s.json
     [ "$status" = 2 ]
-    [[ $stderr == *'case line runs the command "echo call >>calls; echo hello", and nothing was started'*"give --trust"* ]]
+    [[ $stderr == *'case line runs the command "echo call >>calls; echo hello", which needs permission; nothing was started'*"add --trust"* ]]
     run --separate-stderr "$bench" run s.json --system blutrain
     [ "$status" = 2 ]
     [ ! -e calls ]
@@ -74,10 +74,10 @@ while time.process_time() < 0.2: pass"'
         [[ $output == *"$message"* ]] || { echo "$output"; false; }
     }
     fails '"exit 3" ended with exit code 3; expected 0 (command.exit_code)' --set "command.run=exit 3"
-    fails 'exit code 127, which a shell returns for a command that it does not find' \
+    fails 'exit code 127, which a shell returns if it cannot find a command' \
         --set "command.run=no-such-program"
-    fails '"kill -9 $$" was ended by signal 9; expected exit code 0' --set 'command.run=kill -9 $$'
-    fails '6 bytes without "bye", which command.output expects; they begin with "hello "' \
+    fails '"kill -9 $$" was killed by signal 9; expected exit code 0' --set 'command.run=kill -9 $$'
+    fails '6 bytes without "bye", which command.output requires; the output begins with "hello "' \
         --set command.output=bye
     fails 'command.prepare: "false" ended with exit code 1; expected 0' --set command.prepare=false
     code=4 fails 'cannot start "no-such-program": No such file' --set 'command.run=["no-such-program"]'
@@ -94,7 +94,7 @@ while time.process_time() < 0.2: pass"'
     run "$bench" run s.json --trust -q --filter list --set command.timeout_s=1 \
         --set 'command.run=sleep 300.125; true'
     [ "$status" = 4 ]
-    [[ $output == *"said nothing for 1 s and was ended"*"command.timeout_s"* ]]
+    [[ $output == *"printed nothing for 1 s and was stopped"*"command.timeout_s"* ]]
     [ -z "$(pgrep -f 'sleep 300.125')" ]
 }
 
@@ -113,7 +113,7 @@ while time.process_time() < 0.2: pass"'
     [ "$status" = 0 ] || [ "$status" = 3 ]
     run "$bench" ab . . s.json -q --filter line
     [ "$status" = 2 ]
-    [[ $output == *"give --trust"* ]]
+    [[ $output == *"add --trust"* ]]
 }
 
 @test "mistakes in a suite are named with their line" {

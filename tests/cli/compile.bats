@@ -168,10 +168,10 @@ PY
 @test "a dump without a folder, an unknown one and a suite without training are refused" {
     run "$bench" compile s.json --dump graph
     [ "$status" = 2 ]
-    [[ $output == *"-o DIR says where to"* ]]
+    [[ $output == *"-o DIR, the output folder, is missing"* ]]
     run "$bench" compile s.json --dump graph,tree -o d
     [ "$status" = 2 ]
-    [[ $output == *'"tree" is none of graph, simple, groups, mlir, llvm, ptx'* ]]
+    [[ $output == *'unknown dump "tree"; expected graph, simple, groups, mlir, llvm, ptx'* ]]
     cat >k.json <<'JSON'
 { "name": "k", "profiles": { "cpu": { "device": "cpu", "cases": [
     { "name": "gelu", "kind": "kernel", "kernel": { "op": "gelu", "shape": ["4x5"] } } ] } } }

@@ -89,7 +89,7 @@ gate() { # option...
     [[ $stderr == *"no/such.json: no such file"* ]]
     gate --policy strict
     [ "$status" = 2 ]
-    [[ $stderr == *'no policy "strict"'*"there are: default, self_check, "* ]]
+    [[ $stderr == *'no policy "strict"'*"available: default, self_check, "* ]]
     gate --policy defualt
     [[ $stderr == *'did you mean "default"?'* ]]
     run --separate-stderr "$bench" gate 9 --baseline main
@@ -134,7 +134,7 @@ gate() { # option...
     [[ ${lines[-1]} == "next      bt-bench gate --resume 2" ]]
     run "$bench" run --resume 2
     [ "$status" = 2 ]
-    [[ $output == *"'bt-bench gate --resume' goes on with it"* ]]
+    [[ $output == *"resume it with 'bt-bench gate --resume'"* ]]
     run "$bench" gate --resume 2 --baseline main
     [ "$status" = 2 ]
     [ "$output" = "--resume uses the recorded plan and cannot be combined with --baseline" ]
@@ -170,10 +170,10 @@ gate() { # option...
     "$bench" baseline set main 3 --reason "another" --accept-noise "a test"
     run "$bench" gate --resume 2 --worker "$worker" -q
     [ "$status" = 4 ]
-    [[ $output == "run 2 cannot go on: baseline main was set anew since it began"*"bt-bench gate 2 --baseline main"* ]]
+    [[ $output == "run 2 cannot be resumed: baseline main was changed after the run started"*"bt-bench gate 2 --baseline main"* ]]
     run "$bench" gate --resume 1 --worker "$worker" -q
     [ "$status" = 2 ]
-    [ "$output" = "run 1 was begun by 'bt-bench run', not by gate" ]
+    [ "$output" = "run 1 was started by 'bt-bench run', not by gate" ]
     run "$bench" gate
     [ "$status" = 2 ]
     [[ $output == *"is missing"*"usage: bt-bench gate SUITE | RUN"* ]]
@@ -200,7 +200,7 @@ gate() { # option...
     [[ $output == *"NOT-COMPARABLE  1 case"*"exit 4"* ]]
     gate --set kernel.seed=7
     [ "$status" = 4 ]
-    [[ $output == *"the case's own settings differ"*"kernel.seed 1337 -> 7"* ]]
+    [[ $output == *"the settings of the case differ"*"kernel.seed 1337 -> 7"* ]]
     "$bench" run s.json --rounds 8 -q --worker "$worker" >/dev/null
     new=$("$bench" list runs --format json | sed 's/^\[{"run":\([0-9]*\).*/\1/')
     run "$bench" gate "$new" --baseline main
@@ -220,7 +220,7 @@ gate() { # option...
     echo '{ "name": "x", "calibration": { "required": true } }' >p.json
     gate --policy p.json
     [ "$status" = 4 ]
-    [[ $output == *"the policy requires a calibration: one of pairs does not vouch for a gate against a baseline"*"bt-bench ab"* ]]
+    [[ $output == *"the policy requires a calibration: a calibration of pairs does not apply to a gate against a baseline"*"bt-bench ab"* ]]
 }
 
 @test "exit 5: it crashes, it is wrong; exit 4: there is nothing to compare with" {
@@ -252,7 +252,7 @@ gate() { # option...
     head -c 5000 /dev/zero >bad.sqlite
     run "$bench" show 1 --db bad.sqlite
     [ "$status" = 4 ]
-    [[ $output == *"bad.sqlite: damaged, or not a database"* ]]
+    [[ $output == *"bad.sqlite: the file is damaged or not a database"* ]]
 }
 
 @test "sessions are added until speed is judged" {
@@ -300,7 +300,7 @@ gate() { # option...
     sqlite3 results/bt.sqlite "update round set label='loaded machine' where ordinal=3"
     run --separate-stderr "$bench" baseline set main 1 --reason "a day"
     [ "$status" = 2 ]
-    [[ $stderr == *"disturbed in 1 round, the first is round 3 of gelu.forward.f32.4x5 (loaded machine)"*"--accept-noise REASON"* ]]
+    [[ $stderr == *"disturbed in 1 round, first in round 3 of gelu.forward.f32.4x5 (loaded machine)"*"--accept-noise REASON"* ]]
     run "$bench" baseline set main 1 --reason "a day" --accept-noise "all days are like that"
     [ "$status" = 0 ]
     [[ $output == *"disturbed rounds were accepted: all days are like that"* ]]
@@ -444,7 +444,7 @@ PY
     [[ $output == *"1 + 2 permuted"* ]]
     run "$bench" baseline set main 1 4 --reason "wide" --accept-noise "a test"
     [ "$status" = 2 ]
-    [[ $output == "run 4 does not fit beside run 1, case fp32: its settings differ in more than"* ]]
+    [[ $output == "run 4 cannot be combined with run 1, case fp32: its settings differ in more than"* ]]
     run "$bench" baseline set main 1 2 2 --reason "twice" --accept-noise "a test"
     [ "$status" = 2 ]
     [ "$output" = "run 2 is given twice" ]
@@ -487,7 +487,7 @@ PY
     [[ $output == *"1 + 2 seeds"* ]]
     run "$bench" baseline set main 1 2 3 4 --reason "one seed twice" --accept-noise "a test"
     [ "$status" = 2 ]
-    [[ $output == "run 4 does not fit beside run 1, case fp32: another run already has its seed"* ]]
+    [[ $output == "run 4 cannot be combined with run 1, case fp32: another run already has the same seed"* ]]
     echo '{ "name": "s", "rounds": 2, "loss": "statistical", "tolerance": { "train": 9 } }' >p.json
     run --separate-stderr "$bench" gate 1 --baseline main --policy p.json --json g.json
     [ "$status" = 0 ]

@@ -26,7 +26,7 @@ teardown() {
     faults='["kill rank 1 at step 3", "kill rank 0 at step 8", "segv rank 1 at step 12", "stop rank 0 at step 16"]'
     [ "$(digest "{\"data\": 2, \"faults\": $faults}")" = "$undisturbed" ]
     grep -q 'rank_killed, restart with 2 ranks: rank 1 .* was killed by SIGKILL after 3 steps' out.txt
-    grep -q 'rank_hang, restart with 2 ranks: no rank has moved for' out.txt
+    grep -q 'rank_hang, restart with 2 ranks: no rank has made progress for' out.txt
     "$bench" show last --db r.db --format json >shown.json
     grep -q '"recovery_ns"' shown.json
     grep -q '"recovery_detect_ns"' shown.json
@@ -57,7 +57,7 @@ teardown() {
     undisturbed=$(digest '{"data": 2}')
     save='"checkpoint": { "every_steps": 5 },'
     [ "$(digest '{"data": 2, "faults": ["kill rank 1 at step 13"]}' "$save")" = "$undisturbed" ]
-    grep -rq 'go on from the newest checkpoint' out/*.log
+    grep -rq 'restart from the newest checkpoint' out/*.log
 }
 
 @test "a mesh that cannot be is refused with the key and what is allowed" {
@@ -163,7 +163,7 @@ print(s.getsockname()[1] - 1, flush=True); time.sleep(60)' >taken.txt &
     grep -q 'torchrun: RANK is 2, expected 0 to 1' r2.txt
     fails env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 \
         OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bench" run m.json --db r.db >r2.txt 2>&1
-    grep -q 'Open MPI started 2 ranks on several hosts and does not say where rank 0 is: set MASTER_ADDR' r2.txt
+    grep -q 'Open MPI started 2 ranks on several hosts but does not give the host of rank 0: set MASTER_ADDR' r2.txt
 }
 
 @test "watch shows every rank" {
@@ -183,7 +183,7 @@ print(s.getsockname()[1] - 1, flush=True); time.sleep(60)' >taken.txt &
     for value in "" 1; do
         run env ${value:+NCCL_NVLS_ENABLE=$value} "$bench" worker <<<"$task"
         [ "$status" = 2 ]
-        [[ $output == *"NCCL_NVLS_ENABLE is ${value:-not set}; ranks on GPUs start only with 0"* ]]
+        [[ $output == *"NCCL_NVLS_ENABLE is ${value:-not set}; ranks on GPUs need 0"* ]]
     done
 }
 

@@ -17,8 +17,8 @@ teardown() {
     undisturbed=$(digest '{"data": 4}')
     faults='["kill rank 2 at step 5", "kill rank 2 at start"]'
     [ "$(digest "{\"data\": 4, \"shrink\": true, \"faults\": $faults}")" = "$undisturbed" ]
-    grep -q 'rank_killed: rank 2 .* was killed by SIGKILL .*; 4 ranks go on as generation 2' out/*.log
-    grep -q 'rank_killed: rank 2 .* was killed by SIGKILL .*; 2 ranks go on as generation 3' out/*.log
+    grep -q 'rank_killed: rank 2 .* was killed by SIGKILL .*; 4 ranks continue as generation 2' out/*.log
+    grep -q 'rank_killed: rank 2 .* was killed by SIGKILL .*; 2 ranks continue as generation 3' out/*.log
     grep -q '"size":2' out/ranks.json
 }
 
@@ -67,7 +67,7 @@ teardown() {
     mesh_suite '{"data": 2}' '"memory_limit_bytes": 300000,'
     fails "$bench" run m.json --db r.db --out out >out.txt 2>&1
     grep -Eq 'rank [01]: cpu: asked .* for ".*"; limit 293.0 KiB, allocated .* largest live blocks' out.txt
-    [ "$(grep -c 'go on as generation' out/*.log)" = 0 ] # it would happen again
+    [ "$(grep -c 'continue as generation' out/*.log)" = 0 ] # it would happen again
 }
 
 @test "ranks of another build are named" {

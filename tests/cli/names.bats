@@ -93,5 +93,5 @@ measure() { # option...
         fails "a run's name has 1 to 64 letters" run s.json --name "$name"
     done
     fails "--name NAME or --note TEXT is missing" label 1
-    fails "--name cannot be given with it" run --resume 1 --name x
+    fails "cannot be combined with --name" run --resume 1 --name x
 }

@@ -34,18 +34,18 @@ teardown() {
     eventually has_rounds 1 1
     kill -INT "$pid"
     wait "$pid" || true
-    grep -q "it goes on with 'bt-bench run --resume 1'" err
+    grep -q "resume it with 'bt-bench run --resume 1'" err
     sed -i 's/"steps": 20/"steps": 99/' s.json # the record has the plan
     run --separate-stderr "$bench" run --resume 1 --worker "$worker"
     [ "$status" = 0 ]
-    [[ $stderr == *"resumed: "[123]" of 4 rounds are left"* ]]
+    [[ $stderr == *"resumed: "[123]" of 4 rounds remain"* ]]
     [[ $output == "run 1 passed"*"paused for"* ]]
     run "$bench" show 1 --format json
     [ "$(grep -c '"status": "passed"' <<<"$output")" = 5 ] # the run and its four rounds
     [ "$(grep -c '"status": "interrupted"' <<<"$output")" -ge 1 ] # the gap, and the round in flight
     run "$bench" run --resume 1 --worker "$worker"
     [ "$status" = 2 ]
-    [ "$output" = "results/bt.sqlite: run 1 has passed: no round is left to run" ]
+    [ "$output" = "results/bt.sqlite: run 1 has passed: it has no rounds left to run" ]
 }
 
 @test "a killed run of kernel cases on two systems goes on" {
@@ -68,7 +68,7 @@ teardown() {
     "$bench" run s.json --worker "$worker" -q >/dev/null
     run "$bench" run --resume 2
     [ "$status" = 2 ]
-    [ "$output" = "results/bt.sqlite: no run 2; the last is 1" ]
+    [ "$output" = "results/bt.sqlite: no run 2; the newest is 1" ]
     run "$bench" run --resume 1 --rounds 3
     [ "$status" = 2 ]
     [ "$output" = "--resume uses the recorded plan and cannot be combined with --rounds" ]
@@ -98,7 +98,7 @@ teardown() {
     cpu=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
     run taskset -c "$cpu" "$bench" run --resume 1 --worker "$peer"
     [ "$status" = 4 ]
-    [[ ${lines[0]} == "run 1 cannot go on here: its rounds would not be comparable" ]]
+    [[ ${lines[0]} == "run 1 cannot be resumed here: its rounds would not be comparable" ]]
     [[ $output == *"environment cpu.usable: was \"$(nproc)\", is \"1\""* ]]
 }
 

@@ -56,7 +56,7 @@ value() { # key: of JSON on standard input
     [ "$code" = 130 ]
     [ "$(grep -c '"status": "interrupted"' out)" = 2 ] # the run and its case
     [ -n "$(value params_digest <out)" ]
-    grep -q "run 1 was interrupted; what it recorded is kept" err
+    grep -q "run 1 was interrupted; the recorded data is kept" err
 }
 
 @test "a token beyond the vocabulary is named with shard and offset" {

@@ -66,7 +66,7 @@ start_slow() { # starts a run of four seconds in the background: $pid
     [ "$output" = "results/bt.sqlite: no run is running; the last is 1, 'bt-bench show 1'" ]
     run "$bench" watch 3
     [ "$status" = 2 ]
-    [ "$output" = "results/bt.sqlite: no run 3; the last is 1" ]
+    [ "$output" = "results/bt.sqlite: no run 3; the newest is 1" ]
     run "$bench" watch one
     [ "$status" = 2 ]
     [ "${#lines[@]}" = 1 ]

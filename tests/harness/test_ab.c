@@ -41,9 +41,10 @@ static void versions_are_read_back(void **state)
     assert_string_equal(build.flags, "-O2 (old)");
     assert_string_equal(build.type, "Debug");
     assert_string_equal(build.cuda, "13.0");
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "not what 'bt-bench version' prints: hello",
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "expected the output of 'bt-bench version', got hello",
                  bt_ab_build_parse("hello", &arena, &build));
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "not what", bt_ab_build_parse("", &arena, &build));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "expected the output of 'bt-bench version'",
+                 bt_ab_build_parse("", &arena, &build));
     bt_arena_release(&arena);
 }
 
@@ -75,7 +76,7 @@ static void policies_are_made_and_checked(void **state)
     bt_policy_release(&policy);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "tolerance 0", bt_ab_policy(NULL, 0, 0, &policy));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"rounds\"", bt_ab_policy(NULL, none, 1, &policy));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "leave --tolerance",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "omit --tolerance",
                  bt_ab_policy("default", 0.1, 0, &policy));
 }
 

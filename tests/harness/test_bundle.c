@@ -219,7 +219,7 @@ static void files_that_do_not_belong_are_found(void **state)
     bt_files_release(&files);
     sample_bundle_unpack(&sample_training, &files);
     replace(&files, BT_BUNDLE_STATEMENT, "{}");
-    assert_found(&files, NULL, "the statement is not about this manifest");
+    assert_found(&files, NULL, "the statement does not refer to this manifest");
     bt_files_release(&files);
     sample_bundle_unpack(&sample_kernels, &files);
     char *first = strdup(bt_files_find(&files, "rounds/0000/round.json")->bytes);
@@ -400,7 +400,7 @@ static void older_verdicts_of_ab_hold_and_are_said_to_be_older(void **state)
         ASSERT_OK(
             bt_bundle_verify_bytes("b", bt_str_text(&bytes), bytes.length_bytes, NULL, &check));
         assert_int_equal(check.finding_count, forged);
-        assert_non_null(strstr(bt_str_text(&check.notes), "rules of version 1"));
+        assert_non_null(strstr(bt_str_text(&check.notes), "made by version 1 of the rules"));
         bt_bundle_check_release(&check);
         bt_str_release(&bytes);
         bt_files_release(&older);
@@ -494,7 +494,7 @@ static void what_does_not_follow_is_found(void **state)
         {forge_bytes, "bytes_moved: the value is recorded as 32769, recomputed as 32768"},
         {forge_plan, "plan: its hash is recorded as"},
         {forge_fact, "environment: its digest is recorded as"},
-        {forge_verdict, "verdicts of the kind \"ours\" are not known"},
+        {forge_verdict, "does not know verdicts of the kind \"ours\""},
     };
     static const struct {
         forge change;
@@ -507,13 +507,13 @@ static void what_does_not_follow_is_found(void **state)
         {forge_warmup, "step_time_ns: a sample is recorded"},
         {forge_step_sample, "step_time_ns: a sample is recorded"},
         {forge_throttle,
-         "recorded as passed, but its samples give 'throttled': hardware slowdown in"},
-        {forge_label, "round 0: labelled 'loaded machine', but its samples give ''"},
+         "recorded as passed, but its samples result in 'throttled': hardware slowdown in"},
+        {forge_label, "round 0: labelled 'loaded machine', but its samples result in ''"},
         {forge_steps, "round 0: 7 steps are recorded as planned and 6 as done, the plan has 6"},
         {forge_eval, "val_loss: a sample is recorded as 11.5, recomputed as 11.49"},
         {forge_middle_loss, "loss_last: a sample is recorded as"},
         {forge_hash, "plan: its hash is recorded as"}, // its shards are given by path
-        {forge_invalid, "recorded as invalid, but its samples give 'undisturbed'"},
+        {forge_invalid, "recorded as invalid, but its samples result in 'undisturbed'"},
     };
     for (size_t i = 0; i < sizeof of_kernels / sizeof of_kernels[0]; i++) {
         assert_forgery_found(&sample_kernels, of_kernels[i].change, of_kernels[i].words);
@@ -587,7 +587,8 @@ static void other_spellings_are_found(void **state)
     static const struct {
         const char *name, *from, *to, *words;
     } rows[] = {
-        {"run.json", "\"seed\": 1337", "\"seed\": 1337.0", "run.json is not what export writes"},
+        {"run.json", "\"seed\": 1337", "\"seed\": 1337.0",
+         "run.json differs from the file that export writes"},
         {"run.json", "\"seed\": 1337", "\"seed\": \"x\"", "run.json: \"seed\" is missing"},
         {"run.json", "\"rounds\": 1", "\"rounds\": -1", "run.json: \"rounds\" is missing"},
         {"run.json", "\"rounds\": 1", "\"rounds\": 9", "rounds/0001/round.json is missing"},
@@ -597,12 +598,12 @@ static void other_spellings_are_found(void **state)
         {"verdicts.json", "[]", "", "verdicts.json:2:1"},
         {"rounds/0000/round.json", "\"metric\": \"tokens_per_s\"", "\"metric\": \"x\"",
          "unknown metric"},
-        {"rounds/0000/round.json", "micro_batch", "macro_batch", "it is not a case of the plan"},
+        {"rounds/0000/round.json", "micro_batch", "macro_batch", "the plan has no such case"},
         {"rounds/0000/steps.ndjson", "{", "", "steps.ndjson, line 1:1"},
         {"rounds/0000/steps.ndjson", "7fc00000", "7FC00000", "\"loss\" is missing"},
         {"rounds/0000/telemetry.ndjson", "null", "\"NaN\"", "telemetry.ndjson, line 1"},
-        {"report.html", "<h1", "<h2", "report.html is not what export writes"},
-        {"ro-crate-metadata.json", "1.1", "1.2", "ro-crate-metadata.json is not what export"},
+        {"report.html", "<h1", "<h2", "report.html differs from the file that export writes"},
+        {"ro-crate-metadata.json", "1.1", "1.2", "ro-crate-metadata.json differs from the file"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bt_files files;
@@ -637,7 +638,7 @@ static void later_format_is_named(void **state)
     bt_bundle_check check;
     sample_bundle_unpack(&sample_training, &files);
     replace(&files, "run.json", "{\"format\":\"bt-bench bundle 2\"}");
-    assert_found(&files, NULL, "of the format \"bt-bench bundle 2\""); // the manifest knows another
+    assert_found(&files, NULL, "the format is \"bt-bench bundle 2\""); // the manifest knows another
     bt_content_maker maker;
     ASSERT_OK(bt_content_read_maker(&files, &maker));
     bt_files_remove(&files, "manifest.json");
@@ -645,7 +646,7 @@ static void later_format_is_named(void **state)
     ASSERT_OK(bt_content_add_manifest(&maker, &files));
     ASSERT_OK(bt_files_pack(&files, &packed));
     ASSERT_FAILS(
-        BT_STATUS_UNSUPPORTED, "of the format \"bt-bench bundle 2\"",
+        BT_STATUS_UNSUPPORTED, "the format is \"bt-bench bundle 2\"",
         bt_bundle_verify_bytes("b", bt_str_text(&packed), packed.length_bytes, NULL, &check));
     bt_str_release(&packed);
     bt_files_release(&files);
@@ -687,7 +688,7 @@ static void signed_bundle_holds_by_its_key_alone(void **state)
     free(forged);
     bt_files_release(&files);
     sample_bundle_unpack(&sample_training, &files);
-    assert_found(&files, &open, "not signed, though a key was given");
+    assert_found(&files, &open, "not signed, but a key was given");
     bt_files_release(&files);
     bt_mem_free(bundle.bytes);
     bt_mem_free(again.bytes);
@@ -703,10 +704,10 @@ static void bad_key_files_are_named(void **state)
                  bt_bundle_key_make(test_scratch_path("k.key"), test_scratch_path("l.pub")));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "already exists and is not overwritten",
                  bt_bundle_key_make(test_scratch_path("l.key"), test_scratch_path("k.pub")));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no secret Ed25519 key",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "not a secret Ed25519 key",
                  bt_bundle_key_read(test_scratch_path("k.pub"), true, &key));
     ASSERT_FAILS(BT_STATUS_IO, "no such key", bt_bundle_key_read("/no/such/key", false, &key));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no public or secret Ed25519 key",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "not a public or secret Ed25519 key",
                  bt_bundle_key_read(test_scratch_write("x", text, strlen(text)), false, &key));
 }
 

@@ -59,7 +59,7 @@ static void any_missing_end_is_found(void **state)
     char *longer = calloc(1, sample_training.size_bytes + 1);
     assert_non_null(longer);
     memcpy(longer, sample_training.bytes, sample_training.size_bytes);
-    assert_damaged(longer, sample_training.size_bytes + 1, "its digest is not at the end");
+    assert_damaged(longer, sample_training.size_bytes + 1, "the digest at its end is missing");
     free(longer);
 }
 
@@ -131,12 +131,12 @@ static void hostile_archives_are_refused(void **state)
         {{{"/etc/passwd", AE_IFREG, NULL}}, 1, "is not a valid file name"},
         {{{".hidden", AE_IFREG, NULL}}, 1, "is not a valid file name"},
         {{{"a b", AE_IFREG, NULL}}, 1, "is not a valid file name"},
-        {{{"a", AE_IFLNK, "/etc/passwd"}}, 1, "is no plain file"},
-        {{{"a", AE_IFREG, NULL}, {"b", AE_IFREG, "=a"}}, 2, "is no plain file"},
+        {{{"a", AE_IFLNK, "/etc/passwd"}}, 1, "is not a regular file"},
+        {{{"a", AE_IFREG, NULL}, {"b", AE_IFREG, "=a"}}, 2, "is not a regular file"},
         {{{"a", AE_IFDIR, NULL}}, 1, "is no"},
-        {{{"a", AE_IFIFO, NULL}}, 1, "is no plain file"},
-        {{{"a", AE_IFREG, NULL}, {"a", AE_IFREG, NULL}}, 2, "a is there twice"},
-        {{{"b", AE_IFREG, NULL}, {"a", AE_IFREG, NULL}}, 2, "a is not in the order"},
+        {{{"a", AE_IFIFO, NULL}}, 1, "is not a regular file"},
+        {{{"a", AE_IFREG, NULL}, {"a", AE_IFREG, NULL}}, 2, "a occurs twice"},
+        {{{"b", AE_IFREG, NULL}, {"a", AE_IFREG, NULL}}, 2, "a is not in order"},
     };
     char *tar = malloc(1 << 20);
     assert_non_null(tar);
@@ -158,7 +158,7 @@ static void hostile_archives_are_refused(void **state)
     }
     (void)snprintf(tar + 148, 8, "%06o", sum);
     void *bytes = seal(tar, used, true, &size);
-    assert_damaged(bytes, size, "tar headers are not as bt-bench writes them");
+    assert_damaged(bytes, size, "tar headers differ from those that bt-bench writes");
     free(bytes);
     bytes = seal("no tar at all", 13, true, &size);
     assert_damaged(bytes, size, "");
@@ -178,7 +178,7 @@ static void bombs_are_not_unpacked(void **state)
     assert_damaged(bytes, size, "it declares 335544320 bytes unpacked");
     free(bytes);
     bytes = seal(zeros, 1 << 20, false, &size);
-    assert_damaged(bytes, size, "does not say its size");
+    assert_damaged(bytes, size, "does not declare its size");
     free(bytes);
     // Two frames, one after the other.
     void *half = seal(zeros, 1024, true, &size);

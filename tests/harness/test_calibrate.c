@@ -384,7 +384,7 @@ static void broken_sessions_say_so(void **state)
     assert_int_equal(bt_calibration_exit_code(&got), 5);
     bt_calibration_release(&got);
     run.schedule.kind = "ab";
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no session of 'bt-bench calibrate'",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "not a session of 'bt-bench calibrate'",
                  bt_calibrate(only, 1, &policy, &got));
     bt_policy_release(&policy);
 }

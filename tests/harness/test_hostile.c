@@ -156,9 +156,9 @@ static void hanging_peers_are_ended_with_their_children(void **state)
     (void)state;
     static const char *const modes[] = {"dead-start", "hang", "linger", "mute"};
     static const char *const words[] = {
-        "said nothing for 1.5 s and was ended, after 0 lines; train.timeout_s says",
-        "said nothing for 1.5 s and was ended, after 2 lines", "said nothing for 1.5 s",
-        "closed its output, did not end and was killed by SIGKILL after 6 steps"};
+        "printed nothing for 1.5 s and was stopped, after 0 lines; train.timeout_s is",
+        "printed nothing for 1.5 s and was stopped, after 2 lines", "printed nothing for 1.5 s",
+        "closed its output, did not exit and was killed by SIGKILL after 6 steps"};
     const char *path = test_scratch_path("pids");
     setenv("BT_HOSTILE_PID", path, 1);
     for (int i = 0; i < 4; i++) {
@@ -167,7 +167,7 @@ static void hanging_peers_are_ended_with_their_children(void **state)
         assert_true(bt_clock_ns() - from < 60000000000LL);
         assert_gone(path);
     }
-    assert_mode(&short_kernels, "hang", "kernel.timeout_s says");
+    assert_mode(&short_kernels, "hang", "kernel.timeout_s is the limit");
     unsetenv("BT_HOSTILE_PID");
 }
 
@@ -178,9 +178,9 @@ static void floods_are_bounded(void **state)
     void *bytes = NULL;
     size_t log_bytes = 0;
     assert_mode(&training, "steps", "more steps than the plan's 6");
-    assert_mode(&training, "lines", "more lines than an honest worker prints: 32000");
+    assert_mode(&training, "lines", "more lines than a correct worker prints: 32000");
     assert_mode(&training, "line", "a line of more than 65536 bytes");
-    assert_mode(&kernels, "samples", "more samples than are taken: 2000000");
+    assert_mode(&kernels, "samples", "more samples than requested: 2000000");
     bt_store_run run;
     run_mode(&training, "log", &run);
     assert_int_equal(run.status, BT_RUN_PASSED);
@@ -211,7 +211,7 @@ static void events_out_of_place_are_refused(void **state)
 {
     (void)state;
     assert_mode(&training, "behind", "an event follows the result");
-    assert_mode(&kernels, "behind", "an event of the measurement follows measured");
+    assert_mode(&kernels, "behind", "an event of the measurement follows the event measured");
     assert_mode(&training, "twice",
                 "an evaluation of a step that was not run, or that already has one");
     assert_mode(&training, "wrong-kind", "not an event of this kind of case: samples");
@@ -250,15 +250,17 @@ static void times_in_other_units_are_refused(void **state)
 {
     (void)state;
     bt_store_run run;
-    assert_mode(&training, "short", "implausible timing: 5 steps take 1.50 us in all, and came in");
+    assert_mode(&training, "short",
+                "implausible timing: 5 steps take 1.50 us in total, but were received within");
     assert_mode(&training, "long",
-                "implausible timing: steps and evaluations take 1 h 40 min in all");
+                "implausible timing: steps and evaluations take 1 h 40 min in total");
     assert_mode(&training, "device", "implausible timing: steps on the device take");
-    assert_mode(&kernels, "seconds", "implausible timing: a call takes 0.001 ns; are times_ns");
-    assert_mode(&kernels, "ms", "times what this session's copy moves");
+    assert_mode(&kernels, "seconds",
+                "implausible timing: a call takes 0.001 ns; check that times_ns");
+    assert_mode(&kernels, "ms", "times the rate of this session's copy");
     assert_mode(&kernels, "long",
-                "implausible timing: the samples take 50 min 00 s in all, and the");
-    assert_mode(&kernels, "calls", "implausible timing: the samples take 50 min 00 s in all");
+                "implausible timing: the samples take 50 min 00 s in total, but the");
+    assert_mode(&kernels, "calls", "implausible timing: the samples take 50 min 00 s in total");
     // They produce no measurement.
     run_mode(&kernels, "ms", &run);
     for (int64_t i = 0; i < run.round_count; i++) {
@@ -400,7 +402,7 @@ static void bounds_are_where_they_are_said_to_be(void **state)
     assert_string_equal(bt_str_text(&out), "");
     steps[1].host_ns--;
     bt_plausible_check_steps(&seen, &out);
-    assert_non_null(strstr(bt_str_text(&out), "1 steps take 5.00 ms in all"));
+    assert_non_null(strstr(bt_str_text(&out), "1 steps take 5.00 ms in total"));
     bt_str_clear(&out);
     seen.evals_ns = 1.0; // an evaluation lies between them
     bt_plausible_check_steps(&seen, &out);

@@ -130,11 +130,12 @@ static void impossible_cases_are_refused(void **state)
         {SUITE(KERNEL("\"op\":\"gleu\",\"shape\":\"8x4\"")), "did you mean \"gelu\"?"},
         {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"8x\"")), "kernel.shape is \"8x\""},
         {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"0x3\"")), "kernel.shape is \"0x3\""},
-        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"block\"")), "gelu takes any"},
-        {SUITE(KERNEL("\"op\":\"layernorm\",\"shape\":\"8\"")), "layernorm takes rows x cols"},
+        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"block\"")), "allowed for gelu: any"},
+        {SUITE(KERNEL("\"op\":\"layernorm\",\"shape\":\"8\"")),
+         "allowed for layernorm: rows x cols"},
         {SUITE(KERNEL("\"op\":\"layernorm\",\"shape\":\"8x4x2\"")), "s.json:1:"},
         {SUITE(KERNEL("\"op\":\"adamw\",\"shape\":\"8\",\"direction\":\"backward\"")),
-         "adamw has none"},
+         "adamw has no backward"},
         {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"8\",\"dtype\":\"tf32\"")), "only attention"},
         {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"8\",\"cache\":\"warm\"")),
          "allowed: cold, rotating, hot"},
@@ -383,7 +384,7 @@ static void the_fill_of_a_slowdown_is_found(void **state)
     assert_true(fabs(added_ns - 20000) <= 200);
     assert_in_range(calls, 10, 60);
     ASSERT_OK(bt_kernel_fill_search(fill_time, &calls, 1400, &bytes)); // near enough to the least
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "the least is 1500 ns",
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "the minimum is 1500 ns",
                  bt_kernel_fill_search(fill_time, &calls, 1000, &bytes));
     ASSERT_OK(bt_kernel_fill_search(fill_time, &calls, 1e12, &bytes)); // as much as there is
 }

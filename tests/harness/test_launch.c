@@ -658,7 +658,7 @@ static void a_slow_rank_is_reported(void **state)
     for (int slow = 0; slow < 4; ++slow) {
         seen what = {.act = "always-slow", .act_rank = slow, .act_step = -1};
         char words[64];
-        (void)snprintf(words, sizeof words, "straggler: report: rank %d worked ", slow);
+        (void)snprintf(words, sizeof words, "straggler: report: rank %d computed ", slow);
         ASSERT_OK(run(&what, 4, false, NULL, 0));
         assert_int_equal(what.recoveries, 0);
         assert_int_equal(what.stragglers, 1);
@@ -707,7 +707,7 @@ static void events_are_told_once(void **state)
     assert_int_equal(told, 6);
     bt_relay_restart(&relay, true);
     assert_int_equal(bt_relay_take(&relay, &other), BT_STATUS_CORRUPT_DATA);
-    assert_non_null(strstr(bt_error_message(), "step 0 was done again"));
+    assert_non_null(strstr(bt_error_message(), "step 0 was repeated"));
     bt_relay_restart(&relay, false); // fewer ranks, other sums
     ASSERT_OK(bt_relay_take(&relay, &other));
     assert_int_equal(told, 6);

@@ -69,7 +69,7 @@ static void curves_are_sorted_by_what_they_are_of(void **state)
     assert_non_null(source);
     memcpy(source + 7, "seed\"    ", 9); // after another seed's curve, none of the own seed is
                                          // allowed
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "own ones come first",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "expected the case's own curves first",
                  bt_baseline_parse("b", bt_str_text(&text), text.length_bytes, &baseline));
     bt_str_release(&text);
 }
@@ -87,24 +87,25 @@ static void a_run_that_does_not_fit_is_refused(void **state)
     bt_store_round *round = &made[1].rounds[0];
     bt_store_step *steps = (bt_store_step *)(uintptr_t)round->steps;
     round->what.axes_json = made[1].rounds[1].what.axes_json = SETTINGS(4, 1, 0.2);
-    refuses("run 8 does not fit beside run 7, case tiny: its settings differ");
+    refuses("run 8 cannot be combined with run 7, case tiny: its settings differ");
     round->what.axes_json = made[1].rounds[1].what.axes_json = SETTINGS(4, 9, 0.1);
-    refuses("run 9 does not fit beside run 7, case tiny: another run already has its seed");
+    refuses(
+        "run 9 cannot be combined with run 7, case tiny: another run already has the same seed");
     round->what.axes_json = made[1].rounds[1].what.axes_json = SETTINGS(4, 1, 0.1);
     steps[2].tokens = 511;
-    refuses("its steps are not as many, or not of as many tokens");
+    refuses("its number of steps or of tokens per step differs");
     steps[2].tokens = 512;
     round->step_count = STEPS - 1;
-    refuses("its steps are not as many");
+    refuses("its number of steps");
     round->step_count = STEPS;
     made[1].facts[1].value = "other books";
     refuses("hard facts of the environments, or the data, differ");
     made[1].facts[1].value = made[0].facts[1].value;
     made[1].run.round_count = 0;
-    refuses("it has no such case");
+    refuses("it lacks this case");
     made[1].run.round_count = 2;
     made[2].run.status = BT_RUN_FAILED;
-    refuses("run 9 failed: a baseline is made of runs that passed");
+    refuses("run 9 failed: expected a run that passed");
     made[2].run.status = BT_RUN_PASSED;
     const int64_t started_ns = made[2].run.started_ns;
     made[2].run.started_ns = made[0].run.started_ns; // the first, under another number
@@ -114,7 +115,7 @@ static void a_run_that_does_not_fit_is_refused(void **state)
     refuses("run 8 is given twice");
     made[0].rounds[0].step_count = made[0].rounds[1].step_count = 0;
     made[2].run.id = 9;
-    refuses("run 8 does not fit beside run 7, case tiny: its settings differ");
+    refuses("run 8 cannot be combined with run 7, case tiny: its settings differ");
 }
 
 static void every_failing_allocation_is_said(void **state)

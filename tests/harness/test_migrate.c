@@ -60,8 +60,8 @@ static void later_version_is_migrated_to_and_then_refused(void **state)
     assert_int_equal(scratch_query("SELECT count(*) FROM step"), 60);
     store = NULL; // and to this program that one is newer
     char words[96];
-    (void)snprintf(words, sizeof words, "of version %d, this program knows up to %d", known + 1,
-                   known);
+    (void)snprintf(words, sizeof words, "has version %d, this program supports versions up to %d",
+                   known + 1, known);
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words,
                  bt_store_open(scratch_database, BT_STORE_READ, &store));
 }

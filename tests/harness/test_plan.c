@@ -81,7 +81,7 @@ static void gpu_that_is_too_small_is_passed_over(void **state)
     bt_plan plan;
     ASSERT_OK(bt_plan_make(&suite, &none, &small, &plan));
     assert_string_equal(plan.profile, "cpu");
-    assert_non_null(strstr(plan.reason, "the device offers 0.2 GiB"));
+    assert_non_null(strstr(plan.reason, "the device has 0.2 GiB"));
     // A micro-batch that is a number is taken, unless the host is too small by far.
     const uint64_t need = bt_plan_memory_bytes(bt_json_get(bt_plan_case(&plan, 0), "train"), 4,
                                                (bt_plan_recompute){BT_RECOMPUTE_NONE, 3});
@@ -94,7 +94,7 @@ static void gpu_that_is_too_small_is_passed_over(void **state)
         BT_STATUS_OUT_OF_MEMORY, "case one: a micro-batch of 4 x 64 tokens needs about",
         bt_plan_make(&suite, &(bt_plan_options){.profile = "cpu", .seed = -1}, &small, &plan));
     bt_plan_options gpu = {.profile = "gpu", .seed = -1};
-    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "the device offers",
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "the device has",
                  bt_plan_make(&suite, &gpu, &small, &plan));
 }
 

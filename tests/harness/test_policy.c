@@ -69,7 +69,7 @@ static void a_mistake_is_named_with_its_place(void **state)
     } cases[] = {
         {"", "p.json:1:1"},
         {"{", "p.json:1:2"},
-        {"[]", "a policy is an object, not a list"},
+        {"[]", "a policy must be an object, not a list"},
         {"{}", "a policy needs the key \"name\""},
         {"{\"name\":\"x\",\n \"tolerence\":{}}",
          "p.json:2:2: \"tolerence\" is not a key of a policy; "

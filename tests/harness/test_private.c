@@ -82,7 +82,7 @@ static void a_public_bundle_holds_without_naming_the_machine(void **state)
     }
     bt_str_release(&notes);
     ASSERT_FAILS(
-        BT_STATUS_INVALID_ARGUMENT, "gives os.kernel",
+        BT_STATUS_INVALID_ARGUMENT, "contains os.kernel",
         bt_bundle_check_public("b", sample_kernels.bytes, sample_kernels.size_bytes, NULL));
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "b: ", bt_bundle_check_public("b", "x", 1, NULL));
 }

@@ -286,7 +286,7 @@ static void a_bundle_lies_beside_it(void **state)
     bt_bundle_options options = {.is_public = false};
     bt_str notes = {0};
     ASSERT_OK(bt_bundle_export(scratch_store, run, &options, path, &notes));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "gives os.kernel, which identifies the machine",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "contains os.kernel, which identifies the machine",
                  bt_report_publish(scratch_store, &run, 1, &publication));
     options.is_public = true;
     ASSERT_OK(bt_bundle_export(scratch_store, run, &options, path, &notes));
@@ -421,7 +421,7 @@ static void a_bundle_of_another_run_is_refused(void **state)
     bt_str_release(&notes);
     bt_publication publication = {
         .folder = target, .bundle = path, .check_bundle = bt_bundle_check_public, .draft = true};
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "holds another run than run",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "contains another run than run",
                  bt_report_publish(scratch_store, &second, 1, &publication));
 }
 

@@ -93,7 +93,7 @@ static void finished_rounds_stay(void **state)
     // The broken one stays, marked; it was run again under its ordinal, first of all.
     const bt_store_round *broken = &after.rounds[3], *again = &after.rounds[4];
     assert_int_equal(broken->status, BT_RUN_INTERRUPTED);
-    assert_string_equal(broken->message, "its recorder was lost");
+    assert_string_equal(broken->message, "the recorder of the round was lost");
     assert_true(broken->superseded);
     assert_int_equal(again->status, BT_RUN_PASSED);
     assert_int_equal(again->ordinal, broken->ordinal);
@@ -110,7 +110,7 @@ static void finished_rounds_stay(void **state)
     assert_true(after.gaps[0].resumed_ns > after.gaps[0].stopped_ns);
     bt_store_run_release(&before);
     bt_store_run_release(&after);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 has passed: no round is left to run",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 has passed: it has no rounds left to run",
                  execute(1, &outcome));
 }
 
@@ -227,7 +227,7 @@ static void another_plan_or_verb_is_refused(void **state)
     scratch_execute("UPDATE suite SET plan_hash='beef'");
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "the recorded plan has the hash", execute(1, &outcome));
     scratch_execute("INSERT INTO session_schedule VALUES(1, 7, 'ab', '{}')");
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "begun by 'bt-bench ab'", execute(1, &outcome));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "started by 'bt-bench ab'", execute(1, &outcome));
     nothing_changes_when_it_is_refused();
 }
 
@@ -256,8 +256,7 @@ static void a_failure_before_stays_one(void **state)
     bt_store_run run = scratch_run_read(1);
     assert_int_equal(run.round_count, CASES * ROUNDS + 1); // the failed round was not run again
     bt_store_run_release(&run);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "none of its rounds is left to run",
-                 execute(1, &outcome));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "has no rounds left to run", execute(1, &outcome));
 }
 
 static void only_the_end_was_missing(void **state)

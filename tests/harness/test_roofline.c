@@ -165,8 +165,9 @@ static void a_slower_machine_is_named(void **state)
     ASSERT_OK(bt_gate_ceilings_differ(&ceilings[0], &ceilings[0], &out));
     assert_string_equal(bt_str_text(&out), "");
     ASSERT_OK(bt_gate_ceilings_differ(&ceilings[0], &ceilings[1], &out));
-    assert_non_null(strstr(bt_str_text(&out), "own copy, cold: 4.00 TB/s -> 3.60 TB/s"));
-    assert_non_null(strstr(bt_str_text(&out), "own product, bf16: 800 TFLOP/s -> 720 TFLOP/s"));
+    assert_non_null(strstr(bt_str_text(&out), "machine's copy, cold: 4.00 TB/s -> 3.60 TB/s"));
+    assert_non_null(
+        strstr(bt_str_text(&out), "machine's product, bf16: 800 TFLOP/s -> 720 TFLOP/s"));
     bt_str_release(&out);
     bt_arena_release(&arena);
     for (int i = 0; i < 2; ++i) {

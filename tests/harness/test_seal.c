@@ -127,7 +127,8 @@ static void every_column_counts(void **state)
                        "WHEN 'integer' THEN %.63s+1000 ELSE 1 END",
                        columns[i].table, name, name, name, name, name, name);
         scratch_execute(sql);
-        ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "is not as it was recorded", read_run(id, &run));
+        ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "was changed after it was recorded",
+                     read_run(id, &run));
         restore(whole, size_bytes);
     }
     ASSERT_OK(read_run(id, &run));
@@ -154,7 +155,8 @@ static void a_row_more_or_less_counts(void **state)
     ASSERT_OK(bt_file_read(scratch_database, &whole, &size_bytes));
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; ++i) {
         scratch_execute(edits[i]);
-        ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "is not as it was recorded", read_run(id, &run));
+        ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "was changed after it was recorded",
+                     read_run(id, &run));
         restore(whole, size_bytes);
     }
     bt_mem_free(whole);

@@ -269,16 +269,16 @@ static void bad_arguments_are_refused(void **state)
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "file name", bt_store_open("", BT_STORE_READ, &store));
     ASSERT_FAILS(BT_STATUS_IO, "unable to open", bt_store_open("/tmp", BT_STORE_WRITE, &store));
     store = scratch_open(BT_STORE_WRITE);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "none is recorded yet",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run is recorded yet",
                  bt_store_run_read(store, 1, &run));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 7",
                  bt_store_run_end(store, 7, BT_RUN_PASSED, ""));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "ends passed",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "must end as passed",
                  bt_store_run_end(store, 7, BT_RUN_RUNNING, ""));
     int64_t id = 0;
     sample_run sample = sample_run_default();
     ASSERT_OK(sample_run_record(store, &sample, &id));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "the last is 1", bt_store_run_read(store, 2, &run));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "the newest is 1", bt_store_run_read(store, 2, &run));
     bt_store_step step = {.step = 3};
     ASSERT_OK(bt_store_step_add(store, 1, &step));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "UNIQUE", bt_store_flush(store));
@@ -303,7 +303,8 @@ static void newer_and_foreign_files_are_refused_untouched(void **state)
     int64_t known = scratch_query("PRAGMA user_version");
     scratch_execute("PRAGMA user_version=99");
     char words[96];
-    (void)snprintf(words, sizeof words, "database is of version 99, this program knows up to %lld",
+    (void)snprintf(words, sizeof words,
+                   "the database has version 99, this program supports versions up to %lld",
                    (long long)known);
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words,
                  bt_store_open(scratch_database, BT_STORE_READ, &store));
@@ -312,7 +313,7 @@ static void newer_and_foreign_files_are_refused_untouched(void **state)
     assert_null(store);
     assert_int_equal(unlink(scratch_database), 0);
     scratch_execute("CREATE TABLE holiday(photo BLOB)");
-    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "not one of bt-bench",
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "was not created by bt-bench",
                  bt_store_open(scratch_database, BT_STORE_WRITE, &store));
     assert_int_equal(scratch_query("SELECT count(*) FROM sqlite_schema"), 1);
     assert_int_equal(unlink(scratch_database), 0);
@@ -320,7 +321,7 @@ static void newer_and_foreign_files_are_refused_untouched(void **state)
                             "not a database at all, but longer than a header; "
                             "not a database at all, but longer than a header",
                             97));
-    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "damaged, or not a database",
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "damaged or not a database",
                  bt_store_open(scratch_database, BT_STORE_READ, &store));
     ASSERT_FAILS(BT_STATUS_UNAVAILABLE, scratch_database,
                  bt_store_open(scratch_database, BT_STORE_WRITE, &store));

@@ -52,7 +52,7 @@ static void syntax_errors_name_line_and_column(void **state)
         {"{\"a\":1,}", "s.json:1:8: expected a key"},
         {"{\"a\" 1}", "s.json:1:6: expected ':'"},
         {"{\"a\":1 \"b\":2}", "s.json:1:8: expected ',' or '}'"},
-        {"{\n \"a\": 01}", "s.json:2:7: a number may not begin with a zero"},
+        {"{\n \"a\": 01}", "s.json:2:7: a number must not begin with a zero"},
         {"[1.]", "s.json:1:4: digits must follow"},
         {"[1e]", "s.json:1:4: digits must follow the exponent"},
         {"[-]", "s.json:1:3: a number needs digits"},
@@ -71,7 +71,7 @@ static void syntax_errors_name_line_and_column(void **state)
         {"{} {}", "s.json:1:4: nothing may follow"},
         {"{\"\xc3\xa9\": nul}", "s.json:1:7: expected a value"}, // columns count characters
         {"\xef\xbb\xbf{}", "s.json:1:1: expected a value"},
-        {"[1,2]", "s.json:1:1: a suite is an object"},
+        {"[1,2]", "s.json:1:1: a suite must be an object"},
         {"{\"a\":{\"b\":1,\n\"b\":2}}", "s.json:2:1: \"b\" is given twice"},
         {"{\"a\":1,\"\\u0061\":2}", "s.json:1:8: \"a\" is given twice"},
     };
@@ -145,7 +145,7 @@ static void keys_and_values_are_checked(void **state)
         {"{\"name\": \"t\"}", "s.json:1:1: a suite needs the key \"profiles\""},
         {"{\"name\": \"t\", \"profiles\": {}}", "at least one member"},
         {"{\"name\": \"t\", \"profiles\": {\"cpu\": 1}}", "\"cpu\" must be an object"},
-        {"{\"name\": \"t\", \"profiles\": {\"a b\": {}}}", "\"a b\" is no name"},
+        {"{\"name\": \"t\", \"profiles\": {\"a b\": {}}}", "\"a b\" is not a valid name"},
         {"{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": []}}}",
          "\"cases\" is an empty list"},
         {"{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"gpu\", \"cases\": []}}}",
@@ -162,7 +162,7 @@ static void keys_and_values_are_checked(void **state)
            "s.json:3:10: profile cpu has two cases named \"a\"");
     refuse("{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [\n"
            "{\"name\": \"ceiling.hot\", \"kind\": \"train\"}]}}}",
-           "s.json:2:10: \"ceiling.hot\" is what the machine's own ceilings are called");
+           "s.json:2:10: \"ceiling.hot\" is a reserved name");
 }
 
 static void nearest_word_is_found_or_none(void **state)

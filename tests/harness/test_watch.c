@@ -262,7 +262,7 @@ static void json_is_an_object_a_line(void **state)
     cJSON_Delete(root);
     bt_str_release(&text);
     bt_store_live_release(&live);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 9; the last is 1",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 9; the newest is 1",
                  bt_store_live_read(scratch_store, 9, &live));
 }
 

@@ -257,7 +257,7 @@ static void a_worker_that_hangs_says_in_which_ranges(void **state)
     const faulty_plan late = {FAULTY_HANG, BT_KERNEL_ADAMW, 3, 3};
     (void)run_worker(task_of(1, 100), &late, 0);
     assert_non_null(strstr(said, "hangs in step/optimizer"));
-    assert_non_null(strstr(said, " (adamw_cpu_f32): nothing began"));
+    assert_non_null(strstr(said, " (adamw_cpu_f32): no range began"));
 }
 
 // The host has enqueued the step and waits; the device hangs in the second block.
