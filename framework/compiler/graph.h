@@ -46,6 +46,7 @@ typedef struct bt_dag_value {
     int base;                 // the previous value of the same storage, -1: none
     bool is_output;           // read by the caller afterwards
     uint64_t serial, version; // address at capture, 0 if built by hand
+    int again;                // 1 + the value that it is recomputed from (rematerialize.h), 0: none
 } bt_dag_value;
 
 typedef struct bt_dag_operand {

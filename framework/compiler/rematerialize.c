@@ -179,6 +179,7 @@ static bt_status copy_call(work *w, int at, bt_dag_phase phase, int *copy)
     made.producer = -1;
     made.is_output = false;
     made.name[0] = '\0';
+    made.again = 1 + value;
     BT_TRY(bt_dag_value_append(w->graph, &made, &copy[value]));
     for (int i = 0; i < node.operand_count; ++i) {
         const int read = node.operands[i].value;

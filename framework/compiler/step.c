@@ -37,7 +37,7 @@ static bool has_gradients(const bt_compiled_step *step)
     return false;
 }
 
-static bt_step_variant *find(const bt_compiled_step *step, const bt_batch *batch, bool adds)
+bt_step_variant *bt_step_find(const bt_compiled_step *step, const bt_batch *batch, bool adds)
 {
     bt_step_look looks[BT_BATCH_TENSORS];
     look_at(batch, looks);
@@ -59,6 +59,7 @@ static void release_variant(bt_step_variant *v)
             bt_tensor_release(v->sources[i].constant);
         }
         bt_program_destroy(v->program);
+        bt_program_destroy(v->apart);
         bt_fusion_plan_release(&v->fusion);
         bt_dag_release(&v->graph);
         bt_mem_free(v->codes);
@@ -113,12 +114,10 @@ static bt_status compile_groups(bt_compiled_step *step, bt_step_variant *v)
     return BT_OK;
 }
 
-// Each gradient that is added to ends in its old memory.
-static bt_status make_program(bt_step_variant *v, int64_t parameters)
+bt_status bt_step_program(const bt_compiled_step *step, const bt_step_variant *v,
+                          const bt_fusion_plan *fusion, bt_program **out)
 {
-    void *homes = NULL, *memory = NULL;
-    BT_TRY(bt_mem_alloc((size_t)v->graph.value_count + 1, sizeof *v->memory, &memory));
-    v->memory = memory;
+    void *homes = NULL;
     BT_TRY(bt_mem_alloc((size_t)v->graph.value_count + 1, sizeof(int), &homes));
     int *home = homes;
     for (int i = 0; i < v->graph.value_count; ++i) {
@@ -126,14 +125,22 @@ static bt_status make_program(bt_step_variant *v, int64_t parameters)
     }
     for (int i = 0; i < v->source_count; ++i) {
         const bt_step_source *source = &v->sources[i];
-        if (source->kind == BT_STEP_GRADIENT && source->place < parameters &&
+        if (source->kind == BT_STEP_GRADIENT && source->place < step->model->params->count &&
             v->gradients[source->place] >= 0) {
             home[v->gradients[source->place]] = source->value;
         }
     }
-    bt_status status = bt_program_create(&v->graph, &v->fusion, home, &v->program);
+    const bt_status status = bt_program_create(&v->graph, fusion, home, out);
     bt_mem_free(homes);
     return status;
+}
+
+static bt_status make_program(const bt_compiled_step *step, bt_step_variant *v)
+{
+    void *memory = NULL;
+    BT_TRY(bt_mem_alloc((size_t)v->graph.value_count + 1, sizeof *v->memory, &memory));
+    v->memory = memory;
+    return bt_step_program(step, v, &v->fusion, &v->program);
 }
 
 static bt_status compile(bt_compiled_step *step, const bt_batch *batch, bt_step_variant *v)
@@ -148,7 +155,7 @@ static bt_status compile(bt_compiled_step *step, const bt_batch *batch, bt_step_
     BT_TRY(bt_dag_form(&v->graph, v->half_turns, &options, &v->fusion, &formed));
     BT_TRY(compile_groups(step, v));
     v->kind.compiled = v->kind.groups > 0;
-    return v->kind.compiled ? make_program(v, step->model->params->count) : BT_OK;
+    return v->kind.compiled ? make_program(step, v) : BT_OK;
 }
 
 static bt_status add_variant(bt_compiled_step *step, const bt_batch *batch, bool adds,
@@ -197,8 +204,8 @@ static bt_status run_eagerly(bt_compiled_step *step, const bt_batch *batch, bt_t
     return status;
 }
 
-static void bind_inputs(const bt_compiled_step *step, const bt_batch *batch,
-                        const bt_step_variant *v)
+void bt_step_bind(const bt_compiled_step *step, const bt_batch *batch, const bt_step_variant *v,
+                  void **memory)
 {
     const bt_params *params = step->model->params;
     for (int i = 0; i < v->source_count; ++i) {
@@ -208,7 +215,7 @@ static void bind_inputs(const bt_compiled_step *step, const bt_batch *batch,
                                   : s->kind == BT_STEP_GRADIENT
                                       ? params->items[s->place].value->grad
                                       : s->constant;
-        v->memory[s->value] = tensor->storage->data;
+        memory[s->value] = tensor ? tensor->storage->data : NULL;
     }
 }
 
@@ -253,7 +260,7 @@ static bt_status run_program(bt_compiled_step *step, const bt_batch *batch, bt_s
                              bt_tensor **loss)
 {
     memset(v->memory, 0, (size_t)v->graph.value_count * sizeof *v->memory);
-    bind_inputs(step, batch, v);
+    bt_step_bind(step, batch, v, v->memory);
     bt_range_push(step->context, "compiled");
     bt_status status = bt_program_run(v->program, step->context, launch, v, v->memory);
     bt_range_pop(step->context);
@@ -267,7 +274,7 @@ static bt_status run_program(bt_compiled_step *step, const bt_batch *batch, bt_s
 bt_status bt_compiled_step_run(bt_compiled_step *step, const bt_batch *batch, bt_tensor **loss)
 {
     const bool adds = has_gradients(step);
-    bt_step_variant *v = find(step, batch, adds);
+    bt_step_variant *v = bt_step_find(step, batch, adds);
     *loss = NULL;
     bt_status status = v ? BT_OK : add_variant(step, batch, adds, &v);
     if (status == BT_OK) {
@@ -284,7 +291,7 @@ bt_status bt_compiled_step_prepare(bt_compiled_step *step, const bt_batch *batch
     const bt_params *params = step->model->params;
     bt_step_variant *v = NULL;
     bt_status status = BT_OK;
-    if (find(step, batch, adds)) {
+    if (bt_step_find(step, batch, adds)) {
         return BT_OK;
     }
     for (int64_t i = 0; i < params->count && adds && status == BT_OK; ++i) {

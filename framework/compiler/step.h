@@ -73,6 +73,22 @@ int bt_compiled_step_units(const bt_compiled_step *step, bool adds);
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_compiled_step_unit(const bt_compiled_step *step, bool adds, int i,
                                            bt_compiled_unit *out);
+// Runs the calls of the compiled step for this batch one by one, without groups, so that they can
+// be timed: twice, the second time inside the range "apart", each call inside its own. Results are
+// dropped; parameters and gradients stay as they are. Uses memory of its own, for activations and
+// gradients; it is freed afterwards.
+// Errors  as bt_compiled_step_run; INVALID_ARGUMENT: the step is not compiled for such a batch
+BT_CHECKED bt_status bt_compiled_step_run_apart(bt_compiled_step *step, const bt_batch *batch,
+                                                bool adds);
+// The number of ranges inside "apart"; 0: that was not run.
+int bt_compiled_step_apart_calls(const bt_compiled_step *step, const bt_batch *batch, bool adds);
+// From the times of those ranges: for each unit (bt_compiled_step_units) the time of its calls. A
+// value that is recomputed in several groups counts once, in the group that comes first.
+// Shapes  apart_ns [apart calls], times_ns [units]
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_compiled_step_apart_times(const bt_compiled_step *step,
+                                                  const bt_batch *batch, bool adds,
+                                                  const int64_t *apart_ns, int64_t *times_ns);
 // One line about the kind, for a log.
 void bt_compiled_kind_print(const bt_compiled_kind *kind, bt_str *out);
 

@@ -40,6 +40,7 @@ typedef struct bt_step_variant {
     int64_t *half_turns;     // owned [values as captured] (half_turn.h)
     bt_fusion_plan fusion;   // without groups that have no code
     bt_program *program;     // owned; NULL: the step runs eagerly
+    bt_program *apart;       // owned; the same without groups; NULL: not needed yet
     bt_compiled **codes;     // owned [fusion.count], each owned by the compiler; NULL: left out
     bt_step_source *sources; // owned [source_count]
     int source_count;
@@ -55,6 +56,16 @@ struct bt_compiled_step {
     bt_step_variant **variants; // owned [count], each owned
     int count;
 };
+
+// The variant for such a batch; NULL: none yet.
+bt_step_variant *bt_step_find(const bt_compiled_step *step, const bt_batch *batch, bool adds);
+// A program of the variant's graph with these groups, NULL: none. Each gradient that is added to
+// ends in its old memory.
+BT_CHECKED bt_status bt_step_program(const bt_compiled_step *step, const bt_step_variant *variant,
+                                     const bt_fusion_plan *fusion, bt_program **out);
+// Sets memory[value] of the inputs.
+void bt_step_bind(const bt_compiled_step *step, const bt_batch *batch,
+                  const bt_step_variant *variant, void **memory);
 
 // ---- step_capture.c -----------------------------------------------------------------------------
 // Captures the step of a batch without launching a kernel and finds the sources of its inputs.

@@ -100,8 +100,9 @@ static kernel_row *row_of(kernel_row *rows, int *count, const bt_compiled_unit *
     return &rows[(*count)++];
 }
 
-static bt_status sum_units(const bt_trainer *t, bool adds, const int64_t *times_ns, int units,
-                           kernel_row *rows, int *count)
+// apart_ns NULL: not measured.
+static bt_status sum_units(const bt_trainer *t, bool adds, const int64_t *times_ns,
+                           const int64_t *apart_ns, int units, kernel_row *rows, int *count)
 {
     for (int i = 0; i < units; ++i) {
         bt_compiled_unit unit;
@@ -112,6 +113,7 @@ static bt_status sum_units(const bt_trainer *t, bool adds, const int64_t *times_
         sum->bytes_before += unit.bytes_before;
         sum->bytes_after += unit.bytes_after;
         sum->time_ns += times_ns[i];
+        sum->apart_ns += apart_ns && unit.kind[0] ? apart_ns[i] : 0;
     }
     return BT_OK;
 }
@@ -130,25 +132,81 @@ static bt_status tell_rows(const bt_train_observer *o, kernel_row *rows, int cou
     return status;
 }
 
+// The times of units whose calls run one by one, on the batch of the last micro-batch.
+static bt_status time_apart(const bt_trainer *t, bool adds, int64_t *apart_ns)
+{
+    static const bt_train_observer none = {0};
+    const bt_feed_batch *last = &t->feed.batches[t->accumulation - 1];
+    const bt_batch batch = {.count = 2, .items = {{"ids", last->ids}, {"targets", last->targets}}};
+    int64_t *calls_ns = NULL, timed = 0;
+    bt_profile_start(t->profile);
+    bt_status status = bt_compiled_step_run_apart(t->compiled, &batch, adds);
+    const bt_status stopped = bt_profile_stop(t->profile, 0, &none);
+    BT_TRY(status ? status : stopped);
+    const int calls = bt_compiled_step_apart_calls(t->compiled, &batch, adds);
+    BT_TRY(BT_MEM_ARRAY(calls, &calls_ns));
+    status = bt_profile_inside(t->profile, "apart", calls_ns, calls, &timed);
+    if (status == BT_OK && timed != calls) {
+        status = bt_error(BT_STATUS_INTERNAL, "%d calls and %lld times", calls, (long long)timed);
+    }
+    BT_IF_OK(status, bt_compiled_step_apart_times(t->compiled, &batch, adds, calls_ns, apart_ns));
+    bt_mem_free(calls_ns);
+    return status;
+}
+
+// The reason goes to the log; the run goes on.
+static bt_status tell_untimed(const bt_trainer *t, const char *why)
+{
+    bt_str note = {0};
+    bt_str_format(&note, "compile: the calls of groups were not timed one by one: %s", why);
+    bt_error_clear();
+    bt_status status = bt_str_status(&note);
+    if (status == BT_OK && t->observer->note) {
+        status = t->observer->note(t->observer->self, bt_str_text(&note));
+    }
+    bt_str_release(&note);
+    return status;
+}
+
+static bt_status report_rows(const bt_trainer *t, bool adds, const int64_t *times_ns,
+                             int64_t *apart_ns, int units, kernel_row *rows)
+{
+    int count = 0;
+    bool measured = false;
+    if (t->plan->memory_limit_bytes) {
+        BT_TRY(tell_untimed(t, "memory is limited"));
+    } else {
+        const bt_status status = time_apart(t, adds, apart_ns);
+        measured = status == BT_OK;
+        if (status == BT_STATUS_OUT_OF_MEMORY) {
+            BT_TRY(tell_untimed(t, bt_error_message()));
+        } else {
+            BT_TRY(status);
+        }
+    }
+    BT_TRY(sum_units(t, adds, times_ns, measured ? apart_ns : NULL, units, rows, &count));
+    return tell_rows(t->observer, rows, count);
+}
+
 bt_status bt_trainer_report_groups(const bt_trainer *t)
 {
     const bool adds = t->accumulation > 1; // also stops at the last micro-batch
     const int units = t->compiled ? bt_compiled_step_units(t->compiled, adds) : 0;
     kernel_row *rows = NULL;
-    int64_t *times_ns = NULL, timed = 0;
-    int count = 0;
+    int64_t *times_ns = NULL, *apart_ns = NULL, timed = 0;
     if (units == 0 || !t->observer->group) {
         return BT_OK;
     }
     bt_status status = BT_MEM_ARRAY(units, &rows);
     BT_IF_OK(status, BT_MEM_ARRAY(units, &times_ns));
+    BT_IF_OK(status, BT_MEM_ARRAY(units, &apart_ns));
     BT_IF_OK(status, bt_profile_inside(t->profile, "compiled", times_ns, units, &timed));
     if (status == BT_OK && timed == units) {
-        status = sum_units(t, adds, times_ns, units, rows, &count);
-        BT_IF_OK(status, tell_rows(t->observer, rows, count));
+        status = report_rows(t, adds, times_ns, apart_ns, units, rows);
     }
     bt_mem_free(rows);
     bt_mem_free(times_ns);
+    bt_mem_free(apart_ns);
     return status;
 }
 

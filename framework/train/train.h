@@ -262,6 +262,7 @@ typedef struct bt_train_group {
     int64_t count;                               // groups; launches of ungrouped calls
     int64_t calls, bytes_before, bytes_after;    // of all of them
     int64_t time_ns;                             // device, of all of them in that step
+    int64_t apart_ns; // of the groups' calls run one by one on the same batch; 0: not measured
 } bt_train_group;
 
 // The timeline of the last profiled step, if the observer has the callback.

@@ -146,6 +146,7 @@ bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
     case BT_RUN_EVENT_SAMPLES:
     case BT_RUN_EVENT_MEASURED:
     case BT_RUN_EVENT_GROUP:
+    case BT_RUN_EVENT_GROUP_CALLS:
     case BT_RUN_EVENT_TIMELINE:
     case BT_RUN_EVENT_MEMORY:
     case BT_RUN_EVENT_RESULT:

@@ -158,6 +158,10 @@ static const bt_field GROUP_fields[] = {
     F(bt_store_group, INTEGER, bytes_before), F(bt_store_group, INTEGER, bytes_after),
     F(bt_store_group, INTEGER, time_ns)};
 
+static const bt_field GROUP_CALLS_fields[] = {F(bt_store_group_calls, TEXT, direction),
+                                              F(bt_store_group_calls, TEXT, kernel),
+                                              F(bt_store_group_calls, INTEGER, time_ns)};
+
 static const bt_field FAULT_fields[] = {
     F(bt_store_fault, INTEGER, step), F(bt_store_fault, TEXT, kind),
     F(bt_store_fault, TEXT, action), F(bt_store_fault, TEXT, message)};
@@ -203,6 +207,7 @@ const bt_list *bt_round_lists(size_t *count)
                                     LIST(LAUNCH, true, true, launches, launch_count),
                                     LIST(TIMELINE, true, true, timelines, timeline_count),
                                     LIST(GROUP, true, true, groups, group_count),
+                                    LIST(GROUP_CALLS, true, true, group_calls, group_calls_count),
                                     LIST(FAULT, true, true, faults, fault_count),
                                     LIST(MEMORY, true, false, memory, memory_count),
                                     LIST(TELEMETRY, false, true, telemetry, telemetry_count)};

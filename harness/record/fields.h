@@ -57,6 +57,7 @@ typedef struct bt_field {
     X(LAUNCH, bt_store_launch)                                                                     \
     X(TIMELINE, bt_store_timeline)                                                                 \
     X(GROUP, bt_store_group)                                                                       \
+    X(GROUP_CALLS, bt_store_group_calls)                                                           \
     X(FAULT, bt_store_fault)                                                                       \
     X(MEMORY, bt_store_memory)                                                                     \
     X(TELEMETRY, bt_store_telemetry)

@@ -185,6 +185,13 @@ typedef struct bt_store_group {
     int64_t count, calls, bytes_before, bytes_after, time_ns;
 } bt_store_group;
 
+// The time of a kernel's calls run one by one on the same batch, without groups; the kernels for
+// which it was measured.
+typedef struct bt_store_group_calls {
+    const char *direction, *kernel;
+    int64_t time_ns;
+} bt_store_group_calls;
+
 // A fault detected during training (framework/train/train.h has the kinds).
 typedef struct bt_store_fault {
     int64_t step;
@@ -315,6 +322,8 @@ typedef struct bt_store_round {
     int64_t timeline_count;
     const bt_store_group *groups; // in the order recorded
     int64_t group_count;
+    const bt_store_group_calls *group_calls;
+    int64_t group_calls_count;
     const bt_store_fault *faults; // in the order recorded
     int64_t fault_count;
     const bt_store_memory *memory; // in the order recorded

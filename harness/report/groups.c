@@ -1,14 +1,16 @@
 // harness/report/groups.c - the contents of a compiled step: generated kernels and their savings
 //
-// One row per kernel, forward and backward separate. The bar shows the bytes that the kernel moves,
-// in front of the longer one that its calls would move. Speed is compared with eager for the whole
-// step, if the run has the same case without compile: a group's calls are not run separately.
+// One row per kernel, forward and backward separate. On the page a bar shows the bytes that the
+// kernel moves, in front of the longer one that its calls would move. The time of those calls is of
+// the same step, run one by one on the same batch. The whole step is compared with eager if the run
+// has the same case without compile.
 #include <math.h>
 #include <string.h>
 
 #include "framework/base/idioms.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
+#include "harness/text/table.h"
 
 static bool is_group(const bt_store_group *row) { return row->kind[0] != '\0'; }
 
@@ -18,9 +20,22 @@ enum { DIRECTIONS = (int)(sizeof directions / sizeof directions[0]) };
 
 typedef struct groups_sum {
     double groups, calls, bytes_before, bytes_after, time_ns; // of groups
+    double apart_ns;                                          // NaN: not measured for every group
     double other_calls, other_ns;
     double most_bytes; // of a row
 } groups_sum;
+
+// The time of a kernel's calls run one by one; NaN: not measured.
+static double apart_ns_of(const bt_store_round *round, const bt_store_group *row)
+{
+    BT_EACH(const bt_store_group_calls, calls, round->group_calls, round->group_calls_count) {
+        if (is_group(row) && strcmp(calls->kernel, row->kernel) == 0 &&
+            strcmp(calls->direction, row->direction) == 0) {
+            return (double)calls->time_ns;
+        }
+    }
+    return (double)NAN;
+}
 
 static groups_sum sum_of(const bt_store_round *round)
 {
@@ -36,6 +51,7 @@ static groups_sum sum_of(const bt_store_round *round)
         sum.bytes_before += (double)row->bytes_before;
         sum.bytes_after += (double)row->bytes_after;
         sum.time_ns += (double)row->time_ns;
+        sum.apart_ns += apart_ns_of(round, row);
         sum.most_bytes = fmax(sum.most_bytes, (double)row->bytes_before);
         sum.most_bytes = fmax(sum.most_bytes, (double)row->bytes_after);
     }
@@ -77,17 +93,26 @@ static double step_of(const report_case *item)
     return value->count > 0 ? value->value : (double)NAN;
 }
 
-// "8 of 30 kernel calls in 4 groups, which move 1.2 MiB instead of 3.4; ..."
-static void write_sum(const report_set *set, const report_case *item, bt_str *out)
+// "8 of 30 kernel calls in 4 groups, which move 1.2 MiB instead of 3.4 in 20 us instead of 60: 3x"
+static void write_sum(const bt_store_round *round, bt_str *out)
 {
-    const groups_sum sum = sum_of(item->round);
-    const report_case *eager = eager_of(set, item);
+    const groups_sum sum = sum_of(round);
     bt_str_format(out,
                   "%.0f of %.0f kernel calls of a micro-batch in %.0f groups, which move %s "
                   "instead of %s",
                   sum.calls, sum.calls + sum.other_calls, sum.groups,
                   bt_format_value(BT_UNIT_BYTES, sum.bytes_after).text,
                   bt_format_value(BT_UNIT_BYTES, sum.bytes_before).text);
+    if (sum.apart_ns > 0 && sum.time_ns > 0) {
+        bt_str_format(out, " in %s instead of %s: %.3gx",
+                      bt_format_value(BT_UNIT_NS, sum.time_ns).text,
+                      bt_format_value(BT_UNIT_NS, sum.apart_ns).text, sum.apart_ns / sum.time_ns);
+    }
+}
+
+static void write_step(const report_set *set, const report_case *item, bt_str *out)
+{
+    const report_case *eager = eager_of(set, item);
     if (eager && step_of(eager) > 0 && step_of(item) > 0) {
         bt_str_format(
             out, "; a step %s, eager %s: %.3gx", bt_format_value(BT_UNIT_NS, step_of(item)).text,
@@ -98,73 +123,89 @@ static void write_sum(const report_set *set, const report_case *item, bt_str *ou
 static const char explained[] =
     "Kernels that were generated for groups of calls, of one micro-batch. Groups with equal code "
     "share a kernel. Bytes: what the kernel moves, before what its calls would move. Times are of "
-    "the last profiled step.";
+    "the last profiled step; one by one: of the calls, each launched alone on the same batch, "
+    "without those that only repeat a value.";
 
-// ---- the page -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
-static void write_bytes(const bt_store_group *row, const groups_sum *sum, bt_str *out)
-{
-    const double most = sum->most_bytes > 0 ? sum->most_bytes : 1;
-    bt_str_format(out, "<td class=track>");
-    if (is_group(row)) {
-        bt_str_format(out,
-                      "<i class=\"bar d3\" style=\"left:0;width:%.2f%%\"></i>"
-                      "<i class=\"bar d0\" style=\"left:0;width:%.2f%%\"></i>",
-                      100 * (double)row->bytes_before / most,
-                      100 * (double)row->bytes_after / most);
-    }
-}
-
-static void write_number(bool known, bt_unit unit, double value, bt_str *out)
+static void add_number(bool known, bt_unit unit, double value, bt_table *table)
 {
     if (known) {
-        bt_str_format(out, "<td class=n data-v=\"%.6g\">%s", value,
-                      bt_format_value(unit, value).text);
+        bt_table_number(table, unit, value);
     } else {
-        bt_str_append(out, "<td class=n>");
+        bt_table_cells(table, "%s", "");
     }
 }
 
-static void write_row(const bt_store_group *row, const groups_sum *sum, bt_str *out)
+// Drawn: with a column for bars.
+static void add_row(const bt_store_round *round, const bt_store_group *row, double most_bytes,
+                    bool drawn, bt_table *table)
 {
     const bool group = is_group(row), timed = row->time_ns > 0;
-    const double after = (double)row->bytes_after, time_ns = (double)row->time_ns;
-    bt_html(out, "<tr><th scope=row>%s</th><td class=word>%s",
-            group ? row->kernel : "calls in no group", row->direction);
-    write_bytes(row, sum, out);
-    write_number(group, BT_UNIT_BYTES, after, out);
-    write_number(group, BT_UNIT_BYTES, (double)row->bytes_before, out);
-    write_number(timed, BT_UNIT_NS, time_ns, out);
-    write_number(group && timed, BT_UNIT_BYTES_PER_S, after / time_ns * 1e9, out);
-    bt_str_format(out, "<td class=n>%lld<td class=n>%lld", (long long)row->count,
-                  (long long)row->calls);
-    bt_html(out, "<td class=long>%s\n", row->ops);
+    const double before = (double)row->bytes_before, after = (double)row->bytes_after;
+    const double time_ns = (double)row->time_ns, apart_ns = apart_ns_of(round, row);
+    const double most = most_bytes > 0 ? most_bytes : 1;
+    bt_table_cells(table, "%s|%s", group ? row->kernel : "calls in no group", row->direction);
+    bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=word");
+    if (drawn) {
+        bt_table_cells(table, "%s", "");
+        bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=track");
+        bt_str *out = bt_table_part(table, BT_CELL_MARKUP);
+        if (group) {
+            bt_str_format(out,
+                          "<i class=\"bar d3\" style=\"left:0;width:%.2f%%\"></i>"
+                          "<i class=\"bar d0\" style=\"left:0;width:%.2f%%\"></i>",
+                          100 * before / most, 100 * after / most);
+        }
+    }
+    add_number(group, BT_UNIT_BYTES, after, table);
+    add_number(group, BT_UNIT_BYTES, before, table);
+    add_number(timed, BT_UNIT_NS, time_ns, table);
+    add_number(apart_ns > 0, BT_UNIT_NS, apart_ns, table);
+    if (apart_ns > 0 && timed) {
+        bt_table_cells(table, "%.3gx", apart_ns / time_ns);
+        bt_str_format(bt_table_part(table, BT_CELL_ATTRIBUTES), " data-v=%.4f", apart_ns / time_ns);
+    } else {
+        bt_table_cells(table, "%s", "");
+    }
+    add_number(group && timed, BT_UNIT_BYTES_PER_S, after / time_ns * 1e9, table);
+    bt_table_cells(table, "%lld|%lld|%s", (long long)row->count, (long long)row->calls, row->ops);
+    bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=long");
 }
 
-static void write_case(const report_set *set, const report_case *item, bool open, bt_str *out)
+// By direction, groups first.
+static void fill_table(const bt_store_round *round, bool drawn, bt_table *table)
 {
-    const groups_sum sum = sum_of(item->round);
-    bt_str_format(out, "<details%s><summary>", open ? " open" : "");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
-    bt_str_append(out, " <span class=muted>");
-    write_sum(set, item, out);
-    bt_html(out,
-            "</span></summary>\n<div class=scroll><table data-name=\"compiled-%s\"><thead><tr>"
-            "<th>kernel<th>direction<th>bytes<th class=n>moved<th class=n>by the calls"
-            "<th class=n>time<th class=n>rate<th class=n>groups<th class=n>calls<th>ops</thead>"
-            "<tbody>\n",
-            item->tag);
+    const groups_sum sum = sum_of(round);
+    bt_table_heads(table, drawn ? "kernel|direction|bytes" : "kernel|direction");
+    bt_table_heads(table,
+                   ">moved|>by the calls|>time|>one by one|>speedup|>rate|>groups|>calls|ops");
     for (int d = 0; d < DIRECTIONS; d++) {
-        for (int calls = 0; calls < 2; calls++) { // groups first
-            BT_EACH(const bt_store_group, row, item->round->groups, item->round->group_count) {
+        for (int calls = 0; calls < 2; calls++) {
+            BT_EACH(const bt_store_group, row, round->groups, round->group_count) {
                 if (strcmp(row->direction, directions[d]) == 0 && is_group(row) == !calls) {
-                    write_row(row, &sum, out);
+                    add_row(round, row, sum.most_bytes, drawn, table);
                 }
             }
         }
     }
-    bt_str_append(out, "</tbody></table></div></details>\n");
+}
+
+// ---- the page -----------------------------------------------------------------------------------
+
+static void write_case(const report_set *set, const report_case *item, bool open, bt_str *out)
+{
+    bt_table table = {.name = bt_textf("compiled-%s", item->tag)};
+    bt_str_format(out, "<details%s><summary>", open ? " open" : "");
+    bt_html_tag(out, item);
+    bt_html_text(out, item->label);
+    bt_str_append(out, " <span class=muted>");
+    write_sum(item->round, out);
+    write_step(set, item, out);
+    bt_str_append(out, "</span></summary>\n");
+    fill_table(item->round, true, &table);
+    bt_table_html(&table, out);
+    bt_str_append(out, "</details>\n");
 }
 
 bt_status bt_page_groups(const report_set *set, bt_str *out)
@@ -192,26 +233,33 @@ bt_status bt_page_groups(const report_set *set, bt_str *out)
     return BT_OK;
 }
 
-// ---- Markdown -----------------------------------------------------------------------------------
+// ---- Markdown and text --------------------------------------------------------------------------
 
-void bt_markdown_groups(const report_set *set, bt_str *out)
+bt_status bt_markdown_groups(const report_set *set, bt_str *out)
 {
     BT_EACH(const report_case, item, set->cases, set->case_count) {
-        if (item->round->group_count == 0) {
-            continue;
-        }
-        bt_markdown(out, "\n## Compiled steps: %s\n\n", item->label);
-        write_sum(set, item, out);
-        bt_str_append(out, ".\n\n| kernel | direction | ops | groups | calls | moved | by the "
-                           "calls | time |\n|---|---|---|--:|--:|--:|--:|--:|\n");
-        BT_EACH(const bt_store_group, row, item->round->groups, item->round->group_count) {
-            bt_markdown(out, "| %s | %s | %s |", is_group(row) ? row->kernel : "calls in no group",
-                        row->direction, row->ops);
-            bt_str_format(out, " %lld | %lld | %s | %s | %s |\n", (long long)row->count,
-                          (long long)row->calls,
-                          bt_format_value(BT_UNIT_BYTES, (double)row->bytes_after).text,
-                          bt_format_value(BT_UNIT_BYTES, (double)row->bytes_before).text,
-                          bt_format_value(BT_UNIT_NS, (double)row->time_ns).text);
+        if (item->round->group_count > 0) {
+            bt_table table = {0};
+            bt_markdown(out, "\n## Compiled steps: %s\n\n", item->label);
+            write_sum(item->round, out);
+            write_step(set, item, out);
+            bt_str_append(out, ".\n\n");
+            fill_table(item->round, false, &table);
+            bt_table_markdown(&table, out);
         }
     }
+    return bt_str_status(out);
+}
+
+bt_status bt_show_groups(const bt_store_round *round, bt_str *out)
+{
+    bt_table table = {0};
+    if (round->group_count == 0) {
+        return BT_OK;
+    }
+    bt_str_append(out, "  compiled     ");
+    write_sum(round, out);
+    bt_str_append(out, "\n");
+    fill_table(round, false, &table);
+    return bt_table_print(&table, 4, out);
 }

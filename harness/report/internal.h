@@ -136,9 +136,10 @@ void bt_markdown_ratios(const report_set *set, bt_str *out);
 // The facts of the environment up to a level.
 void bt_markdown_facts(const bt_store_run *run, bt_fact_level up_to, bt_str *out);
 BT_CHECKED bt_status bt_markdown_cases(const report_set *set, bt_str *out);
-BT_CHECKED bt_status bt_markdown_ranks(const report_set *set, bt_str *out); // ranks.c
-void bt_markdown_groups(const report_set *set, bt_str *out);                // groups.c
-void bt_markdown_timelines(const report_set *set, bt_str *out);             // timeline.c
+BT_CHECKED bt_status bt_markdown_ranks(const report_set *set, bt_str *out);  // ranks.c
+BT_CHECKED bt_status bt_markdown_groups(const report_set *set, bt_str *out); // groups.c
+BT_CHECKED bt_status bt_show_groups(const bt_store_round *round, bt_str *out);
+void bt_markdown_timelines(const report_set *set, bt_str *out); // timeline.c
 BT_CHECKED bt_status bt_markdown_ranges(const report_set *set, bt_str *out);
 
 // ---- ranges.c: NVTX ranges as a tree -----------------------------------------------------------

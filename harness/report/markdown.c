@@ -211,7 +211,7 @@ bt_status bt_markdown_write(const report_set *set, bt_str *out)
     BT_TRY(bt_markdown_ranks(set, out));
     bt_markdown_ratios(set, out);
     bt_markdown_timelines(set, out);
-    bt_markdown_groups(set, out);
+    BT_TRY(bt_markdown_groups(set, out));
     BT_TRY(bt_markdown_ranges(set, out));
     for (int64_t i = 0; i < set->run_count; i++) {
         bt_str_format(out, "\n## Environment of run %lld\n\n", (long long)set->runs[i].id);

@@ -153,6 +153,7 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     }
     BT_TRY(print_memory(round, &summary, out));
     BT_TRY(bt_show_machine(round, out));
+    BT_TRY(bt_show_groups(round, out));
     if (round->params_digest[0]) {
         bt_str_format(out, "  bits         %s%s\n",
                       bt_digest_is_of_state(round->params_digest) ? "" : "parameters ",

@@ -98,6 +98,9 @@ static const field fields[] = {
     FIELD(GROUP, "bytes_before", INTEGER, false, group.bytes_before),
     FIELD(GROUP, "bytes_after", INTEGER, false, group.bytes_after),
     FIELD(GROUP, "time_ns", INTEGER, false, group.time_ns),
+    FIELD(GROUP_CALLS, "direction", TEXT, true, group_calls.direction),
+    FIELD(GROUP_CALLS, "kernel", TEXT, true, group_calls.kernel),
+    FIELD(GROUP_CALLS, "time_ns", INTEGER, true, group_calls.time_ns),
     FIELD(TIMELINE, "step", INTEGER, true, timeline.step),
     FIELD(TIMELINE, "rank", INTEGER, true, timeline.rank),
     FIELD(TIMELINE, "start_ns", INTEGER, true, timeline.start_ns),
@@ -289,7 +292,8 @@ static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
              (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL || type == BT_RUN_EVENT_SAVE ||
               type == BT_RUN_EVENT_SCORE || type == BT_RUN_EVENT_STATE ||
               type == BT_RUN_EVENT_LAUNCH || type == BT_RUN_EVENT_TIMELINE ||
-              type == BT_RUN_EVENT_GROUP || type == BT_RUN_EVENT_RECOVERY)) &&
+              type == BT_RUN_EVENT_GROUP || type == BT_RUN_EVENT_GROUP_CALLS ||
+              type == BT_RUN_EVENT_RECOVERY)) &&
            !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
                           type == BT_RUN_EVENT_OUTPUTS));
 }

@@ -32,6 +32,7 @@
     X(STATE, "state")                                                                              \
     X(LAUNCH, "launch")                                                                            \
     X(GROUP, "group")                                                                              \
+    X(GROUP_CALLS, "group_calls")                                                                  \
     X(TIMELINE, "timeline")                                                                        \
     X(MEMORY, "memory")                                                                            \
     X(RESULT, "result")                                                                            \
@@ -130,6 +131,7 @@ typedef struct bt_run_event {
         bt_store_state state;
         bt_store_launch launch;
         bt_store_group group;
+        bt_store_group_calls group_calls;
         bt_store_timeline timeline;
         bt_store_fault fault;
         bt_store_memory memory;

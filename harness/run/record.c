@@ -174,6 +174,8 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
         return bt_store_launch_add(self->store, self->round, &event->as.launch);
     case BT_RUN_EVENT_GROUP:
         return bt_store_group_add(self->store, self->round, &event->as.group);
+    case BT_RUN_EVENT_GROUP_CALLS:
+        return bt_store_group_calls_add(self->store, self->round, &event->as.group_calls);
     case BT_RUN_EVENT_TIMELINE:
         return bt_store_timeline_add(self->store, self->round, &event->as.timeline);
     case BT_RUN_EVENT_FAULT:

@@ -157,7 +157,10 @@ static bt_status on_group(void *context, const bt_train_group *group)
                           .as.group = {group->direction, group->kind, group->kernel, group->ops,
                                        group->count, group->calls, group->bytes_before,
                                        group->bytes_after, group->time_ns}};
-    return say(context, &event);
+    bt_run_event calls = {.type = BT_RUN_EVENT_GROUP_CALLS,
+                          .as.group_calls = {group->direction, group->kernel, group->apart_ns}};
+    BT_TRY(say(context, &event));
+    return group->apart_ns > 0 ? say(context, &calls) : BT_OK;
 }
 
 // Timeline of one rank of several; the launcher makes the starts relative

@@ -264,10 +264,17 @@ static const char *const version_19[] = {
     " bytes_after INTEGER NOT NULL, time_ns INTEGER NOT NULL) STRICT",
     "CREATE INDEX fused_group_of_round ON fused_group(round_id)", NULL};
 
+// Times of the calls of those kernels, one by one.
+static const char *const version_20[] = {
+    "CREATE TABLE group_calls("
+    " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
+    " direction TEXT NOT NULL, kernel TEXT NOT NULL, time_ns INTEGER NOT NULL) STRICT",
+    "CREATE INDEX group_calls_of_round ON group_calls(round_id)", NULL};
+
 static const char *const *const migrations[] = {
     version_1,  version_2,  version_3,  version_4,  version_5,  version_6,  version_7,
     version_8,  version_9,  version_10, version_11, version_12, version_13, version_14,
-    version_15, version_16, version_17, version_18, version_19};
+    version_15, version_16, version_17, version_18, version_19, version_20};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

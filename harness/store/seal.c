@@ -21,9 +21,10 @@ static const int parts[] = {SQL_SEAL_ROUND,
                             SQL_SEAL_VALUES,
                             SQL_TELEMETRY};
 // Added later: without rows they contribute nothing, so that earlier seals stay valid.
-static const int later_parts[] = {SQL_LIST_OF(BT_FIELDS_SCORE), SQL_LIST_OF(BT_FIELDS_STATE),
-                                  SQL_LIST_OF(BT_FIELDS_LAUNCH), SQL_LIST_OF(BT_FIELDS_TIMELINE),
-                                  SQL_LIST_OF(BT_FIELDS_GROUP)};
+static const int later_parts[] = {
+    SQL_LIST_OF(BT_FIELDS_SCORE),  SQL_LIST_OF(BT_FIELDS_STATE),
+    SQL_LIST_OF(BT_FIELDS_LAUNCH), SQL_LIST_OF(BT_FIELDS_TIMELINE),
+    SQL_LIST_OF(BT_FIELDS_GROUP),  SQL_LIST_OF(BT_FIELDS_GROUP_CALLS)};
 
 static void add_value(XXH3_state_t *hash, sqlite3_stmt *row, int column)
 {

@@ -33,6 +33,7 @@ static const struct {
     {BT_FIELDS_LAUNCH, "launch", "round_id", "id", ""},
     {BT_FIELDS_TIMELINE, "timeline", "round_id", "rank", " ON CONFLICT DO NOTHING"},
     {BT_FIELDS_GROUP, "fused_group", "round_id", "id", ""},
+    {BT_FIELDS_GROUP_CALLS, "group_calls", "round_id", "id", ""},
     {BT_FIELDS_FAULT, "fault", "round_id", "id", ""},
     {BT_FIELDS_MEMORY, "memory", "round_id", "id", " ON CONFLICT DO NOTHING"},
 };

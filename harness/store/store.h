@@ -91,6 +91,7 @@ BT_CHECKED bt_status bt_store_round_end(bt_store *store, int64_t round, bt_run_s
     X(launch, LAUNCH)                                                                              \
     X(timeline, TIMELINE)                                                                          \
     X(group, GROUP)                                                                                \
+    X(group_calls, GROUP_CALLS)                                                                    \
     X(fault, FAULT)                                                                                \
     X(memory, MEMORY)
 #define BT_STORE_SERIES_ADD(name, kind)                                                            \

@@ -95,10 +95,15 @@ teardown() {
         "$bench" export last --db a.sqlite -o a.tar.zst
         "$bench" import a.tar.zst --db other.sqlite
         "$bench" report last --db other.sqlite -o other.json
+        "$bench" show last --db other.sqlite | grep -q '^  compiled  .* instead of .*x$'
         python3 - <<'PY'
 import json
-first, second = (json.load(open(name))["runs"][0]["cases"][0]["groups"] for name in ("a.json", "other.json"))
+cases = [json.load(open(name))["runs"][0]["cases"][0] for name in ("a.json", "other.json")]
+first, second = (case["groups"] for case in cases)
 assert first == second and any(row["kind"] == "row" for row in first), first
+calls = cases[0]["group_calls"]
+assert calls == cases[1]["group_calls"] and all(row["time_ns"] > 0 for row in calls), calls
+assert [row["kernel"] for row in calls] == [row["kernel"] for row in first if row["kind"]], calls
 assert all(row["bytes_after"] < row["bytes_before"] for row in first if row["kind"]), first
 PY
     fi

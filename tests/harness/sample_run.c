@@ -186,6 +186,9 @@ static bt_status add_round(bt_store *store, const sample_run *sample, int64_t ru
     for (int64_t i = 0; i < sample->group_count && strcmp(name, sample->cases[0]) == 0; ++i) {
         BT_TRY(bt_store_group_add(store, round, &sample->groups[i]));
     }
+    for (int64_t i = 0; i < sample->group_calls_count && strcmp(name, sample->cases[0]) == 0; ++i) {
+        BT_TRY(bt_store_group_calls_add(store, round, &sample->group_calls[i]));
+    }
     for (int64_t i = 0; i < sample->ranks; ++i) {
         char work[BT_TIMELINE_PARTS + 1], phases[BT_TIMELINE_PARTS + 1];
         const bt_store_timeline line = sample_timeline(i, work, phases);

@@ -29,6 +29,8 @@ typedef struct sample_run {
     int64_t launch_count;
     const bt_store_group *groups; // [group_count], of the first case's rounds
     int64_t group_count;
+    const bt_store_group_calls *group_calls; // [group_calls_count], likewise
+    int64_t group_calls_count;
     int64_t ranks;        // of which each round has a timeline (sample_timeline); 0: none has
     bt_run_status status; // RUNNING: left without an end
 } sample_run;

@@ -223,6 +223,9 @@ static const bt_store_group groups[] = {
     {"forward", "row", "row-01<i>", "square, reduce_sum, mul x2", 4, 16, 8000000, 2000000,
      1000000}};
 
+static const bt_store_group_calls group_calls[] = {{"backward", "column-0badcafe", 1500000},
+                                                   {"forward", "row-01<i>", 3500000}};
+
 static void kernels_of_compiled_steps_are_drawn(void **state)
 {
     (void)state;
@@ -245,11 +248,29 @@ static void kernels_of_compiled_steps_are_drawn(void **state)
     assert_has(row,
                "<td class=n data-v=\"2e+09\">2.00 GB/s<td class=n>4<td class=n>16<td class=long>"
                "square, reduce_sum, mul x2");
+    assert_null(strstr(page, " in 1.5 ms instead of ")); // not measured
     bt_mem_free(page);
     char *text = report_text(&run, 1, ".md");
-    assert_has(text, "| column-0badcafe | backward | mul, reduce\\_sum | 3 | 6 | 977 KiB | "
-                     "2.86 MiB | 500 us |");
+    assert_has(text, "| column-0badcafe | backward | 977 KiB | 2.86 MiB | 500 us |  |  | 2.00 GB/s "
+                     "| 3 | 6 | mul, reduce\\_sum |");
     bt_mem_free(text);
+    sample.group_calls = group_calls;
+    sample.group_calls_count = 2;
+    run = record(&sample);
+    page = report_text(&run, 1, ".html");
+    assert_has(page, "7 groups, which move 2.86 MiB instead of 10.5 MiB in 1.50 ms instead of "
+                     "5.00 ms: 3.33x; a step ");
+    assert_has(strstr(page, "<th scope=row>row-01"), "<td class=n data-v=3.5000>3.5x");
+    bt_mem_free(page);
+    text = report_text(&run, 1, ".md");
+    assert_has(text, "| column-0badcafe | backward | 977 KiB | 2.86 MiB | 500 us | 1.50 ms | 3x | "
+                     "2.00 GB/s | 3 | 6 | mul, reduce\\_sum |");
+    bt_mem_free(text);
+    text = report_text(&run, 1, ".json");
+    assert_has(text, "\"group_calls\"");
+    assert_has(text, "1500000");
+    bt_mem_free(text);
+    sample.group_calls_count = 0;
     sample.cases[1] = NULL; // no eager case: nothing is compared
     run = record(&sample);
     page = report_text(&run, 1, ".html");

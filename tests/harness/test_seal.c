@@ -36,7 +36,9 @@ static int64_t record(void)
     ASSERT_OK(bt_store_launch_add(store, round, &(bt_store_launch){3, "graph", "at once"}));
     const bt_store_timeline line = {.step = 5, .time_ns = 9, .work = "pc", .phases = "fb"};
     const bt_store_group group = {"forward", "row", "row-1", "mul", 1, 2, 3, 2, 9};
+    const bt_store_group_calls calls = {"forward", "row-1", 20};
     ASSERT_OK(bt_store_group_add(store, round, &group));
+    ASSERT_OK(bt_store_group_calls_add(store, round, &calls));
     ASSERT_OK(bt_store_timeline_add(store, round, &line));
     ASSERT_OK(bt_store_range_add(store, round, &range));
     ASSERT_OK(bt_store_round_end(store, round, BT_RUN_PASSED, "", "d1"));

@@ -69,6 +69,9 @@ static const bt_store_group groups[] = {{"forward", "row", "row-3f2a91bc",
                                         {"backward", "elementwise", "elementwise-0badcafe",
                                          "mul, silu, mul", 12, 36, 500000000, 200000000, 900000}};
 
+static const bt_store_group_calls group_calls[] = {{"forward", "row-3f2a91bc", 5100000},
+                                                   {"backward", "elementwise-0badcafe", 2300000}};
+
 static bt_status make_ranks(bt_store *store, made_runs *out)
 {
     sample_run sample = sample_run_default();
@@ -78,6 +81,8 @@ static bt_status make_ranks(bt_store *store, made_runs *out)
     sample.ranks = 4;
     sample.groups = groups; // which ranks do not have, so that one page has both
     sample.group_count = 3;
+    sample.group_calls = group_calls;
+    sample.group_calls_count = 2;
     return add_run(store, &sample, out);
 }
 

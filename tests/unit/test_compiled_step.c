@@ -365,7 +365,7 @@ static bt_status on_kernel(void *self, const bt_train_kernel *event)
 
 static struct {
     int rows, groups, others;
-    int64_t calls, grouped_calls, time_ns, saved_bytes;
+    int64_t calls, grouped_calls, time_ns, apart_ns, saved_bytes;
     char first_kernel[40];
 } seen;
 
@@ -374,6 +374,7 @@ static bt_status on_group(void *self, const bt_train_group *event)
     (void)self;
     const bool group = event->kind[0] != '\0';
     assert_true(event->time_ns > 0 && event->count > 0 && event->calls >= event->count);
+    assert_true(group || event->apart_ns == 0);
     assert_true((event->kernel[0] != '\0') == group && (event->ops[0] != '\0') == group);
     if (group && !seen.groups) {
         (void)snprintf(seen.first_kernel, sizeof seen.first_kernel, "%s", event->kernel);
@@ -384,6 +385,7 @@ static bt_status on_group(void *self, const bt_train_group *event)
     seen.grouped_calls += group ? event->calls : 0;
     seen.others += !group;
     seen.time_ns += event->time_ns;
+    seen.apart_ns += event->apart_ns;
     seen.saved_bytes += event->bytes_before - event->bytes_after;
     return BT_OK;
 }
@@ -443,6 +445,31 @@ static void kernels_of_a_profiled_step_are_told(void **state)
     assert_int_equal(seen.rows, 0);
 }
 
+// The calls of groups are timed one by one in a profiled step, which changes neither bits nor the
+// training's memory.
+static void calls_of_groups_are_timed_one_by_one(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_train_plan();
+    plan.model.family = "llama";
+    plan.model.kv_heads = 1;
+    plan.model.hidden = 48;
+    for (int adds = 0; adds < 2; ++adds) {
+        plan.micro_batch = adds ? 4 : plan.tokens_per_step / plan.sequence;
+        plan.profile_steps = 0;
+        const bt_train_result plain = train(plan, true);
+        plan.profile_steps = 1;
+        const bt_train_result profiled = train(plan, true);
+        assert_true(seen.groups > 0 && seen.apart_ns > 0);
+        assert_string_equal(plain.state_digest, profiled.state_digest);
+        assert_int_equal(plain.peak_allocated_bytes, profiled.peak_allocated_bytes);
+    }
+    plan.memory_limit_bytes = 1 << 30;
+    (void)train(plan, true);
+    assert_true(seen.groups > 0 && seen.apart_ns == 0);
+    assert_non_null(strstr(noted, "were not timed one by one: memory is limited"));
+}
+
 static int set_up(void **state) { return small_corpus_write(state) || test_scratch_setup(state); }
 
 static int tear_down(void **state)
@@ -466,6 +493,7 @@ int main(void)
         cmocka_unit_test(damaged_code_is_made_again),
         cmocka_unit_test(training_keeps_its_bits),
         cmocka_unit_test(kernels_of_a_profiled_step_are_told),
+        cmocka_unit_test(calls_of_groups_are_timed_one_by_one),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
