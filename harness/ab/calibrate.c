@@ -231,11 +231,10 @@ bt_status bt_calibrate(const bt_store_run *const *runs, int64_t count, const bt_
     out->run = runs[0];
     for (int64_t i = 0; i < count; ++i) {
         const bt_store_schedule *schedule = &runs[i]->schedule;
-        if (strcmp(schedule->kind, BT_CALIBRATE_KIND) != 0 || schedule->system_count != SYSTEMS) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "run %lld is not a session of 'bt-bench calibrate'",
-                            (long long)runs[i]->id);
-        }
+        BT_FAIL_IF(strcmp(schedule->kind, BT_CALIBRATE_KIND) != 0 ||
+                       schedule->system_count != SYSTEMS,
+                   BT_STATUS_INVALID_ARGUMENT, "run %lld is not a session of 'bt-bench calibrate'",
+                   (long long)runs[i]->id);
     }
     gathering self = {
         .runs = runs, .run_count = count, .run = runs[0], .policy = policy, .out = out};

@@ -69,7 +69,7 @@ static bt_status start(const char *const *arguments, const char *const *environm
                                               arguments[0], strerror(errno));
     if (output) {
         close(ends[1]);
-        status = status == BT_OK ? read_all(ends[0], output) : status;
+        BT_IF_OK(status, read_all(ends[0], output));
         close(ends[0]);
     }
     if (process > 0) {

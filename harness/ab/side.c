@@ -59,10 +59,8 @@ bt_status bt_ab_build_parse(const char *text, bt_arena *arena, bt_store_build *o
     BT_TRY(line_of(text, "compiler ", arena, &out->compiler));
     BT_TRY(line_of(text, "flags ", arena, &out->flags));
     BT_TRY(line_of(text, "cuda ", arena, &out->cuda));
-    if (!*out->version || !*out->compiler) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "expected the output of 'bt-bench version', got %.80s", text);
-    }
+    BT_FAIL_IF(!*out->version || !*out->compiler, BT_STATUS_CORRUPT_DATA,
+               "expected the output of 'bt-bench version', got %.80s", text);
     cut(&out->git_commit, ", changed: ", false, &out->git_diff);
     cut(&out->flags, " (", true, &out->type);
     out->cuda = strcmp(out->cuda, "not built") == 0 ? "" : out->cuda;

@@ -2,7 +2,6 @@
 #include "harness/bundle/files.h"
 
 #include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>

@@ -149,9 +149,7 @@ static bt_status capture_chain(bt_chain *chain, const bt_chain_args *args, int64
     bt_dag_capture capture;
     tensors t = {0};
     bt_status status = wrap_inputs(&chain->context, args, &t);
-    if (status == BT_OK) {
-        status = bt_dag_capture_begin(&chain->context, false, &capture);
-    }
+    BT_IF_OK(status, bt_dag_capture_begin(&chain->context, false, &capture));
     if (status == BT_OK) {
         chain->context.dry = true;
         if (args->body->backward) {

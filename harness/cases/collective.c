@@ -193,8 +193,8 @@ static bt_status run_rank(const job *all, int rank, const bt_case_listener *list
     kernel_times times = {0};
     bt_status status = open_rank(all, rank, &self);
     status = status == BT_OK && listener ? say_start(&self, listener) : status;
-    status = status == BT_OK ? bt_collective_check(&self, 1) : status;
-    status = status == BT_OK ? bt_collective_time(&self, listener, &times) : status;
+    BT_IF_OK(status, bt_collective_check(&self, 1));
+    BT_IF_OK(status, bt_collective_time(&self, listener, &times));
     if (status == BT_OK && !times.stopped) {
         // Other values at the addresses that were timed: now a skipped call gives a wrong result.
         status = bt_error_context(bt_collective_check(&self, 2), "after the timed loop");
@@ -262,7 +262,7 @@ static bt_status run_all(job *all, const bt_case_listener *listener, bt_train_re
 {
     set_environment();
     bt_status status = start_children(all);
-    status = status == BT_OK ? run_rank(all, 0, listener, result) : status;
+    BT_IF_OK(status, run_rank(all, 0, listener, result));
     return end_children(all, status);
 }
 
@@ -279,7 +279,7 @@ bt_status bt_case_run_collective(const bt_case_work *work, const bt_case_listene
     BT_TRY(find_group(bt_json_text_of(all.kernel, "group"), work->device, &all.row));
     BT_TRY(bt_group_host_memory(all.size, &all.meeting_fd));
     bt_status status = bt_group_host_memory(all.size, &all.control_fd);
-    status = status == BT_OK ? run_all(&all, listener, result) : status;
+    BT_IF_OK(status, run_all(&all, listener, result));
     (void)close(all.meeting_fd);
     if (all.control_fd >= 0) {
         (void)close(all.control_fd);

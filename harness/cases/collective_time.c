@@ -4,10 +4,8 @@
 // 200 us, as a graph if the device has graphs, and counts with the time of the slowest rank. By the
 // slowest rank's times, rank 0 decides how many calls a sample has and which sample is the last.
 #include <string.h>
-#include <time.h>
 
 #include "framework/base/clock.h"
-#include "framework/base/mem.h"
 #include "harness/cases/collective.h"
 
 #define SAMPLE_NS    200000

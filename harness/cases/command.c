@@ -14,7 +14,6 @@
 #include <limits.h>
 #include <math.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

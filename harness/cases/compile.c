@@ -202,15 +202,9 @@ static bt_status compile_chain(const bt_kernel_body *body, const bt_target *targ
         body->args(body, body->rows, at, false, false, NULL, &args);
         status = dump_captured(&session.context, &args.chain, target->kind, d);
     }
-    if (status == BT_OK) {
-        status = bt_chain_open(&session.context, &args.chain, true, target->kind, &chain);
-    }
-    if (status == BT_OK) {
-        status = bt_compile_dump_graph(d, BT_COMPILE_DUMP_SIMPLE, bt_chain_graph(chain));
-    }
-    if (status == BT_OK) {
-        status = bt_compile_dump_groups(d, bt_chain_graph(chain), bt_chain_groups(chain));
-    }
+    BT_IF_OK(status, bt_chain_open(&session.context, &args.chain, true, target->kind, &chain));
+    BT_IF_OK(status, bt_compile_dump_graph(d, BT_COMPILE_DUMP_SIMPLE, bt_chain_graph(chain)));
+    BT_IF_OK(status, bt_compile_dump_groups(d, bt_chain_graph(chain), bt_chain_groups(chain)));
     if (status == BT_OK) {
         *out = (bt_case_compiled){.calls = bt_chain_calls(chain),
                                   .simple_calls = bt_chain_simple_calls(chain)};

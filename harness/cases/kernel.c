@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/cases/kernel.h"
 
@@ -20,8 +21,7 @@ static kernel_cache cache_of(const cJSON *kernel)
 static uint64_t operand_bytes(const kernel_run *run)
 {
     uint64_t bytes = 0;
-    for (int i = 0; i < run->body.count; ++i) {
-        const bt_operand *operand = &run->body.operands[i];
+    BT_EACH(const bt_operand, operand, run->body.operands, run->body.count) {
         bytes +=
             (uint64_t)bt_operand_count(operand, run->body.rows) * bt_dtype_size(operand->dtype);
     }
@@ -141,7 +141,7 @@ static bt_status with_stream(kernel_run *run, const cJSON *kernel, const bt_case
     bt_status status = bt_pool_create(run->device, 0, &run->pool);
     if (status == BT_OK) {
         status = bt_gemm_tuner_from_environment(run->device, run->pool, &run->tuner);
-        status = status == BT_OK ? measure(run, kernel, listener, result) : status;
+        BT_IF_OK(status, measure(run, kernel, listener, result));
         bt_pool_stats stats;
         bt_pool_stats_read(run->pool, &stats);
         result->peak_allocated_bytes = stats.peak_allocated_bytes;

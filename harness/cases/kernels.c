@@ -1,4 +1,5 @@
 // harness/cases/kernels.c - the kernel table, as text
+#include "framework/base/idioms.h"
 #include "harness/cases/cases.h"
 
 #include "harness/text/json_writer.h"
@@ -34,8 +35,7 @@ static void append_text(bt_str *out)
 {
     bt_str_format(out, "%-22s %-6s %-5s %4s  %-32s %s\n", "op", "device", "dtype", "arch", "kernel",
                   "accepts");
-    for (int i = 0; i < ROW_COUNT; ++i) {
-        const kernel_row *row = &rows[i];
+    BT_EACH(const kernel_row, row, rows, ROW_COUNT) {
         bt_str_format(out, "%-22s %-6s %-5s %4d  %-32s %s\n", bt_kernel_op_name(row->op),
                       row->device, dtype_of(row), row->min_arch, row->name,
                       bt_kernel_accepts_text(row->accepts));
@@ -51,8 +51,7 @@ static void append_json(bt_str *out)
 {
     bt_json_writer json = {.out = out, .indent = 2};
     bt_json_writer_open(&json, NULL, '[');
-    for (int i = 0; i < ROW_COUNT; ++i) {
-        const kernel_row *row = &rows[i];
+    BT_EACH(const kernel_row, row, rows, ROW_COUNT) {
         BT_JSON_OBJECT(&json, NULL, BT_KV("op", bt_kernel_op_name(row->op)), BT_OF(row, device),
                        BT_KV("dtype", dtype_of(row)), BT_OF(row, min_arch),
                        BT_KV("kernel", row->name),

@@ -246,7 +246,7 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
     if (status == BT_OK && plan.hellaswag_every > 0) {
         status = read_questions(work, &questions);
     }
-    status = status == BT_OK ? bt_train_run(&plan, &listener->train, result) : status;
+    BT_IF_OK(status, bt_train_run(&plan, &listener->train, result));
     return status;
 }
 

@@ -18,10 +18,8 @@ bt_status bt_cli_share(const bt_cli_arguments *arguments, const char *name, doub
     const char *text = bt_cli_value(arguments, name);
     char *end = NULL;
     *share = text ? strtod(text, &end) : fallback;
-    if (text && (end == text || *end || isnan(*share))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--%s %s: expected a fraction above 0, such as 0.01 for 1 %%", name, text);
-    }
+    BT_FAIL_IF(text && (end == text || *end || isnan(*share)), BT_STATUS_INVALID_ARGUMENT,
+               "--%s %s: expected a fraction above 0, such as 0.01 for 1 %%", name, text);
     return BT_OK;
 }
 
@@ -67,12 +65,9 @@ static bt_status check_program(const bt_cli_arguments *arguments, const bt_store
     BT_SCOPED(bt_ab_side) side = {0};
     bt_progress_open(&view, bt_cli_value(arguments, "quiet") != NULL);
     BT_TRY(bt_ab_side_find(system->program, &view, &side));
-    if (strcmp(side.build.digest, system->build.digest) != 0) {
-        return bt_error(BT_STATUS_UNAVAILABLE,
-                        "run %lld cannot be resumed: its %s was rebuilt (digest was %.8s, is %.8s)",
-                        (long long)run, system->name, system->build.git_commit,
-                        side.build.git_commit);
-    }
+    BT_FAIL_IF(strcmp(side.build.digest, system->build.digest) != 0, BT_STATUS_UNAVAILABLE,
+               "run %lld cannot be resumed: its %s was rebuilt (digest was %.8s, is %.8s)",
+               (long long)run, system->name, system->build.git_commit, side.build.git_commit);
     return BT_OK;
 }
 

@@ -264,7 +264,7 @@ static int call_verb(const bt_cli_arguments *arguments)
     bt_status status = read_format(arguments, &call.json);
     BT_IF_OK(status, arguments->verb->run(&call));
     bt_status closed = bt_store_close(call.store);
-    status = status == BT_OK ? closed : status;
+    BT_IF_OK(status, closed);
     int code = status == BT_OK || call.prints_always ? print(&call.out) : 0;
     bt_str_release(&call.out);
     return status != BT_OK ? fail(status) : code ? code : call.code;

@@ -174,12 +174,10 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                               .schedule_seed = suite->schedule_seed,
                               .resume = suite->resume};
     bool cuda = strcmp(suite->plan.device, "cuda") == 0;
-    if (cuda && !suite->machine.has_cuda && !request.worker) {
-        return bt_error(BT_STATUS_UNAVAILABLE,
-                        "profile %s needs a CUDA GPU: %s\n'bt-bench doctor' shows what is missing; "
-                        "--profile selects another profile",
-                        suite->plan.profile, suite->machine.cuda_reason);
-    }
+    BT_FAIL_IF(cuda && !suite->machine.has_cuda && !request.worker, BT_STATUS_UNAVAILABLE,
+               "profile %s needs a CUDA GPU: %s\n'bt-bench doctor' shows what is missing; "
+               "--profile selects another profile",
+               suite->plan.profile, suite->machine.cuda_reason);
     return bt_run_execute(&request, outcome);
 }
 

@@ -233,11 +233,11 @@ static bt_status export_model(const bt_cli_arguments *arguments, const char *pat
         status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s already exists; --force replaces it",
                           bt_str_text(&file));
     }
-    status = status == BT_OK ? open_model(arguments, path, &o) : status;
-    status = status == BT_OK ? bt_dir_make(folder) : status;
+    BT_IF_OK(status, open_model(arguments, path, &o));
+    BT_IF_OK(status, bt_dir_make(folder));
     BT_IF_OK(status, bt_hugging_face_gpt2_export(&o.session.context, &bt_file_ops_system,
                                                  bt_str_text(&file), &o.state));
-    status = status == BT_OK ? write_config(&o.from.model, folder) : status;
+    BT_IF_OK(status, write_config(&o.from.model, folder));
     if (status == BT_OK) {
         bt_str_format(out, "%s: %s parameters of %s; config.json is in the same folder\n",
                       bt_str_text(&file), bt_format_count(bt_params_element_count(&o.params)).text,

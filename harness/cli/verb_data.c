@@ -1,5 +1,4 @@
 // harness/cli/verb_data.c - data prepare, tokenize, fetch
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -83,11 +83,9 @@ static bt_status plan(gate_verb *self, bt_cli_suite *suite)
         BT_TRY(find_for_machine(self, suite));
         return bt_cli_gate_check_baseline(&self->record, suite->resume, &self->baseline);
     }
-    if (!self->given) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "bt-bench gate: --baseline is missing: a name (bt-bench baseline list) or "
-                        "a file. To compare two builds: bt-bench ab");
-    }
+    BT_FAIL_IF(!self->given, BT_STATUS_INVALID_ARGUMENT,
+               "bt-bench gate: --baseline is missing: a name (bt-bench baseline list) or "
+               "a file. To compare two builds: bt-bench ab");
     BT_TRY(bt_cli_suite_plan(self->arguments, self->arguments->words[0], NULL, suite));
     return find_for_machine(self, suite);
 }

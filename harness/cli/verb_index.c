@@ -1,5 +1,4 @@
 // harness/cli/verb_index.c - one page over all runs
-#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/file.h"

@@ -2,7 +2,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/base/file.h"
 #include "framework/base/scoped.h"
 #include "harness/cli/claims_file.h"
 #include "harness/cli/run_name.h"

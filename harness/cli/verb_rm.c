@@ -1,6 +1,5 @@
 // harness/cli/verb_rm.c - rm: deletes recorded runs
 #include <dirent.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

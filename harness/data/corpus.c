@@ -123,11 +123,11 @@ static bt_status put_in_place(const bt_corpus_job *job)
         status =
             bt_error(BT_STATUS_IO, "cannot open the folder %s: %s", job->out_dir, strerror(errno));
     }
-    status = status == BT_OK ? remove_old(job->out_dir) : status;
+    BT_IF_OK(status, remove_old(job->out_dir));
     if (status == BT_OK) {
         status = move_split(job, from, to, &job->made.train);
-        status = status == BT_OK ? move_split(job, from, to, &job->made.val) : status;
-        status = status == BT_OK ? move_file(job, from, to, BT_DATASET_MANIFEST) : status;
+        BT_IF_OK(status, move_split(job, from, to, &job->made.val));
+        BT_IF_OK(status, move_file(job, from, to, BT_DATASET_MANIFEST));
         if (status != BT_OK) {
             remove_files(&job->made.train);
             remove_files(&job->made.val);
@@ -192,8 +192,8 @@ bt_status bt_corpus_make(bt_corpus_job *job, double fraction)
     bt_str_format(&staging, "%s/%s%ld", job->out_dir, staging_prefix, (long)getpid());
     bt_status status = bt_str_take(&staging, &job->staging);
     bt_str_release(&staging);
-    status = status == BT_OK ? stage(job, fraction) : status;
-    status = status == BT_OK ? put_in_place(job) : status;
+    BT_IF_OK(status, stage(job, fraction));
+    BT_IF_OK(status, put_in_place(job));
     if (job->staging) {
         remove_folder(job->staging);
     }
@@ -265,7 +265,7 @@ bt_status bt_data_tokenize(const bt_tokenize_options *options, bt_dataset *datas
         status = bt_tokenizer_load(options->ranks, options->any_ranks, &tokenizer);
         job.tokenizer = tokenizer;
     }
-    status = status == BT_OK ? bt_corpus_make(&job, options->val_fraction) : status;
+    BT_IF_OK(status, bt_corpus_make(&job, options->val_fraction));
     for (int64_t i = 0; i < job.source_count; ++i) {
         if (job.sources[i].mapped) {
             bt_file_unmap(job.sources[i].text, job.sources[i].size_bytes);

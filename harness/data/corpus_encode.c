@@ -263,9 +263,7 @@ bt_status bt_corpus_encode(bt_corpus_job *job)
         workers[i].shared = &shared;
         status = bt_encoder_create(job->tokenizer, &workers[i].encoder);
     }
-    if (status == BT_OK) {
-        status = encode_all(job, &shared, workers, threads, sinks);
-    }
+    BT_IF_OK(status, encode_all(job, &shared, workers, threads, sinks));
     for (int i = 0; i < threads; ++i) {
         bt_encoder_destroy(workers[i].encoder);
     }

@@ -103,7 +103,7 @@ static bt_status look(job *self)
     }
     for (int64_t i = 0; i < self->corpus.count && status == BT_OK; ++i) {
         status = bt_fetch_file_look(&self->corpus.files[i], self->options.out_dir, &old);
-        status = status == BT_OK ? report(self, NULL) : status;
+        BT_IF_OK(status, report(self, NULL));
     }
     return status == BT_OK ? check_space(self) : status;
 }
@@ -223,10 +223,9 @@ static bt_status transfer(job *self)
     BT_TRY(start_some(self, &waiting, &pause_ms));
     while (waiting > 0) {
         int active = 0;
-        if (bt_curl.multi_perform(self->multi, &active) != CURLM_OK ||
-            bt_curl.multi_poll(self->multi, NULL, 0, pause_ms, NULL) != CURLM_OK) {
-            return bt_error(BT_STATUS_INTERNAL, "fetch: the transfers of libcurl failed");
-        }
+        BT_FAIL_IF(bt_curl.multi_perform(self->multi, &active) != CURLM_OK ||
+                       bt_curl.multi_poll(self->multi, NULL, 0, pause_ms, NULL) != CURLM_OK,
+                   BT_STATUS_INTERNAL, "fetch: the transfers of libcurl failed");
         BT_TRY(end_some(self));
         BT_TRY(end_stalled(self));
         BT_TRY(report(self, NULL));
@@ -239,7 +238,7 @@ static bt_status describe(const job *self)
 {
     BT_SCOPED(bt_dataset) dataset = {0};
     bt_status status = bt_mem_strdup(self->options.out_dir, &dataset.folder);
-    status = status == BT_OK ? bt_mem_strdup(self->corpus.name, &dataset.name) : status;
+    BT_IF_OK(status, bt_mem_strdup(self->corpus.name, &dataset.name));
     dataset.vocab = self->corpus.vocab;
     dataset.train.documents = -1;
     dataset.val.documents = -1;
@@ -247,7 +246,7 @@ static bt_status describe(const job *self)
         const bt_fetch_file *file = &self->corpus.files[i];
         status = bt_dataset_add_shard(&dataset, file->val, file->file, file->tokens, &file->got);
     }
-    status = status == BT_OK ? bt_dataset_write(&dataset, self->options.out_dir) : status;
+    BT_IF_OK(status, bt_dataset_write(&dataset, self->options.out_dir));
     return status;
 }
 
@@ -255,9 +254,7 @@ static bt_status run(job *self)
 {
     BT_TRY(look(self));
     self->multi = bt_curl.multi_init();
-    if (!self->multi) {
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "no memory for transfers");
-    }
+    BT_FAIL_IF(!self->multi, BT_STATUS_OUT_OF_MEMORY, "no memory for transfers");
     bt_status status = transfer(self);
     for (int64_t i = 0; i < self->corpus.count; ++i) {
         bt_fetch_file_stop(&self->corpus.files[i], self->multi);

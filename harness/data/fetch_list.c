@@ -178,10 +178,8 @@ bt_status bt_data_fetch_names(const char *list, bt_str *lines)
         const char *name = text_of(object, "name");
         const char *about = text_of(object, "about");
         bt_fetch_corpus corpus = {0};
-        if (status == BT_OK) {
-            status = name && about ? read_corpus(list, object, 0, &corpus)
-                                   : bad(list, name, "\"name\" and \"about\" to be texts");
-        }
+        BT_IF_OK(status, name && about ? read_corpus(list, object, 0, &corpus)
+                                       : bad(list, name, "\"name\" and \"about\" to be texts"));
         if (status == BT_OK) {
             bt_str_format(lines, "%s\t%lld\t%s\n", name, (long long)corpus.count, about);
         }
@@ -209,8 +207,8 @@ bt_status bt_fetch_corpus_read(const char *list, const char *name, int64_t max_f
         status = bt_error(BT_STATUS_INVALID_ARGUMENT, "\"%s\" is not a corpus of %s; allowed: %s",
                           name, list, bt_str_text(&known));
     }
-    status = status == BT_OK ? bt_str_status(&known) : status;
-    status = status == BT_OK ? read_corpus(list, found, max_files, corpus) : status;
+    BT_IF_OK(status, bt_str_status(&known));
+    BT_IF_OK(status, read_corpus(list, found, max_files, corpus));
     cJSON_Delete(root);
     if (status != BT_OK) {
         bt_fetch_corpus_release(corpus);

@@ -192,9 +192,9 @@ bt_status bt_data_prepare(const bt_prepare_options *options, bt_dataset *dataset
         char *ranks = NULL;
         bt_tokenizer *tokenizer = NULL;
         bt_status status = get_packages(options);
-        status = status == BT_OK ? bt_data_ranks_path(options->node_modules, &ranks) : status;
-        status = status == BT_OK ? bt_tokenizer_load(ranks, false, &tokenizer) : status;
-        status = status == BT_OK ? make_books(options, tokenizer) : status;
+        BT_IF_OK(status, bt_data_ranks_path(options->node_modules, &ranks));
+        BT_IF_OK(status, bt_tokenizer_load(ranks, false, &tokenizer));
+        BT_IF_OK(status, make_books(options, tokenizer));
         bt_tokenizer_destroy(tokenizer);
         bt_mem_free(ranks);
         BT_TRY(status);

@@ -195,8 +195,7 @@ static bt_status read_next(side *s)
 // Waits until both sides wait or have ended.
 static bt_status wait_for_both(meeting *at)
 {
-    for (int i = 0; i < 2; ++i) {
-        side *s = &at->sides[i];
+    BT_EACH(side, s, at->sides, 2) {
         if (!s->given->plan && s->state == WORKING) {
             BT_TRY(read_next(s));
         }
@@ -213,8 +212,7 @@ static void go_on(meeting *at, bool stop)
 {
     (void)pthread_mutex_lock(&at->mutex);
     at->stop = at->stop || stop;
-    for (int i = 0; i < 2; ++i) {
-        side *s = &at->sides[i];
+    BT_EACH(side, s, at->sides, 2) {
         if (s->state == WAITING) {
             bt_diff_values_clear(&s->values);
             for (int r = 0; s->rank_count > 1 && r < s->rank_count; ++r) {
@@ -270,8 +268,7 @@ static bt_status finish(meeting *at, bt_status status)
     if (status != BT_OK) {
         (void)snprintf(message, sizeof message, "%s", bt_error_message());
     }
-    for (int i = 0; i < 2; ++i) {
-        side *s = &at->sides[i];
+    BT_EACH(side, s, at->sides, 2) {
         if (!s->given->plan) {
             continue;
         }
@@ -321,7 +318,7 @@ bt_status bt_lockstep_run(const bt_lockstep_side sides[2], const bt_lockstep_lis
     for (int i = 0; i < 2 && status == BT_OK; ++i) {
         status = start(&at, &at.sides[i]);
     }
-    status = status == BT_OK ? run(&at, listener, steps) : status;
+    BT_IF_OK(status, run(&at, listener, steps));
     status = finish(&at, status);
     for (int i = 0; i < 2; ++i) {
         release(&at.sides[i]);

@@ -1,9 +1,6 @@
 // harness/env/build.c - the generated header, as a struct
 #include "harness/env/build.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "bt_build_info.h"
 #include "harness/record/record.h"
 

@@ -24,14 +24,12 @@ bt_status bt_baseline_check_name(const char *name)
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     size_t length = strlen(name);
-    if (length == 0 || length > NAME_BYTES_MAX || strspn(name, allowed) != length ||
-        !isalnum((unsigned char)name[0])) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "\"%s\" is not a valid baseline name: expected 1 to %d letters, digits, '-', '_' or "
-            "'.', the first a letter or digit",
-            name, NAME_BYTES_MAX);
-    }
+    BT_FAIL_IF(length == 0 || length > NAME_BYTES_MAX || strspn(name, allowed) != length ||
+                   !isalnum((unsigned char)name[0]),
+               BT_STATUS_INVALID_ARGUMENT,
+               "\"%s\" is not a valid baseline name: expected 1 to %d letters, digits, '-', '_' or "
+               "'.', the first a letter or digit",
+               name, NAME_BYTES_MAX);
     return BT_OK;
 }
 

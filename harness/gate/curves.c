@@ -140,10 +140,8 @@ static bt_status write_curve(const bt_loss_curve *reference, const bt_loss_curve
 {
     BT_SCOPED(bt_str) bits = {0};
     for (int64_t i = 0; i < curve->count; ++i) {
-        if (curve->steps[i].step != i) {
-            return bt_error(BT_STATUS_UNSUPPORTED,
-                            "the steps of a loss curve must be 0, 1, 2 and so on without a gap");
-        }
+        BT_FAIL_IF(curve->steps[i].step != i, BT_STATUS_UNSUPPORTED,
+                   "the steps of a loss curve must be 0, 1, 2 and so on without a gap");
     }
     bt_status status = pack(reference, curve, &bits);
     bt_json_writer_open(json, NULL, '{');

@@ -1,7 +1,6 @@
 // harness/gate/publish.c - a gate's result for other programs: Markdown for a comment, JUnit for CI
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/scoped.h"
@@ -101,7 +100,7 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
         append_table(result, true, out);
         bt_str_append(out, "\n</details>\n");
     }
-    status = status == BT_OK ? bt_str_status(&heading) : status;
+    BT_IF_OK(status, bt_str_status(&heading));
     return status == BT_OK ? bt_str_status(out) : status;
 }
 

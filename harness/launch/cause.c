@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "framework/base/clock.h"
 #include "framework/base/scoped.h"
 
 const bt_cause_row *bt_cause_row_of(bt_cause_kind kind)

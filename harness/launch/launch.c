@@ -2,10 +2,8 @@
 #include "harness/launch/launch.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/clock.h"
 #include "framework/base/idioms.h"
@@ -116,8 +114,7 @@ static void wait_for_any(const bt_supervisor *supervisor, int timeout_ms)
 {
     struct pollfd watched[3 * BT_LAUNCH_RANKS_MAX];
     nfds_t count = 0;
-    for (int i = 0; i < supervisor->size; ++i) {
-        const bt_rank *rank = &supervisor->ranks[i];
+    BT_EACH(const bt_rank, rank, supervisor->ranks, supervisor->size) {
         if (!rank->over) {
             watched[count++] = (struct pollfd){.fd = rank->child.output, .events = POLLIN};
             watched[count++] = (struct pollfd){.fd = rank->errors, .events = POLLIN};
@@ -131,8 +128,7 @@ static bool all_over(const bt_supervisor *supervisor, bool *bad)
 {
     bool over = true;
     *bad = false;
-    for (int i = 0; i < supervisor->size; ++i) {
-        const bt_rank *rank = &supervisor->ranks[i];
+    BT_EACH(const bt_rank, rank, supervisor->ranks, supervisor->size) {
         over = over && rank->over;
         *bad = *bad || (rank->over && (rank->said != BT_OK || !*rank->digest));
     }

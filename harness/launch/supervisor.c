@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/base/clock.h"
 #include "framework/base/scoped.h"
 #include "framework/dist/host.h"
 

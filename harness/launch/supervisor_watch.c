@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/idioms.h"
 #include "harness/launch/supervisor.h"
 
 enum { STRAGGLER_STEPS = 50, STRAGGLER_PERCENT = 5, HANG_STEPS = 5, KNOWN_STEPS = 3 };
@@ -13,8 +14,7 @@ static const int64_t second_ns = 1000000000;
 void bt_supervisor_note_steps(bt_supervisor *supervisor)
 {
     int64_t fewest = INT64_MAX;
-    for (int i = 0; i < supervisor->size; ++i) {
-        bt_rank *rank = &supervisor->ranks[i];
+    BT_EACH(bt_rank, rank, supervisor->ranks, supervisor->size) {
         const int64_t step_ns = atomic_load(&rank->flight.board->step_ns);
         const int64_t steps = atomic_load(&rank->flight.board->steps);
         if (rank->seen_step_ns > 0 && steps == rank->seen_steps + 1) {
@@ -54,8 +54,7 @@ double bt_supervisor_silence_s(const bt_supervisor *supervisor)
 {
     int64_t last_ns = 0, longest_ns = 0;
     bool in_steps = true;
-    for (int i = 0; i < supervisor->size; ++i) {
-        const bt_rank *rank = &supervisor->ranks[i];
+    BT_EACH(const bt_rank, rank, supervisor->ranks, supervisor->size) {
         const int64_t beat_ns = atomic_load(&rank->flight.board->beat_ns);
         last_ns = beat_ns > last_ns ? beat_ns : last_ns;
         longest_ns = rank->step_max_ns > longest_ns ? rank->step_max_ns : longest_ns;

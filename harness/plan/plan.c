@@ -447,12 +447,10 @@ static bool selected(const char *name, const void *by)
 static bt_status no_case(const expansion *expand)
 {
     BT_SCOPED(bt_str) names = {0};
-    if (!expand->options->filter) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "profile %s of suite %s has no case that a claim refers to; expected cases "
-                        "such as those of suites/kernels/all",
-                        expand->profile->string, expand->suite->name);
-    }
+    BT_FAIL_IF(!expand->options->filter, BT_STATUS_INVALID_ARGUMENT,
+               "profile %s of suite %s has no case that a claim refers to; expected cases "
+               "such as those of suites/kernels/all",
+               expand->profile->string, expand->suite->name);
     for (const cJSON *item = bt_json_get(expand->profile, "cases")->child; item;
          item = item->next) {
         bt_str_format(&names, "%s%s", names.length_bytes ? ", " : "",

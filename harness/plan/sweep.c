@@ -1,7 +1,6 @@
 // harness/plan/sweep.c - --set KEY=[A,B]: a case for each value, or combination of values
 #include "harness/plan/sweep.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/idioms.h"

@@ -190,9 +190,8 @@ bt_status bt_claims_read(const bt_json_doc *json, bt_claims *out)
     const cJSON *list = bt_json_get(json->root, "claims");
     memset(out, 0, sizeof *out);
     out->json = json;
-    if (!cJSON_IsArray(list)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no list \"claims\"", json->name);
-    }
+    BT_FAIL_IF(!cJSON_IsArray(list), BT_STATUS_INVALID_ARGUMENT, "%s: no list \"claims\"",
+               json->name);
     bt_status status = read_claims(out, list);
     if (status != BT_OK) {
         bt_claims_release(out);

@@ -2,7 +2,6 @@
 #include "harness/report/axis.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 #include "framework/base/idioms.h"
 

@@ -1,7 +1,7 @@
 // harness/report/caselist.c - the table of cases, one row each
 #include <math.h>
-#include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
 
@@ -31,8 +31,7 @@ static void add_row(const report_set *set, int64_t index, bt_table *table)
     const report_case *item = &set->cases[index];
     add_name(item, index, table);
     bt_mark_cell(bt_run_status_name(item->round->status), table);
-    for (int c = 0; c < bt_report_column_count; c++) {
-        const report_column *column = &bt_report_columns[c];
+    BT_EACH(const report_column, column, bt_report_columns, bt_report_column_count) {
         const bt_metric_value *value = &item->summary.metrics[column->metric];
         const bt_unit unit = bt_metric_info(column->metric)->unit;
         // Rates and times are shown with their interval; the table of metrics has those of the
@@ -70,8 +69,7 @@ static void write_list(const report_set *set, bool kernels, bt_str *out)
     }
     bt_table table = {.name = bt_textf("%s", kernels ? "kernel-cases" : "cases")};
     bt_table_heads(&table, "case|status");
-    for (int c = 0; c < bt_report_column_count; c++) {
-        const report_column *column = &bt_report_columns[c];
+    BT_EACH(const report_column, column, bt_report_columns, bt_report_column_count) {
         if (column->of_kernels == kernels && bt_report_column_shown(set, column)) {
             bt_table_heads(&table, ">%s", column->title);
         }

@@ -2,7 +2,6 @@
 //
 // With scripts, curves.js can zoom: it draws the same elements again from the data.
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/idioms.h"

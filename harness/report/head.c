@@ -1,7 +1,6 @@
 // harness/report/head.c - the top of the page: the sentence, a tile per verdict or state, three
 // numbers with their intervals, and noise
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/scoped.h"

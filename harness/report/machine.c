@@ -1,10 +1,8 @@
 // harness/report/machine.c - the machine's state during the rounds: lines of `show`, and JSON
 #include <math.h>
-#include <stdio.h>
 
 #include "harness/report/internal.h"
 #include "harness/stats/noise.h"
-#include "harness/text/format.h"
 
 // The message of an invalid round has the reason; for other labels it is computed from the samples.
 static void print_label(const bt_store_round *round, bt_str *out)

@@ -9,8 +9,7 @@
 static void add_case(const report_set *set, const report_case *item, bt_table *table)
 {
     bt_table_cells(table, "%s|%s", item->label, bt_run_status_name(item->round->status));
-    for (int c = 0; c < bt_report_column_count; c++) {
-        const report_column *column = &bt_report_columns[c];
+    BT_EACH(const report_column, column, bt_report_columns, bt_report_column_count) {
         const bt_metric_value *value = &item->summary.metrics[column->metric];
         if (bt_report_column_shown(set, column)) {
             bt_table_interval(table, bt_metric_info(column->metric)->unit, value->value, value->low,

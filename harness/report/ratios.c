@@ -88,8 +88,7 @@ static bt_status read_verdicts(report_set *set, const bt_store_run *run, const c
     int64_t count = 0;
     ratio_row *rows = NULL;
     BT_TRY(BT_ARENA_ARRAY(&set->arena, run->verdict_count, &rows));
-    for (int64_t i = 0; i < run->verdict_count; i++) {
-        const bt_store_verdict *verdict = &run->verdicts[i];
+    BT_EACH(const bt_store_verdict, verdict, run->verdicts, run->verdict_count) {
         if (strcmp(verdict->kind, kind) != 0) {
             continue;
         }

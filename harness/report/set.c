@@ -82,8 +82,7 @@ static bt_status gather_rounds(report_set *set, int64_t first, const bt_store_ru
             bt_arena_array(&set->arena, (size_t)item->round_count, sizeof(void *), &item->rounds));
         item->round_count = 0;
     }
-    for (int64_t i = 0; i < run->round_count; i++) {
-        const bt_store_round *round = &run->rounds[i];
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         report_case *item = find_case(set, first, run, round);
         BT_FAIL_IF(!item->rounds, BT_STATUS_INTERNAL, "a round of a case that was not counted");
         item->rounds[item->round_count++] = round;

@@ -1,6 +1,5 @@
 // harness/report/show.c - a run on a terminal: text for people, one JSON object for programs
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/scoped.h"

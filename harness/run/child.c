@@ -127,8 +127,8 @@ static bt_status fork_worker(const worker_program *program, bt_child *out)
 {
     int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1};
     bt_status status = open_pipe(input, 1);
-    status = status == BT_OK ? open_pipe(output, 0) : status;
-    status = status == BT_OK ? open_pipe(errors, 0) : status;
+    BT_IF_OK(status, open_pipe(output, 0));
+    BT_IF_OK(status, open_pipe(errors, 0));
     if (status != BT_OK) {
         close_pipe(input);
         close_pipe(output);
@@ -169,8 +169,8 @@ bt_status bt_child_begin(const bt_child_start *start, bt_child *out)
     memset(out, 0, sizeof *out);
     out->input = out->output = out->errors = out->log = -1;
     bt_status status = bt_child_env_make(&worker.environment);
-    status = status == BT_OK ? open_log(start->log_path, out) : status;
-    status = status == BT_OK ? fork_worker(&worker, out) : status;
+    BT_IF_OK(status, open_log(start->log_path, out));
+    BT_IF_OK(status, fork_worker(&worker, out));
     bt_mem_free(worker.environment);
     if (status != BT_OK) {
         bt_child_release(out);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "framework/base/environment.h"
+#include "framework/base/idioms.h"
 
 // The path of a device's lock; letters, digits and '-' of its name are kept.
 static void path_of(const char *device, char *path, size_t capacity)
@@ -47,10 +48,8 @@ bt_status bt_device_lock_try(const char *device, bt_device_lock *lock, bool *tak
     path_of(device, path, sizeof path);
     *taken = false;
     lock->file = open_lock(path);
-    if (lock->file < 0) {
-        return bt_error(BT_STATUS_IO, "%s: cannot open the lock of the device: %s", path,
-                        strerror(errno));
-    }
+    BT_FAIL_IF(lock->file < 0, BT_STATUS_IO, "%s: cannot open the lock of the device: %s", path,
+               strerror(errno));
     if (flock(lock->file, LOCK_EX | LOCK_NB) == 0) {
         *taken = true;
         bt_device_lock_sign(lock, "a run that begins");

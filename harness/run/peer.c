@@ -66,10 +66,8 @@ static bt_status no_system(const char *root, const char *given)
 // A file that exists and cannot be started needs another remedy than an unknown name.
 static bt_status not_found(const char *root, const char *given)
 {
-    if (strchr(given, '/') && access(given, F_OK) == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: exists but cannot be executed: run 'chmod +x %s'", given, given);
-    }
+    BT_FAIL_IF(strchr(given, '/') && access(given, F_OK) == 0, BT_STATUS_INVALID_ARGUMENT,
+               "%s: exists but cannot be executed: run 'chmod +x %s'", given, given);
     return no_system(root, given);
 }
 

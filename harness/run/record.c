@@ -295,9 +295,7 @@ static bt_status measure_steps(bt_recorder *self)
         (void)collect(self, SAMPLE_DEVICE, block);
         status = measure_timed(self, &bt_timed_device, &stats.device_ns, block);
     }
-    if (status == BT_OK) {
-        status = measure_launches(self, block);
-    }
+    BT_IF_OK(status, measure_launches(self, block));
     self->time_ns = stats.host_ns.count > 0 ? stats.host_ns.mean : self->time_ns;
     self->rate_tok_s = stats.host_ns.count > 0 ? stats.rate_tok_s : self->rate_tok_s;
     return status;

@@ -7,7 +7,6 @@
 //   3. A round that passed is not run again. An interrupted round is repeated under its ordinal,
 //      and its records are kept, marked as interrupted. The same holds for a failed training of
 //      ours that saves checkpoints; its records stay marked as failed.
-#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/scoped.h"
@@ -43,11 +42,9 @@ static bt_status check_same(const bt_running *self)
                           items[i].key, items[i].left, items[i].right);
         }
     }
-    if (differs.length_bytes > 0) {
-        return bt_error(BT_STATUS_UNAVAILABLE,
-                        "run %lld cannot be resumed here: its rounds would not be comparable%.800s",
-                        (long long)record->id, bt_str_text(&differs));
-    }
+    BT_FAIL_IF(differs.length_bytes > 0, BT_STATUS_UNAVAILABLE,
+               "run %lld cannot be resumed here: its rounds would not be comparable%.800s",
+               (long long)record->id, bt_str_text(&differs));
     return BT_OK;
 }
 
@@ -71,11 +68,9 @@ static bt_status check_kind(const bt_running *self)
 static bt_status check_plan(const bt_running *self)
 {
     const bt_store_suite *suite = &self->record->info.suite;
-    if (strcmp(suite->plan_hash, self->request->plan->hash) != 0) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "run %lld: the recorded plan has the hash %.8s, not %.8s",
-                        (long long)self->record->id, self->request->plan->hash, suite->plan_hash);
-    }
+    BT_FAIL_IF(strcmp(suite->plan_hash, self->request->plan->hash) != 0, BT_STATUS_CORRUPT_DATA,
+               "run %lld: the recorded plan has the hash %.8s, not %.8s",
+               (long long)self->record->id, self->request->plan->hash, suite->plan_hash);
     return BT_OK;
 }
 
@@ -86,11 +81,9 @@ static bt_status check_open(const bt_running *self)
     int64_t wanted = 0, open = 0;
     bt_run_schedule_count(&self->schedule, &wanted, &open);
     bool ended = self->record->status == BT_RUN_FAILED || self->record->status == BT_RUN_INVALID;
-    if (ended && open == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld is %s, but has no rounds left to run; start a new run",
-                        (long long)self->record->id, bt_run_status_name(self->record->status));
-    }
+    BT_FAIL_IF(ended && open == 0, BT_STATUS_INVALID_ARGUMENT,
+               "run %lld is %s, but has no rounds left to run; start a new run",
+               (long long)self->record->id, bt_run_status_name(self->record->status));
     return BT_OK;
 }
 

@@ -571,7 +571,7 @@ static bt_status run_worker(listening *self)
     append_task(request, &task);
     bt_status status = ask_for_outputs(self, &task);
     bt_str_append(&task, "}");
-    status = status == BT_OK ? bt_str_status(&task) : status;
+    BT_IF_OK(status, bt_str_status(&task));
     BT_IF_OK(status, self->child.process ? BT_OK
                                          : bt_child_spawn(request->worker, request->build,
                                                           request->log_path, &self->child));

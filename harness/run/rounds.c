@@ -179,7 +179,7 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     request.ranks_path = bt_str_text(&ranks);
     request.world = self->request->world;
     bt_status status = bt_str_status(&ranks);
-    status = status == BT_OK ? find_checkpoints(self, what, &request, &folder) : status;
+    BT_IF_OK(status, find_checkpoints(self, what, &request, &folder));
     BT_IF_OK(status, bt_round_run(&request, &round));
     bt_metrics_round_end(self->metrics, bt_run_status_name(round.status),
                          status == BT_OK ? round.message : bt_error_message());

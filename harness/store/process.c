@@ -3,7 +3,6 @@
 // Process numbers are reused, so the mark also contains the boot and the start time of the process.
 // A database from another machine has another boot: its runs are not running here.
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

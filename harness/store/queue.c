@@ -13,8 +13,7 @@
 
 static bt_status write_all(bt_store *store)
 {
-    for (int i = 0; i < store->queue_count; i++) {
-        const queue_row *row = &store->queue[i];
+    BT_EACH(const queue_row, row, store->queue, store->queue_count) {
         BT_TRY(bt_row_add(store, row->round, row->kind, &row->as));
     }
     return BT_OK;

@@ -1,5 +1,4 @@
 // harness/store/sql.c - prepared statements, transactions, and messages for SQLite's result codes
-#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 

@@ -31,10 +31,8 @@ bt_status bt_telemetry_row_write(bt_store *store, int64_t round, const char *lab
     BT_SCOPED_MEM(void *) blob = NULL;
     int64_t size_bytes = 0;
     BT_TRY(bt_sql_run(store, SQL_ROUND_LABEL, "ti", label, round));
-    if (sqlite3_changes(store->db) != 1) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no round %lld", store->path,
-                        (long long)round);
-    }
+    BT_FAIL_IF(sqlite3_changes(store->db) != 1, BT_STATUS_INVALID_ARGUMENT, "%s: no round %lld",
+               store->path, (long long)round);
     BT_TRY(bt_sql_run(store, SQL_TELEMETRY_DROP, "i", round));
     if (count == 0) {
         return BT_OK;
@@ -47,9 +45,8 @@ bt_status bt_telemetry_row_write(bt_store *store, int64_t round, const char *lab
 bt_status bt_store_telemetry_set(bt_store *store, int64_t round, const char *label,
                                  const bt_store_telemetry *samples, int64_t count)
 {
-    if (count < 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%lld samples of telemetry", (long long)count);
-    }
+    BT_FAIL_IF(count < 0, BT_STATUS_INVALID_ARGUMENT, "%lld samples of telemetry",
+               (long long)count);
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     bt_status status = bt_telemetry_row_write(store, round, label, samples, count);

@@ -637,8 +637,7 @@ bt_status bt_suite_check(const bt_json_doc *json, bt_suite_object kind, const cJ
         }
         BT_TRY(bt_suite_check_value(json, key, node));
     }
-    for (int i = 0; i < bt_suite_key_count; ++i) {
-        const bt_suite_key *key = &bt_suite_keys[i];
+    BT_EACH(const bt_suite_key, key, bt_suite_keys, bt_suite_key_count) {
         if (key->owner == kind && key->required && !bt_json_get(object, key->key)) {
             return bt_json_error(json, object, BT_JSON_VALUE, "%s needs the key \"%s\": %s",
                                  bt_suite_object_called(kind), key->key, key->meaning);

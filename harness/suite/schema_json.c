@@ -28,8 +28,7 @@ static const char *object_meaning(bt_suite_object object)
 
 bt_status bt_suite_fill_defaults(bt_suite_object kind, cJSON *object)
 {
-    for (int i = 0; i < bt_suite_key_count; ++i) {
-        const bt_suite_key *key = &bt_suite_keys[i];
+    BT_EACH(const bt_suite_key, key, bt_suite_keys, bt_suite_key_count) {
         if (key->owner != kind) {
             continue;
         }
@@ -188,8 +187,7 @@ static bool holds_object(const bt_suite_key *key)
 static void mark_reachable(bt_suite_object object, bool reachable[BT_SUITE_OBJECT_COUNT])
 {
     reachable[object] = true;
-    for (int i = 0; i < bt_suite_key_count; ++i) {
-        const bt_suite_key *key = &bt_suite_keys[i];
+    BT_EACH(const bt_suite_key, key, bt_suite_keys, bt_suite_key_count) {
         if (key->owner == object && holds_object(key) && !reachable[key->object]) {
             mark_reachable(key->object, reachable);
         }

@@ -1,6 +1,5 @@
 // harness/watch/print.c - prints a watched run as lines, and as JSON
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/scoped.h"

@@ -1,5 +1,4 @@
 // harness/watch/ranks.c - the ranks of a mesh, from the file ranks.json of the run's folder
-#include <math.h>
 #include <stdio.h>
 
 #include "framework/base/file.h"

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "harness/plan/plan.h"
 #include "harness/run/schedule.h"
 #include "harness/stats/stats.h"

@@ -167,8 +167,7 @@ static double graph_ns(table *self, kernel_run *run, int64_t calls)
 static uint64_t operand_bytes(const bt_kernel_body *body)
 {
     uint64_t bytes = 1;
-    for (int i = 0; i < body->count; ++i) {
-        const bt_operand *operand = &body->operands[i];
+    BT_EACH(const bt_operand, operand, body->operands, body->count) {
         bytes += (uint64_t)bt_operand_count(operand, body->rows) * bt_dtype_size(operand->dtype);
     }
     return bytes;
