@@ -376,7 +376,8 @@ static bt_status judge_all(gating *self)
             BT_TRY(judge_case(self, base_of(self, side), side));
         }
     }
-    BT_EACH(const bt_gate_side, side, self->baseline->sides.items, recorded) {
+    for (int64_t i = 0; i < recorded; ++i) {
+        const bt_gate_side *side = &self->baseline->sides.items[i];
         if (selects(self->request->filter, side->name) && !candidate_of(self, side)) {
             BT_TRY(judge_case(self, side, NULL));
         }

@@ -118,56 +118,38 @@ static bt_status write_case(const report_set *set, int64_t index, bool open, bt_
     BT_SCOPED(bt_arena) arena = {0};
     range_tree tree;
     bt_table table = {.name = bt_textf("ranges-%s", item->tag)};
-    bool kernels = item->round->kernel_count > 0;
+    const bool kernels = item->round->kernel_count > 0;
     BT_TRY(bt_range_tree_make(item->round, &arena, &tree));
-    if (tree.count > 0) {
-        bt_str_format(out, "<details%s><summary>", open ? " open" : "");
-        bt_html_tag(out, item);
-        bt_html_text(out, item->label);
-        bt_str_format(out,
-                      " <span class=muted>%s a step, %s time, mean of %lld profiled step%s"
-                      "</span></summary>\n",
-                      bt_format_value(BT_UNIT_NS, tree.total_ns).text,
-                      tree.on_device ? "device" : "host", (long long)tree.steps,
-                      tree.steps == 1 ? "" : "s");
-        bt_table_heads(&table, "range|share of the step|>time|>share|>own time|>calls");
-        if (kernels) {
-            bt_table_heads(&table, "kernel");
-        }
-        for (int64_t i = 0; i < tree.count; i++) {
-            add_node(&tree.nodes[i], &tree, index, i, &table);
-            if (kernels) {
-                add_kernel(set, item, &tree.nodes[i], &table);
-            }
-        }
-        bt_table_html(&table, out);
-        bt_str_append(out, "</details>\n");
+    bt_html_open_case(item, open, out);
+    bt_str_format(out, "%s a step, %s time, mean of %lld profiled step%s</span></summary>\n",
+                  bt_format_value(BT_UNIT_NS, tree.total_ns).text,
+                  tree.on_device ? "device" : "host", (long long)tree.steps,
+                  tree.steps == 1 ? "" : "s");
+    bt_table_heads(&table, "range|share of the step|>time|>share|>own time|>calls");
+    if (kernels) {
+        bt_table_heads(&table, "kernel");
     }
+    for (int64_t i = 0; i < tree.count; i++) {
+        add_node(&tree.nodes[i], &tree, index, i, &table);
+        if (kernels) {
+            add_kernel(set, item, &tree.nodes[i], &table);
+        }
+    }
+    bt_table_html(&table, out);
+    bt_str_append(out, "</details>\n");
     return BT_OK;
 }
 
+static bool has_ranges(const report_case *item) { return item->round->range_count > 0; }
+
 bt_status bt_page_ranges(const report_set *set, bt_str *out)
 {
-    int64_t first = -1, others = -1;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        bool ranges = set->cases[i].round->range_count > 0;
-        first = ranges && first < 0 ? i : first;
-        others += ranges;
-    }
-    if (first < 0) {
-        return BT_OK;
-    }
-    bt_str_append(out, "<section id=ranges><h2>Where a step's time goes</h2>\n"
-                       "<p class=muted>Taken on steps of their own, which no other figure counts. "
-                       "A bar lies under the range that holds it; siblings stand longest first."
-                       "</p>\n");
-    // Only the first case is expanded; the others are similar in most reports.
-    BT_TRY(write_case(set, first, true, out));
-    bt_html_group_open(out, "The other cases", others);
-    for (int64_t i = first + 1; i < set->case_count; i++) {
-        BT_TRY(write_case(set, i, false, out));
-    }
-    bt_html_group_close(out, others);
-    bt_str_append(out, "</section>\n");
-    return BT_OK;
+    static const report_section section = {
+        .id = "ranges",
+        .title = "Where a step's time goes",
+        .note = "Taken on steps of their own, which no other figure counts. A bar lies under the "
+                "range that holds it; siblings stand longest first.",
+        .has = has_ranges,
+        .write = write_case};
+    return bt_html_section(&section, set, out);
 }

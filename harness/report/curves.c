@@ -53,82 +53,54 @@ static double power_of(const bt_store_telemetry *sample) { return sample->power_
 static double other_cores_of(const bt_store_telemetry *sample) { return sample->other_cores; }
 
 const chart_kind bt_chart_kinds[CHART_KINDS] = {
-    {"loss",
-     "Loss",
-     "line: training, dots: validation",
-     BT_UNIT_NATS,
-     false,
-     true,
-     false,
-     false,
-     {{"", loss_of, NULL}}},
-    {"hellaswag",
-     "HellaSwag",
-     "share of right answers, by loss per token",
-     BT_UNIT_NATS,
-     false,
-     false,
-     true,
-     false,
-     {{"", NULL, NULL}}},
-    {"speed",
-     "Tokens per second",
-     "warm-up and profiled steps left out",
-     BT_UNIT_TOKENS_PER_S,
-     false,
-     false,
-     false,
-     false,
-     {{"", speed_of, NULL}}},
-    {"memory",
-     "Memory",
-     "peak of our allocator",
-     BT_UNIT_BYTES,
-     true,
-     false,
-     false,
-     false,
-     {{"peak of our allocator", allocated_of, NULL},
-      {"held from the device", reserved_of, NULL},
-      {"resident in the host", resident_of, NULL}}},
-    {"clock",
-     "Clocks, MHz",
-     "sampled beside the run, placed by the times of the steps",
-     BT_UNIT_NATS,
-     false,
-     false,
-     false,
-     false,
-     {{"multiprocessors", NULL, sm_clock_of},
-      {"GPU memory", NULL, memory_clock_of},
-      {"processor", NULL, cpu_clock_of}}},
-    {"power",
-     "Power, W",
-     "drawn by the GPU",
-     BT_UNIT_NATS,
-     true,
-     false,
-     false,
-     false,
-     {{"", NULL, power_of}}},
-    {"load",
-     "Processor cores that others kept busy",
-     "of the machine, not of the run",
-     BT_UNIT_NATS,
-     true,
-     false,
-     false,
-     false,
-     {{"", NULL, other_cores_of}}},
+    {.id = "loss",
+     .title = "Loss",
+     .note = "line: training, dots: validation",
+     .unit = BT_UNIT_NATS,
+     .with_evals = true,
+     .lines = {{"", loss_of, NULL}}},
+    {.id = "hellaswag",
+     .title = "HellaSwag",
+     .note = "share of right answers, by loss per token",
+     .unit = BT_UNIT_NATS,
+     .with_scores = true,
+     .lines = {{"", NULL, NULL}}},
+    {.id = "speed",
+     .title = "Tokens per second",
+     .note = "warm-up and profiled steps left out",
+     .unit = BT_UNIT_TOKENS_PER_S,
+     .lines = {{"", speed_of, NULL}}},
+    {.id = "memory",
+     .title = "Memory",
+     .note = "peak of our allocator",
+     .unit = BT_UNIT_BYTES,
+     .from_zero = true,
+     .lines = {{"peak of our allocator", allocated_of, NULL},
+               {"held from the device", reserved_of, NULL},
+               {"resident in the host", resident_of, NULL}}},
+    {.id = "clock",
+     .title = "Clocks, MHz",
+     .note = "sampled beside the run, placed by the times of the steps",
+     .unit = BT_UNIT_NATS,
+     .lines = {{"multiprocessors", NULL, sm_clock_of},
+               {"GPU memory", NULL, memory_clock_of},
+               {"processor", NULL, cpu_clock_of}}},
+    {.id = "power",
+     .title = "Power, W",
+     .note = "drawn by the GPU",
+     .unit = BT_UNIT_NATS,
+     .from_zero = true,
+     .lines = {{"", NULL, power_of}}},
+    {.id = "load",
+     .title = "Processor cores that others kept busy",
+     .note = "of the machine, not of the run",
+     .unit = BT_UNIT_NATS,
+     .from_zero = true,
+     .lines = {{"", NULL, other_cores_of}}},
 };
 const int bt_chart_kind_count = (int)(sizeof bt_chart_kinds / sizeof bt_chart_kinds[0]);
 
 // ---- points of a case --------------------------------------------------------------------------
-
-static bt_status make_points(bt_arena *arena, int64_t count, double **out)
-{
-    return BT_ARENA_ARRAY(arena, count, out);
-}
 
 static curve *add_curve(chart *out, const report_case *item, const char *name, int style,
                         curve_shape shape)
@@ -146,8 +118,8 @@ static bt_status add_line(chart *out, const report_case *item, int index, int st
     bool sampled = out->kind->lines[index].of_sample;
     int64_t most = sampled ? round->telemetry_count : round->step_count;
     curve *line = add_curve(out, item, out->kind->lines[index].name, style, CURVE_LINE);
-    BT_TRY(make_points(&out->arena, most, &line->x));
-    BT_TRY(make_points(&out->arena, most, &line->y));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, most, &line->x));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, most, &line->y));
     for (int64_t i = 0; !sampled && i < most; i++) {
         double y = 0.0;
         if (out->kind->lines[index].of_step(&round->steps[i], &y) && isfinite(y)) {
@@ -160,16 +132,15 @@ static bt_status add_line(chart *out, const report_case *item, int index, int st
             bt_curve_of_samples(round, out->kind->lines[index].of_sample, line->x, line->y);
     }
     out->count += line->count > 0;
-    int64_t whole = line->count;
-    int64_t flat = bt_curve_flatten(line->x, line->y, whole);
+    int64_t flat = bt_curve_flatten(line->x, line->y, line->count);
     line->count = flat;
     if (flat <= 2 * STILL_BUCKETS) {
         return BT_OK;
     }
     curve *middle = add_curve(out, item, line->name, style, CURVE_LINE);
     line->shape = CURVE_FAINT;
-    BT_TRY(make_points(&out->arena, flat, &middle->x));
-    BT_TRY(make_points(&out->arena, flat, &middle->y));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, flat, &middle->x));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, flat, &middle->y));
     memcpy(middle->x, line->x, (size_t)flat * sizeof *line->x);
     memcpy(middle->y, line->y, (size_t)flat * sizeof *line->y);
     middle->count = bt_curve_medians(middle->x, middle->y, flat, MIDDLE_BUCKETS);
@@ -201,7 +172,7 @@ static int64_t values_at(const report_case *item, int64_t step, const chart_kind
 static bt_status add_band(chart *out, const report_case *item, int style, int64_t buckets)
 {
     double *values = NULL;
-    void *at = NULL;
+    int64_t *at = NULL;
     int64_t longest = 0;
     for (int64_t r = 1; r < item->round_count; r++) {
         longest = item->rounds[r]->step_count > item->rounds[longest]->step_count ? r : longest;
@@ -209,12 +180,12 @@ static bt_status add_band(chart *out, const report_case *item, int style, int64_
     const bt_store_round *frame = item->rounds[longest];
     curve *band = add_curve(out, item, out->kind->lines[0].name, style, CURVE_BAND);
     curve *line = band + 1;
-    BT_TRY(make_points(&out->arena, frame->step_count, &band->x));
-    BT_TRY(make_points(&out->arena, frame->step_count, &band->y));
-    BT_TRY(make_points(&out->arena, frame->step_count, &band->high));
-    BT_TRY(make_points(&out->arena, frame->step_count, &line->y));
-    BT_TRY(make_points(&out->arena, item->round_count, &values));
-    BT_TRY(bt_arena_alloc(&out->arena, (size_t)item->round_count * sizeof(int64_t), &at));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, frame->step_count, &band->x));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, frame->step_count, &band->y));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, frame->step_count, &band->high));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, frame->step_count, &line->y));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, item->round_count, &values));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, item->round_count, &at));
     for (int64_t i = 0; i < frame->step_count; i++) {
         bt_stats stats;
         int64_t count = values_at(item, frame->steps[i].step, out->kind, at, values);
@@ -241,8 +212,8 @@ static bt_status add_evals(chart *out, const report_case *item, int style, int64
 {
     const bt_store_round *round = item->round;
     curve *dots = add_curve(out, item, "validation", style, CURVE_DOTS);
-    BT_TRY(make_points(&out->arena, round->eval_count, &dots->x));
-    BT_TRY(make_points(&out->arena, round->eval_count, &dots->y));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, round->eval_count, &dots->x));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, round->eval_count, &dots->y));
     for (int64_t i = 0; i < round->eval_count; i++) {
         dots->x[dots->count] = (double)round->evals[i].step;
         dots->y[dots->count++] = round->evals[i].loss;
@@ -256,8 +227,8 @@ static bt_status add_scores(chart *out, const report_case *item, int style, int6
 {
     const bt_store_round *round = item->round;
     curve *line = add_curve(out, item, "", style, CURVE_LINE);
-    BT_TRY(make_points(&out->arena, round->score_count, &line->x));
-    BT_TRY(make_points(&out->arena, round->score_count, &line->y));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, round->score_count, &line->x));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, round->score_count, &line->y));
     BT_EACH(const bt_store_score, score, round->scores, round->score_count) {
         line->x[line->count] = (double)score->step;
         line->y[line->count++] = (double)score->normalised_correct / (double)score->questions;
@@ -342,14 +313,11 @@ static void set_axes(const report_set *set, chart *out)
 
 bt_status bt_chart_make(const report_set *set, const chart_kind *kind, int64_t buckets, chart *out)
 {
-    void *block = NULL;
     int64_t cases = count_curved(set), index = 0;
     int only = main_line(set, kind);
     memset(out, 0, sizeof *out);
     out->kind = kind;
-    BT_TRY(bt_arena_alloc(&out->arena,
-                          ((size_t)cases * 3 + 2 * CHART_LINES + 2) * sizeof *out->curves, &block));
-    out->curves = block;
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, cases * 3 + 2 * CHART_LINES + 2, &out->curves));
     BT_EACH(const report_case, item, set->cases, set->case_count) {
         if (item->round->step_count == 0) {
             continue;

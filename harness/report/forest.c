@@ -144,15 +144,6 @@ static void write_row(const ratio_list *list, const ratio_row *row, const ratio_
 
 // ---- groups ------------------------------------------------------------------------------------
 
-static int64_t group_end(const ratio_list *list, int64_t begin)
-{
-    int64_t end = begin;
-    while (end < list->count && strcmp(list->rows[end].group, list->rows[begin].group) == 0) {
-        end++;
-    }
-    return end;
-}
-
 static bool is_worth_a_look(const ratio_list *list, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
@@ -192,7 +183,7 @@ static void write_groups(const ratio_list *list, const ratio_axis *on, bt_str *o
 {
     bool many = list->count > OPEN_UP_TO;
     for (int64_t begin = 0; begin < list->count;) {
-        int64_t end = group_end(list, begin);
+        int64_t end = bt_ratios_group_end(list, begin);
         bool whole = begin == 0 && end == list->count; // a single group: its head would add nothing
         bool folded = many && !whole && !is_worth_a_look(list, begin, end);
         bt_str_format(out, "<tbody%s%s>\n", whole ? "" : " data-group",

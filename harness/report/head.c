@@ -36,10 +36,7 @@ static void write_tiles(const report_set *set, bt_str *out)
         }
         const report_mark *mark = bt_mark_of(bt_run_status_name(order[s]));
         if (count > 0) {
-            bt_str_format(out,
-                          "<li class=tile><span class=\"status %s\"><i aria-hidden=true>%s</i> "
-                          "%lld %s</span></li>\n",
-                          mark->tone, mark->shape, count, mark->word);
+            bt_mark_tile(mark, "", count, out);
         }
     }
     for (int64_t i = 0; i < set->case_count; i++) {

@@ -73,3 +73,34 @@ void bt_html_group_close(bt_str *out, int64_t count)
         bt_str_append(out, "</details>\n");
     }
 }
+
+void bt_html_open_case(const report_case *item, bool open, bt_str *out)
+{
+    bt_str_format(out, "<details%s><summary>", open ? " open" : "");
+    bt_html_tag(out, item);
+    bt_html_text(out, item->label);
+    bt_str_append(out, " <span class=muted>");
+}
+
+bt_status bt_html_section(const report_section *section, const report_set *set, bt_str *out)
+{
+    int64_t first = -1, others = -1;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const bool has = section->has(&set->cases[i]);
+        first = has && first < 0 ? i : first;
+        others += has;
+    }
+    if (first < 0) {
+        return BT_OK;
+    }
+    bt_str_format(out, "<section id=%s><h2>%s</h2>\n<p class=muted>%s</p>\n", section->id,
+                  section->title, section->note);
+    BT_TRY(section->write(set, first, true, out));
+    bt_html_group_open(out, "The other cases", others);
+    for (int64_t i = first + 1; i < set->case_count; i++) {
+        BT_TRY(section->has(&set->cases[i]) ? section->write(set, i, false, out) : BT_OK);
+    }
+    bt_html_group_close(out, others);
+    bt_str_append(out, "</section>\n");
+    return BT_OK;
+}

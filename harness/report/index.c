@@ -217,11 +217,7 @@ static void write_head(const index_page *page, const char *database, bt_str *out
     bt_html(out, "%s</h1>\n<ul class=tiles>", database);
     for (int i = 0; i < BT_RUN_STATUS_COUNT; ++i) {
         if (counts[i] > 0) {
-            const report_mark *mark = bt_mark_of(bt_run_status_name((bt_run_status)i));
-            bt_str_format(out,
-                          "<li class=tile><span class=\"status %s\"><i aria-hidden=true>%s</i> "
-                          "%lld %s</span></li>",
-                          mark->tone, mark->shape, (long long)counts[i], mark->word);
+            bt_mark_tile(bt_mark_of(bt_run_status_name((bt_run_status)i)), "", counts[i], out);
         }
     }
     bt_str_append(out, "</ul>\n<form class=filters hidden><label>Words <input type=search id=words>"

@@ -196,6 +196,19 @@ void bt_html_details(const char *title, const report_case *item, const char *not
 void bt_html_group_open(bt_str *out, const char *name, int64_t count);
 void bt_html_group_close(bt_str *out, int64_t count);
 
+// A section with a part per case. The first case's is open, because the others are similar in most
+// reports; those are collapsed.
+typedef struct report_section {
+    const char *id, *title, *note;
+    bool (*has)(const report_case *item);
+    bt_status (*write)(const report_set *set, int64_t index, bool open, bt_str *out);
+} report_section;
+
+BT_CHECKED bt_status bt_html_section(const report_section *section, const report_set *set,
+                                     bt_str *out);
+// Begins the part of a case, up to a remark in its summary.
+void bt_html_open_case(const report_case *item, bool open, bt_str *out);
+
 typedef BT_CHECKED bt_status (*report_part)(const report_set *set, bt_str *out);
 
 bt_status bt_page_head(const report_set *set, bt_str *out);   // head.c: sentence, tiles, numbers

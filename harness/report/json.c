@@ -9,7 +9,6 @@
 static void json_steps(bt_json_writer *json, const bt_store_round *round)
 {
     json->indent = 0; // one step per line would make most of the file white space
-    bt_json_writer_open(json, "step_columns", '[');
     static const char *const columns[] = {"step",
                                           "loss",
                                           "loss_bits",
@@ -23,10 +22,9 @@ static void json_steps(bt_json_writer *json, const bt_store_round *round)
                                           "resident_bytes",
                                           "warmup",
                                           "profiled"};
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+    BT_JSON_LIST(json, "step_columns", i, (int64_t)(sizeof columns / sizeof columns[0])) {
         bt_json_writer_text(json, NULL, columns[i]);
     }
-    bt_json_writer_close(json, ']');
     BT_JSON_LIST(json, "step_rows", i, round->step_count) {
         const bt_store_step *step = &round->steps[i];
         char bits_text[16];

@@ -64,6 +64,16 @@ void bt_mark_cell(const char *word, bt_table *table)
     bt_mark_write(word, bt_table_part(table, BT_CELL_MARKUP));
 }
 
+void bt_mark_tile(const report_mark *mark, const char *list, long long count, bt_str *out)
+{
+    const bool linked = *list != '\0';
+    bt_str_format(out,
+                  "<li class=tile>%s%s%s<span class=\"status %s\"><i aria-hidden=true>%s</i> %lld "
+                  "%s</span>%s</li>\n",
+                  linked ? "<a href=\"#" : "", list, linked ? "\">" : "", mark->tone, mark->shape,
+                  count, mark->word, linked ? "</a>" : "");
+}
+
 static long long count_of(const ratio_row *rows, int64_t count, const char *word)
 {
     long long found = 0;
@@ -81,10 +91,7 @@ bool bt_marks_tiles(const ratio_list *list, bt_str *out)
                           count_of(list->rest, list->rest_count, marks[m].word);
         any = any || found > 0;
         if (found > 0) {
-            bt_str_format(out,
-                          "<li class=tile><a href=\"#%s\"><span class=\"status %s\"><i "
-                          "aria-hidden=true>%s</i> %lld %s</span></a></li>\n",
-                          list->id, marks[m].tone, marks[m].shape, found, marks[m].word);
+            bt_mark_tile(&marks[m], list->id, found, out);
         }
     }
     return any;

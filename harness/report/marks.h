@@ -21,6 +21,8 @@ const report_mark *bt_mark_of(const char *word);
 void bt_mark_write(const char *word, bt_str *out);
 // The next cell of a table, with the same in HTML.
 void bt_mark_cell(const char *word, bt_table *table);
+// Appends a tile: a mark and how often it occurs; `list`: the id that it links to, "" for none.
+void bt_mark_tile(const report_mark *mark, const char *list, long long count, bt_str *out);
 // Appends a tile per verdict in the list, worst first. False if there are none.
 bool bt_marks_tiles(const ratio_list *list, bt_str *out);
 // Adds the same as rows: verdict, count.

@@ -28,44 +28,52 @@ static bt_status write_style(const report_set *set, bt_str *out)
     return BT_OK;
 }
 
-// The scripts in the order in which they run.
-static const struct {
+typedef struct page_script {
     const unsigned char *bytes;
     const size_t *size_bytes;
-} scripts[] = {{bt_numbers_js, &bt_numbers_js_size},
-               {bt_curves_js, &bt_curves_js_size},
-               {bt_tables_js, &bt_tables_js_size},
-               {bt_page_js, &bt_page_js_size}};
+} page_script;
+
+// The scripts in the order in which they run.
+static const page_script scripts[] = {{bt_numbers_js, &bt_numbers_js_size},
+                                      {bt_curves_js, &bt_curves_js_size},
+                                      {bt_tables_js, &bt_tables_js_size},
+                                      {bt_page_js, &bt_page_js_size}};
 
 enum { SCRIPT_COUNT = (int)(sizeof scripts / sizeof scripts[0]) };
+
+static void append_scripts(const page_script *items, int count, bt_str *out)
+{
+    BT_EACH(const page_script, script, items, count) {
+        bt_str_append(out, "<script>");
+        bt_str_append_bytes(out, script->bytes, *script->size_bytes);
+        bt_str_append(out, "</script>\n");
+    }
+}
 
 static bt_status write_scripts(const report_set *set, bt_str *out)
 {
     (void)set;
-    for (int i = 0; i < SCRIPT_COUNT; i++) {
-        bt_str_append(out, "<script>");
-        bt_str_append_bytes(out, scripts[i].bytes, *scripts[i].size_bytes);
-        bt_str_append(out, "</script>\n");
-    }
+    append_scripts(scripts, SCRIPT_COUNT, out);
     return BT_OK;
 }
 
-static void write_digest(const unsigned char *script, size_t size_bytes, bt_str *out)
+// What a page may do: run these scripts.
+static void append_policy(const page_script *items, int count, bt_str *out)
 {
-    unsigned char digest[crypto_hash_sha256_BYTES];
-    char text[sodium_base64_ENCODED_LEN(crypto_hash_sha256_BYTES, sodium_base64_VARIANT_ORIGINAL)];
-    crypto_hash_sha256(digest, script, size_bytes);
-    sodium_bin2base64(text, sizeof text, digest, sizeof digest, sodium_base64_VARIANT_ORIGINAL);
-    bt_str_format(out, " 'sha256-%s'", text);
+    bt_str_append(out, "default-src 'none'; style-src 'unsafe-inline'; img-src data:");
+    BT_EACH(const page_script, script, items, count) {
+        unsigned char digest[crypto_hash_sha256_BYTES];
+        char text[sodium_base64_ENCODED_LEN(sizeof digest, sodium_base64_VARIANT_ORIGINAL)];
+        crypto_hash_sha256(digest, script->bytes, *script->size_bytes);
+        sodium_bin2base64(text, sizeof text, digest, sizeof digest, sodium_base64_VARIANT_ORIGINAL);
+        bt_str_format(out, "%s 'sha256-%s'", script == items ? "; script-src" : "", text);
+    }
 }
 
 static bt_status write_policy(const report_set *set, bt_str *out)
 {
     (void)set;
-    bt_str_append(out, "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src");
-    for (int i = 0; i < SCRIPT_COUNT; i++) {
-        write_digest(scripts[i].bytes, *scripts[i].size_bytes, out);
-    }
+    append_policy(scripts, SCRIPT_COUNT, out);
     return BT_OK;
 }
 
@@ -112,21 +120,36 @@ bt_status bt_page_write(const report_set *set, bt_str *out)
     }
 }
 
+// A page without the frame of a report, up to the end of its style. `links`: between the others.
+static void open_page(const char *title, const char *links, const page_script *items, int count,
+                      bt_str *out)
+{
+    bt_str_append(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                       "<meta http-equiv=\"Content-Security-Policy\" content=\"");
+    append_policy(items, count, out);
+    bt_str_append(out, "\">\n<meta name=\"viewport\" content=\"width=device-width, "
+                       "initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n");
+    bt_str_append(out, links);
+    bt_html(out, "<title>%s</title>\n<style>", title);
+    bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
+}
+
+static bt_status close_page(const char *body, const page_script *items, int count, bt_str *out)
+{
+    bt_str_format(out,
+                  "</style>\n</head>\n<body>\n<main>\n%s</main>\n<footer>Made by bt-bench; this "
+                  "file is complete and needs no network.</footer>\n",
+                  body);
+    append_scripts(items, count, out);
+    bt_str_append(out, "</body>\n</html>\n");
+    return bt_str_status(out);
+}
+
 bt_status bt_report_plain_page(const char *title, const char *body, bt_str *out)
 {
-    bt_html(out,
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-            "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-            "'unsafe-inline'; img-src data:\">\n<meta name=\"viewport\" "
-            "content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" "
-            "content=\"light dark\">\n<title>%s</title>\n<style>",
-            title);
-    bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
-    bt_str_append(out, "main>svg{max-width:100%;height:auto}</style>\n</head>\n<body>\n<main>\n");
-    bt_str_append(out, body);
-    bt_str_append(out, "</main>\n<footer>Made by bt-bench; this file is complete and needs no "
-                       "network.</footer>\n</body>\n</html>\n");
-    return bt_str_status(out);
+    open_page(title, "", NULL, 0, out);
+    bt_str_append(out, "main>svg{max-width:100%;height:auto}");
+    return close_page(body, NULL, 0, out);
 }
 
 bt_status bt_report_page_digest(char digest[65])
@@ -147,35 +170,11 @@ bt_status bt_report_page_digest(char digest[65])
 
 bt_status bt_page_of_tables(const char *title, const char *body, bt_str *out)
 {
-    static const struct {
-        const unsigned char *bytes;
-        const size_t *size_bytes;
-    } needed[] = {{bt_numbers_js, &bt_numbers_js_size},
-                  {bt_tables_js, &bt_tables_js_size},
-                  {bt_index_js, &bt_index_js_size}};
+    static const page_script needed[] = {{bt_numbers_js, &bt_numbers_js_size},
+                                         {bt_tables_js, &bt_tables_js_size},
+                                         {bt_index_js, &bt_index_js_size}};
+    enum { NEEDED = (int)(sizeof needed / sizeof needed[0]) };
     BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
-    bt_str_append(out,
-                  "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-                  "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                  "style-src 'unsafe-inline'; img-src data:; script-src");
-    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
-        write_digest(needed[i].bytes, *needed[i].size_bytes, out);
-    }
-    bt_html(out,
-            "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta "
-            "name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
-            "href=\"data:,\">\n<title>%s</title>\n<style>",
-            title);
-    bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
-    bt_str_format(out,
-                  "</style>\n</head>\n<body>\n<main>\n%s</main>\n<footer>Made by bt-bench; this "
-                  "file is complete and needs no network.</footer>\n",
-                  body);
-    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
-        bt_str_append(out, "<script>");
-        bt_str_append_bytes(out, needed[i].bytes, *needed[i].size_bytes);
-        bt_str_append(out, "</script>\n");
-    }
-    bt_str_append(out, "</body>\n</html>\n");
-    return bt_str_status(out);
+    open_page(title, "<link rel=\"icon\" href=\"data:,\">\n", needed, NEEDED, out);
+    return close_page(body, needed, NEEDED, out);
 }

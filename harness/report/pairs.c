@@ -59,19 +59,9 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
                           bool named, ratio_row *row)
 {
     BT_SCOPED_MEM(double *) logs = NULL;
-    *row = (ratio_row){.name = base->round->what.name,
-                       .metric = "",
-                       .ratio = (double)NAN,
-                       .low = (double)NAN,
-                       .high = (double)NAN,
-                       .mark = (double)NAN,
-                       .band_low = (double)NAN,
-                       .band_high = (double)NAN,
-                       .verdict = "",
-                       .reason = "",
-                       .deviations = "",
-                       .title = "",
-                       .noisy = base->noisy + other->noisy};
+    *row = bt_ratio_unknown;
+    row->name = base->round->what.name;
+    row->noisy = base->noisy + other->noisy;
     if (named) {
         bt_str text = {0};
         bt_str_format(&text, "%s, against %s", row->name, other->round->what.system);
@@ -148,19 +138,12 @@ bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
         const bt_metric_value *now = &mine->summary.metrics[metric];
         const bt_metric_value *was = &base->summary.metrics[metric];
         ratio_row *row = &rows[count++];
-        *row = (ratio_row){.metric = "",
-                           .ratio = now->value / was->value,
-                           .low = now->low / was->high,
-                           .high = now->high / was->low,
-                           .mark = (double)NAN,
-                           .band_low = (double)NAN,
-                           .band_high = (double)NAN,
-                           .verdict = "",
-                           .reason = "",
-                           .deviations = "",
-                           .title = "",
-                           .noisy = base->noisy + mine->noisy,
-                           .rounds = mine->round_count};
+        *row = bt_ratio_unknown;
+        row->ratio = now->value / was->value;
+        row->low = now->low / was->high;
+        row->high = now->high / was->low;
+        row->noisy = base->noisy + mine->noisy;
+        row->rounds = mine->round_count;
         BT_TRY(name_in_run(set, mine, &row->name));
     }
     return bt_ratios_sort(&set->arena, rows, count, list);

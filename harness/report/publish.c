@@ -31,47 +31,35 @@ static bool is_ours(const char *name)
     return strncmp(name, "ratios-", 7) == 0;
 }
 
-// An empty or missing folder is accepted; one with a publication only if it may be replaced; one
-// with anything else never.
-static bt_status check_folder(const bt_publication *publication)
+static bt_status check_file(const bt_publication *publication, const char *name)
+{
+    BT_FAIL_IF(!is_ours(name), BT_STATUS_INVALID_ARGUMENT,
+               "%s: holds '%s', which is no part of a publication; choose another folder",
+               publication->folder, name);
+    BT_FAIL_IF(!publication->force, BT_STATUS_INVALID_ARGUMENT,
+               "%s: holds a publication ('%s'); --force replaces it", publication->folder, name);
+    return BT_OK;
+}
+
+static bt_status remove_file(const bt_publication *publication, const char *name)
+{
+    BT_SCOPED(bt_str) file = {0};
+    bt_str_format(&file, "%s/%s", publication->folder, name);
+    BT_TRY(bt_str_status(&file));
+    BT_FAIL_IF(is_ours(name) && remove(bt_str_text(&file)) != 0, BT_STATUS_IO,
+               "%s: cannot be removed", bt_str_text(&file));
+    return BT_OK;
+}
+
+static bt_status each_file(const bt_publication *publication,
+                           bt_status (*take)(const bt_publication *, const char *name))
 {
     DIR *folder = opendir(publication->folder);
     bt_status status = BT_OK;
     const struct dirent *entry = NULL;
     while (status == BT_OK && folder && (entry = readdir(folder)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
-            continue;
-        }
-        if (!is_ours(entry->d_name)) {
-            status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                              "%s: holds '%s', which is no part of a publication; choose another "
-                              "folder",
-                              publication->folder, entry->d_name);
-        } else if (!publication->force) {
-            status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                              "%s: holds a publication ('%s'); --force replaces it",
-                              publication->folder, entry->d_name);
-        }
-    }
-    if (folder) {
-        (void)closedir(folder);
-    }
-    return status == BT_OK ? bt_dir_make(publication->folder) : status;
-}
-
-static bt_status remove_old(const char *path)
-{
-    DIR *folder = opendir(path);
-    bt_status status = BT_OK;
-    const struct dirent *entry = NULL;
-    while (status == BT_OK && folder && (entry = readdir(folder)) != NULL) {
-        bt_str file = {0};
-        bt_str_format(&file, "%s/%s", path, entry->d_name);
-        status = bt_str_status(&file);
-        if (status == BT_OK && is_ours(entry->d_name) && remove(bt_str_text(&file)) != 0) {
-            status = bt_error(BT_STATUS_IO, "%s: cannot be removed", bt_str_text(&file));
-        }
-        bt_str_release(&file);
+        const bool self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        status = self ? BT_OK : take(publication, entry->d_name);
     }
     if (folder) {
         (void)closedir(folder);
@@ -273,8 +261,11 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
     if (status == BT_OK) { // before the folder is touched
         status = read_bundle(&set, publication, &bundle);
     }
-    BT_IF_OK(status, check_folder(publication));
-    BT_IF_OK(status, remove_old(publication->folder));
+    // An empty or missing folder is accepted; one with a publication only if it may be replaced;
+    // one with anything else never.
+    BT_IF_OK(status, each_file(publication, check_file));
+    BT_IF_OK(status, bt_dir_make(publication->folder));
+    BT_IF_OK(status, each_file(publication, remove_file));
     BT_IF_OK(status, put_all(&self, &set, publication, &bundle));
     bt_report_set_release(&set);
     return status;

@@ -6,6 +6,20 @@
 #include "harness/record/keep.h"
 #include "harness/report/ratios.h"
 
+const ratio_row bt_ratio_unknown = {.name = "",
+                                    .title = "",
+                                    .group = "",
+                                    .metric = "",
+                                    .ratio = (double)NAN,
+                                    .low = (double)NAN,
+                                    .high = (double)NAN,
+                                    .mark = (double)NAN,
+                                    .band_low = (double)NAN,
+                                    .band_high = (double)NAN,
+                                    .verdict = "",
+                                    .reason = "",
+                                    .deviations = ""};
+
 // ---- groups and order --------------------------------------------------------------------------
 
 // "layernorm" of "layernorm.forward.f32.4096x768"; "B.7" of "B.7.16384x50304.time": up to the first
@@ -85,4 +99,13 @@ bt_status bt_ratios_sort(bt_arena *arena, ratio_row *all, int64_t count, ratio_l
     qsort(list->rows, (size_t)list->count, sizeof *list->rows,
           list->more_is_slower ? slowest_first : smallest_first);
     return BT_OK;
+}
+
+int64_t bt_ratios_group_end(const ratio_list *list, int64_t begin)
+{
+    int64_t end = begin;
+    while (end < list->count && strcmp(list->rows[end].group, list->rows[begin].group) == 0) {
+        end++;
+    }
+    return end;
 }

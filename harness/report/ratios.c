@@ -6,42 +6,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "framework/base/idioms.h"
+#include "framework/base/scoped.h"
 #include "harness/record/keep.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
 
 // ---- verdicts of the store ---------------------------------------------------------------------
 
-// Values that the rule adds to the picture: the paper's ratio, and the band of the tolerance.
-static bt_status read_rule(const bt_store_verdict *verdict, bt_arena *arena, ratio_row *row)
+static bt_status keep_if_text(bt_arena *arena, const cJSON *node, const char **out)
 {
-    bt_json_doc rule;
-    const char *text = verdict->rule_json;
-    bt_status status = bt_json_parse("rule", text, strlen(text), &rule);
-    if (status == BT_STATUS_INVALID_ARGUMENT) {
-        return BT_OK; // nothing to draw
-    }
-    BT_TRY(status);
-    double claimed = bt_json_number_of(rule.root, "claimed");
-    double share = bt_json_number_of(rule.root, claimed > 0.0 ? "margin" : "tolerance");
-    double middle = claimed > 0.0 ? claimed : 1.0;
+    return cJSON_IsString(node) ? bt_keep(arena, node->valuestring, out) : BT_OK;
+}
+
+// Values that the rule adds to the picture: the paper's ratio, and the band of the tolerance.
+static bt_status read_rule(const cJSON *rule, bt_arena *arena, ratio_row *row)
+{
+    const double claimed = bt_json_number_of(rule, "claimed");
+    const double share = bt_json_number_of(rule, claimed > 0.0 ? "margin" : "tolerance");
+    const double middle = claimed > 0.0 ? claimed : 1.0;
     row->mark = claimed > 0.0 ? claimed : (double)NAN;
     if (share > 0.0) {
         row->band_low = middle / (1.0 + share);
         row->band_high = middle * (1.0 + share);
     }
-    const cJSON *texts[] = {bt_json_get(rule.root, "deviations"), bt_json_get(rule.root, "title")};
-    const char **places[] = {&row->deviations, &row->title};
-    for (int i = 0; i < 2 && status == BT_OK; i++) {
-        if (cJSON_IsString(texts[i])) {
-            const char *words = texts[i]->valuestring;
-            status = bt_keep_part(arena, words, strlen(words), places[i]);
-        }
-    }
-    row->repeated = cJSON_IsFalse(bt_json_get(rule.root, "counted"));
-    bt_json_doc_release(&rule);
-    return status;
+    row->repeated = cJSON_IsFalse(bt_json_get(rule, "counted"));
+    BT_TRY(keep_if_text(arena, bt_json_get(rule, "deviations"), &row->deviations));
+    return keep_if_text(arena, bt_json_get(rule, "title"), &row->title);
 }
 
 // Rounds of a case, on any system, that have a noise label.
@@ -57,29 +47,20 @@ static int64_t noisy_rounds(const report_set *set, const bt_store_run *run, cons
 }
 
 // The two sides according to the rule of a verdict: builds or systems, or a baseline.
-static bt_status read_sides(const bt_store_verdict *verdict, bt_arena *arena, ratio_list *list)
+static bt_status read_sides(const cJSON *rule, bt_arena *arena, ratio_list *list)
 {
-    bt_json_doc rule;
-    const char *text = verdict->rule_json;
-    bt_status status = bt_json_parse("rule", text, strlen(text), &rule);
-    if (status == BT_STATUS_INVALID_ARGUMENT) {
-        return BT_OK;
-    }
-    BT_TRY(status);
-    const cJSON *base = bt_json_get(rule.root, "base"),
-                *other = bt_json_get(rule.root, "candidate");
-    const cJSON *baseline = bt_json_get(rule.root, "baseline");
+    const cJSON *base = bt_json_get(rule, "base"), *other = bt_json_get(rule, "candidate");
+    const cJSON *baseline = bt_json_get(rule, "baseline");
     if (cJSON_IsString(base) && cJSON_IsString(other)) {
-        status = bt_keep_part(arena, base->valuestring, strlen(base->valuestring), &list->base);
-        BT_IF_OK(status,
-                 bt_keep_part(arena, other->valuestring, strlen(other->valuestring), &list->other));
-    } else if (cJSON_IsString(baseline)) {
+        BT_TRY(bt_keep(arena, other->valuestring, &list->other));
+        return bt_keep(arena, base->valuestring, &list->base);
+    }
+    if (cJSON_IsString(baseline)) {
         bt_str name = {0};
         bt_str_format(&name, "baseline %s", baseline->valuestring);
-        status = bt_keep_str(arena, &name, &list->base);
+        return bt_keep_str(arena, &name, &list->base);
     }
-    bt_json_doc_release(&rule);
-    return status;
+    return BT_OK;
 }
 
 static bt_status read_verdicts(report_set *set, const bt_store_run *run, const char *kind,
@@ -94,25 +75,25 @@ static bt_status read_verdicts(report_set *set, const bt_store_run *run, const c
         }
         bt_metric metric;
         bool known = bt_metric_parse(verdict->metric, &metric);
+        BT_SCOPED(bt_json_doc) rule = {0};
+        bt_status status =
+            bt_json_parse("rule", verdict->rule_json, strlen(verdict->rule_json), &rule);
+        BT_TRY(status == BT_STATUS_INVALID_ARGUMENT ? BT_OK : status); // there may be none
         if (count == 0 && list->more_is_slower) {
-            BT_TRY(read_sides(verdict, &set->arena, list));
+            BT_TRY(read_sides(rule.root, &set->arena, list));
         }
         ratio_row *row = &rows[count++];
-        *row = (ratio_row){.name = verdict->subject,
-                           .metric = known && metric == BT_METRIC_TIME ? "" : verdict->metric,
-                           .ratio = verdict->ratio,
-                           .low = verdict->low,
-                           .high = verdict->high,
-                           .mark = (double)NAN,
-                           .band_low = (double)NAN,
-                           .band_high = (double)NAN,
-                           .verdict = verdict->verdict,
-                           .reason = verdict->reason,
-                           .deviations = "",
-                           .title = "",
-                           .rounds = verdict->rounds};
+        *row = bt_ratio_unknown;
+        row->name = verdict->subject;
+        row->metric = known && metric == BT_METRIC_TIME ? "" : verdict->metric;
+        row->ratio = verdict->ratio;
+        row->low = verdict->low;
+        row->high = verdict->high;
+        row->verdict = verdict->verdict;
+        row->reason = verdict->reason;
+        row->rounds = verdict->rounds;
         row->noisy = noisy_rounds(set, run, row->name);
-        BT_TRY(read_rule(verdict, &set->arena, row));
+        BT_TRY(read_rule(rule.root, &set->arena, row));
     }
     return bt_ratios_sort(&set->arena, rows, count, list);
 }
@@ -217,10 +198,7 @@ static bt_status read_run(report_set *set, const bt_store_run *run)
 
 bt_status bt_ratios_read(report_set *set)
 {
-    void *block = NULL;
-    size_t most = (size_t)set->run_count * LISTS_PER_RUN + 1;
-    BT_TRY(bt_arena_alloc(&set->arena, most * sizeof *set->ratios, &block));
-    set->ratios = block;
+    BT_TRY(BT_ARENA_ARRAY(&set->arena, set->run_count * LISTS_PER_RUN + 1, &set->ratios));
     for (int64_t i = 0; i < set->run_count; i++) {
         BT_TRY(read_run(set, &set->runs[i]));
     }
@@ -238,18 +216,11 @@ bt_status bt_ratios_read(report_set *set)
 bt_text bt_format_ratio_interval(const ratio_row *row)
 {
     static const double open = 100.0; // so far apart that more digits are pointless
-    bt_text out = {"-"};
-    if (isfinite(row->low) && isfinite(row->high)) {
-        bool wide = row->high > open * row->low;
-        if (wide) {
-            (void)snprintf(out.text, sizeof out.text, "wide open");
-        } else {
-            (void)snprintf(out.text, sizeof out.text, "[%.3f, %.3f]", row->low, row->high);
-        }
-    } else if (row->rounds == 1) {
-        (void)snprintf(out.text, sizeof out.text, "one round");
+    if (!isfinite(row->low) || !isfinite(row->high)) {
+        return bt_textf("%s", row->rounds == 1 ? "one round" : "-");
     }
-    return out;
+    return row->high > open * row->low ? bt_textf("wide open")
+                                       : bt_textf("[%.3f, %.3f]", row->low, row->high);
 }
 
 static bool is_of_claims(const ratio_list *list) { return strcmp(list->kind, "replicate") == 0; }

@@ -35,6 +35,9 @@ typedef struct ratio_row {
     int64_t noisy;              // number of those with a noise label
 } ratio_row;
 
+// A row of which nothing is known: texts are "", ratios NaN.
+extern const ratio_row bt_ratio_unknown;
+
 typedef struct ratio_list {
     char id[40];              // "ab-12": kind and run; prefix of the anchors of its rows
     const char *kind;         // "ab", "gate", "replicate", "pairs", "runs"
@@ -47,6 +50,8 @@ typedef struct ratio_list {
     int64_t rest_count;
 } ratio_list;
 
+// The end of the group that begins at a row.
+int64_t bt_ratios_group_end(const ratio_list *list, int64_t begin);
 // The words for a ratio below 1 and above 1: "faster", "slower", "ahead".
 const char *bt_ratios_less(const ratio_list *list);
 const char *bt_ratios_more(const ratio_list *list);
@@ -72,7 +77,6 @@ ratio_mean bt_ratios_mean(const ratio_row *rows, int64_t count);
 
 // ---- shared by ratios.c and pairs.c ------------------------------------------------------------
 
-// A copy of `length` bytes of text, with a terminator.
 // Puts rows with a ratio into the list's rows, the others into its rest, both in their order.
 BT_CHECKED bt_status bt_ratios_sort(bt_arena *arena, ratio_row *rows, int64_t count,
                                     ratio_list *list);

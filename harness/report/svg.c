@@ -70,21 +70,18 @@ static double across(const ratio_axis *on, double ratio)
 
 static void write_axis(const ratio_list *list, const ratio_axis *on, int height, bt_str *out)
 {
-    bt_text less, more;
-    (void)snprintf(less.text, sizeof less.text, "\xe2\x86\x90 %s", bt_ratios_less(list));
-    (void)snprintf(more.text, sizeof more.text, "%s \xe2\x86\x92", bt_ratios_more(list));
     for (int i = 0; i < on->tick_count; i++) {
         double x = across(on, on->ticks[i]);
-        bt_text label;
-        (void)snprintf(label.text, sizeof label.text, "%.4g", on->ticks[i]);
         bt_str_format(out, "<path class=\"r\" d=\"M%.1f %dV%d\"/>", x, HEAD_HEIGHT, height - 10);
-        write_text(out, x, HEAD_HEIGHT - 4, "class=\"m\" text-anchor=\"middle\"", label.text);
+        write_text(out, x, HEAD_HEIGHT - 4, "class=\"m\" text-anchor=\"middle\"",
+                   bt_textf("%.4g", on->ticks[i]).text);
     }
     bt_str_format(out, "<path class=\"one\" d=\"M%.1f %dV%d\"/>\n", across(on, 1.0), HEAD_HEIGHT,
                   height - 10);
-    write_text(out, PLOT_LEFT, HEAD_HEIGHT - 22, "class=\"m\"", less.text);
+    write_text(out, PLOT_LEFT, HEAD_HEIGHT - 22, "class=\"m\"",
+               bt_textf("\xe2\x86\x90 %s", bt_ratios_less(list)).text);
     write_text(out, PLOT_LEFT + PLOT_WIDTH, HEAD_HEIGHT - 22, "class=\"m\" text-anchor=\"end\"",
-               more.text);
+               bt_textf("%s \xe2\x86\x92", bt_ratios_more(list)).text);
 }
 
 static void write_row(const ratio_row *row, const ratio_axis *on, double y, bt_str *out)
@@ -118,37 +115,26 @@ static void write_row(const ratio_row *row, const ratio_axis *on, double y, bt_s
     bt_str_append(out, "\n");
 }
 
-static int64_t group_end(const ratio_list *list, int64_t begin)
-{
-    int64_t end = begin;
-    while (end < list->count && strcmp(list->rows[end].group, list->rows[begin].group) == 0) {
-        end++;
-    }
-    return end;
-}
-
 static void write_group(const ratio_list *list, int64_t begin, int64_t end, const ratio_axis *on,
                         double y, bt_str *out)
 {
     double middle = y + 0.5 * ROW_HEIGHT, text = middle + 4.5;
-    bt_text label;
-    (void)snprintf(label.text, sizeof label.text, "%.50s, %lld", list->rows[begin].group,
-                   (long long)(end - begin));
-    write_text(out, 10, text, "", label.text);
+    write_text(out, 10, text, "",
+               bt_textf("%.50s, %lld", list->rows[begin].group, (long long)(end - begin)).text);
     for (int64_t i = begin; i < end; i++) {
         bt_str_format(out, "<path class=\"a\" d=\"M%.1f %.1fv12\"/>",
                       across(on, list->rows[i].ratio), middle - 6);
     }
     ratio_mean mean = bt_ratios_mean(&list->rows[begin], end - begin);
-    (void)snprintf(label.text, sizeof label.text, "%.20s mean", bt_format_ratio(mean.value).text);
-    write_text(out, PLOT_LEFT + PLOT_WIDTH + 20, text, "font-weight=\"600\"", label.text);
+    write_text(out, PLOT_LEFT + PLOT_WIDTH + 20, text, "font-weight=\"600\"",
+               bt_textf("%.20s mean", bt_format_ratio(mean.value).text).text);
     bt_str_append(out, "\n");
 }
 
 static int64_t group_count(const ratio_list *list)
 {
     int64_t groups = 0;
-    for (int64_t i = 0; i < list->count; i = group_end(list, i)) {
+    for (int64_t i = 0; i < list->count; i = bt_ratios_group_end(list, i)) {
         groups++;
     }
     return groups;
@@ -168,7 +154,7 @@ void bt_svg_ratios(const ratio_list *list, bt_str *out)
     write_axis(list, &on, height, out);
     double y = HEAD_HEIGHT;
     for (int64_t i = 0; i < list->count; y += ROW_HEIGHT) {
-        int64_t end = grouped ? group_end(list, i) : i + 1;
+        int64_t end = grouped ? bt_ratios_group_end(list, i) : i + 1;
         if (grouped) {
             write_group(list, i, end, &on, y, out);
         } else {
@@ -223,11 +209,8 @@ void bt_svg_chart(const report_set *set, const chart *from, bt_str *out)
 // The line's points with the decimal logarithm of y; widens the chart's axes.
 static bt_status take_line(const bt_plot_line *line, chart *to, curve *out)
 {
-    void *x = NULL, *y = NULL;
-    BT_TRY(bt_arena_alloc(&to->arena, (size_t)(line->count + 1) * sizeof(double), &x));
-    BT_TRY(bt_arena_alloc(&to->arena, (size_t)(line->count + 1) * sizeof(double), &y));
-    out->x = x;
-    out->y = y;
+    BT_TRY(BT_ARENA_ARRAY(&to->arena, line->count, &out->x));
+    BT_TRY(BT_ARENA_ARRAY(&to->arena, line->count, &out->y));
     for (int64_t i = 0; i < line->count; i++) {
         if (line->y[i] > 0.0 && isfinite(line->y[i])) {
             out->x[out->count] = line->x[i];

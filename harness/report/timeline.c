@@ -201,15 +201,13 @@ static bt_table table_of(const report_case *item)
     return table;
 }
 
-static void write_case(const report_case *item, bool open, bt_str *out)
+static bt_status write_case(const report_set *set, int64_t index, bool open, bt_str *out)
 {
+    const report_case *item = &set->cases[index];
     const bt_store_round *round = item->round;
     const double end_ns = end_of(round);
     bt_table table = table_of(item);
-    bt_str_format(out, "<details%s><summary>", open ? " open" : "");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
-    bt_str_append(out, " <span class=muted>");
+    bt_html_open_case(item, open, out);
     write_sum(round, out);
     bt_str_append(out, "</span></summary>\n<figure class=timeline>");
     write_legend(out);
@@ -226,32 +224,19 @@ static void write_case(const report_case *item, bool open, bt_str *out)
                   bt_format_value(BT_UNIT_NS, end_ns).text);
     bt_table_html(&table, out);
     bt_str_append(out, "</figure></details>\n");
+    return BT_OK;
 }
+
+static bool has_timelines(const report_case *item) { return item->round->timeline_count > 0; }
 
 bt_status bt_page_timelines(const report_set *set, bt_str *out)
 {
-    int64_t first = -1, others = -1;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const bool drawn = set->cases[i].round->timeline_count > 0;
-        first = drawn && first < 0 ? i : first;
-        others += drawn;
-    }
-    if (first < 0) {
-        return BT_OK;
-    }
-    bt_str_format(out,
-                  "<section id=timelines><h2>One step of each rank</h2>\n<p class=muted>%s</p>\n",
-                  explained);
-    write_case(&set->cases[first], true, out);
-    bt_html_group_open(out, "The other cases", others);
-    for (int64_t i = first + 1; i < set->case_count; i++) {
-        if (set->cases[i].round->timeline_count > 0) {
-            write_case(&set->cases[i], false, out);
-        }
-    }
-    bt_html_group_close(out, others);
-    bt_str_append(out, "</section>\n");
-    return BT_OK;
+    static const report_section section = {.id = "timelines",
+                                           .title = "One step of each rank",
+                                           .note = explained,
+                                           .has = has_timelines,
+                                           .write = write_case};
+    return bt_html_section(&section, set, out);
 }
 
 // ---- Markdown -----------------------------------------------------------------------------------

@@ -5,32 +5,30 @@
 #include "harness/report/internal.h"
 #include "harness/report/report.h"
 
-bt_status bt_report_html(bt_store *store, const int64_t *runs, int64_t count, bt_str *out)
+static bt_status write_set(bt_store *store, const int64_t *runs, int64_t count, bool trends,
+                           report_part write, bt_str *out)
 {
     report_set set;
     BT_TRY(bt_report_set_read(store, runs, count, NULL, &set));
-    bt_status status = bt_trends_read(store, &set);
-    BT_IF_OK(status, bt_page_write(&set, out));
+    bt_status status = trends ? bt_trends_read(store, &set) : BT_OK;
+    BT_IF_OK(status, write(&set, out));
     bt_report_set_release(&set);
     return status;
+}
+
+bt_status bt_report_html(bt_store *store, const int64_t *runs, int64_t count, bt_str *out)
+{
+    return write_set(store, runs, count, true, bt_page_write, out);
 }
 
 bt_status bt_report_markdown(bt_store *store, const int64_t *runs, int64_t count, bt_str *out)
 {
-    report_set set;
-    BT_TRY(bt_report_set_read(store, runs, count, NULL, &set));
-    bt_status status = bt_markdown_write(&set, out);
-    bt_report_set_release(&set);
-    return status;
+    return write_set(store, runs, count, false, bt_markdown_write, out);
 }
 
 bt_status bt_report_json(bt_store *store, const int64_t *runs, int64_t count, bt_str *out)
 {
-    report_set set;
-    BT_TRY(bt_report_set_read(store, runs, count, NULL, &set));
-    bt_status status = bt_json_write_report(&set, out);
-    bt_report_set_release(&set);
-    return status;
+    return write_set(store, runs, count, false, bt_json_write_report, out);
 }
 
 static const struct {
