@@ -109,7 +109,7 @@ static bt_status check_finite(bt_context *context, const bt_node *node, int i,
     bt_anomaly_attributes(node->op, node->attrs, &attributes);
     bt_status status = bt_error(
         BT_STATUS_CORRUPT_DATA,
-        "backward of %s made the first gradient that is not finite: %lld of %lld, of input %d (%s)"
+        "backward of %s produced the first non-finite gradient: %lld of %lld, of input %d (%s)"
         "%s%s%s%s",
         node->op->name, (long long)nonfinite, (long long)bt_tensor_count(grad), i,
         node->op->in_role[i], leaf ? " " : "", leaf ? leaf->name : "",

@@ -40,8 +40,8 @@ static bt_status check_version(const bt_node *node, const bt_tensor *saved, uint
 {
     if (saved && saved->storage->version != version) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: the tensor \"%s\", saved for backward, was written in place since "
-                        "(version %llu, saved at %llu)",
+                        "%s: the tensor \"%s\", saved for backward, was written in place "
+                        "afterwards (version %llu, saved at %llu)",
                         node->op->name, saved->name, (unsigned long long)saved->storage->version,
                         (unsigned long long)version);
     }

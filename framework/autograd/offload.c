@@ -212,7 +212,7 @@ bt_status bt_offload_get(bt_context *context, bt_offloaded *away, bt_tensor **ou
     BT_TRY(away->owner->status);
     if (away->written || (!away->evicted && away->device->storage->version != away->version)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "the tensor \"%s\", saved for backward, was written in place since",
+                        "the tensor \"%s\", saved for backward, was written in place afterwards",
                         away->like.name);
     }
     bt_offloaded *next = away;

@@ -64,7 +64,7 @@ bt_status bt_op_recompute_forward(bt_context *context, bt_op_call *call)
         status = run_unrecorded(context, call, in, &made);
     }
     if (status == BT_OK && !made) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "the body made no tensor");
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "the body returned no tensor");
     }
     if (status == BT_OK) { // the body may return an input or a captured tensor
         status = bt_detach(made, &call->out[0]);

@@ -54,8 +54,8 @@ bt_status bt_tape_check_producer(const bt_tape *tape, const bt_tensor *x)
         return BT_OK;
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "\"%s\" was made on a tape that has been reset since, or is not the context's; "
-                    "bt_detach makes a constant of it",
+                    "\"%s\" was recorded on a tape that was reset, or on the tape of another "
+                    "context; use bt_detach for a constant copy",
                     x->name);
 }
 

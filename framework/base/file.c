@@ -143,7 +143,7 @@ bt_status bt_file_write(const char *path, const void *bytes, size_t size_bytes)
         status = failed("cannot close", path);
     }
     if (status == BT_OK && rename(bt_str_text(&temporary), path) != 0) {
-        status = failed("cannot put in place", path);
+        status = failed("cannot rename", path);
     }
     if (status != BT_OK && file >= 0) {
         (void)unlink(bt_str_text(&temporary));
@@ -166,7 +166,7 @@ bt_status bt_dir_make(const char *path)
         // read-only).
         if (status == BT_OK && !bt_file_exists(bt_str_text(&partial)) &&
             mkdir(bt_str_text(&partial), 0755) != 0 && errno != EEXIST) {
-            status = failed("cannot make the folder", bt_str_text(&partial));
+            status = failed("cannot create the folder", bt_str_text(&partial));
         }
     }
     bt_str_release(&partial);

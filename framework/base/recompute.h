@@ -11,12 +11,12 @@ extern "C" {
 // What a forward keeps for its backward; the rest is recomputed, with the same bits. X(enumerator,
 // name, what is not kept)
 #define BT_RECOMPUTE_LIST(X)                                                                       \
-    X(NONE, "none", "everything is kept")                                                          \
-    X(GELU_LN, "gelu_ln", "the outputs of GELU and LayerNorm are made again from their inputs")    \
+    X(NONE, "none", "nothing is recomputed")                                                       \
+    X(GELU_LN, "gelu_ln", "the outputs of GELU and LayerNorm are recomputed from their inputs")    \
     X(BLOCK, "block",                                                                              \
-      "besides, products of linear layers that are not added to a residual stream: of a "          \
-      "transformer block, its two residual sums and attention's output are kept")                  \
-    X(BLOCK_OFFLOAD, "block_offload", "the same, and what is kept waits in pinned host memory")
+      "also the products of linear layers that are not added to a residual stream: of a "          \
+      "transformer block, only the two residual sums and the output of attention are kept")        \
+    X(BLOCK_OFFLOAD, "block_offload", "as block, with the kept tensors in pinned host memory")
 
 typedef enum bt_recompute_mode {
 #define BT_RECOMPUTE_ENUM(name, text, meaning) BT_RECOMPUTE_##name,

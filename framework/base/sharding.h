@@ -10,9 +10,9 @@ extern "C" {
 
 // X(enumerator, name, what each rank keeps a part of)
 #define BT_SHARDING_LIST(X)                                                                        \
-    X(DDP, "ddp", "nothing: every rank keeps parameters, gradients and optimizer state")           \
+    X(DDP, "ddp", "no sharding: every rank keeps all parameters, gradients and optimizer state")   \
     X(ZERO1, "zero1", "optimizer state and master weights")                                        \
-    X(ZERO2, "zero2", "besides, gradients: they are reduced after each micro-batch")               \
+    X(ZERO2, "zero2", "also gradients, which are reduced after each micro-batch")                  \
     X(ZERO3, "zero3", "optimizer state, master weights and the weights that ops read")
 
 typedef enum bt_sharding {

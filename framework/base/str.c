@@ -14,7 +14,7 @@ static int reserve(bt_str *string, size_t more_bytes)
     }
     if (more_bytes > SIZE_MAX / 4) {
         string->status =
-            bt_error(BT_STATUS_OUT_OF_MEMORY, "a string of %zu bytes more", more_bytes);
+            bt_error(BT_STATUS_OUT_OF_MEMORY, "extending a string by %zu bytes", more_bytes);
         return 0;
     }
     size_t needed = string->length_bytes + more_bytes + 1;

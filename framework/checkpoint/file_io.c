@@ -179,7 +179,7 @@ bt_status bt_io_make_folders(const bt_file_ops *ops, const char *path)
         }
         int error = folder == -ENOENT ? ops->make_folder(ops->self, part) : folder;
         if (error < 0 && error != -EEXIST) {
-            return bt_io_failed(error, "make the folder", part);
+            return bt_io_failed(error, "create the folder", part);
         }
         bt_io_parent(part, parent);
         BT_TRY(bt_io_sync_folder(ops, parent));

@@ -143,7 +143,7 @@ static bt_status make_entries(export_job *job)
         ++job->count;
     }
     if (job->count == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "the state has no parameter of GPT-2");
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "the state has no parameters of GPT-2");
     }
     return bt_safetensors_head(job->entries, job->count, metadata, 8, &job->head, &file_bytes);
 }
@@ -187,7 +187,7 @@ static bt_status write_whole(export_job *job, const char *path)
         error = job->ops->rename(job->ops->self, temporary, path);
     }
     if (status == BT_OK && error < 0) {
-        status = bt_io_failed(error, "put in place", path);
+        status = bt_io_failed(error, "rename", path);
     }
     if (status != BT_OK) {
         (void)job->ops->remove_file(job->ops->self, temporary);
@@ -279,7 +279,9 @@ static bt_status check_tied(const import_job *job, const bt_safetensors_entry *h
     }
     return same ? BT_OK
                 : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                           "%s: lm_head.weight is not wte.weight; our head is tied", job->path);
+                           "%s: lm_head.weight differs from wte.weight; only models with a tied "
+                           "head are supported",
+                           job->path);
 }
 
 static bool is_in_state(const bt_state *state, const char *name)
@@ -304,7 +306,7 @@ static bt_status check_all(const import_job *job, const bt_state *state)
         }
     }
     if (used == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "the state has no parameter of GPT-2");
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "the state has no parameters of GPT-2");
     }
     for (int64_t i = 0; i < job->head.count; ++i) {
         const bt_safetensors_entry *entry = &job->head.entries[i];
@@ -314,7 +316,7 @@ static bt_status check_all(const import_job *job, const bt_state *state)
             BT_TRY(check_tied(job, entry, find(job, "wte.weight")));
         } else if (!is_mask(name) && (!is_in_state(state, name) || find(job, name) != entry)) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "%s: tensor %s is none of the model's parameters", job->path,
+                            "%s: tensor %s is not a parameter of the model", job->path,
                             entry->name);
         }
     }

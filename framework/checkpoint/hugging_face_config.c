@@ -29,8 +29,8 @@ static bt_status read_table(const char *path, const bt_safetensors *tensors, con
     char text[BT_SHAPE_TEXT_BYTES];
     const bt_safetensors_entry *entry = find(tensors, name);
     if (!entry) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s has no tensor %s: it is no GPT-2", path,
-                        name);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s has no tensor %s: it is not a GPT-2 model",
+                        path, name);
     }
     if (entry->shape.rank != 2 || entry->shape.size[0] < 1 || entry->shape.size[1] < 1) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -75,7 +75,7 @@ bt_status bt_hugging_face_gpt2_shape(const char *path, const bt_safetensors *ten
     if (width != config->width || config->layers == 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%s: rows of %lld elements in wte.weight, of %lld in wpe.weight, %lld "
-                        "layers: it is no GPT-2",
+                        "layers: it is not a GPT-2 model",
                         path, (long long)config->width, (long long)width,
                         (long long)config->layers);
     }
@@ -162,11 +162,11 @@ static bt_status parse(const char *path, const cJSON *root, bt_hugging_face_gpt2
         int64_t given = 0;
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, rows[i].key);
         if (!bt_json_i64(item, &given) || given < 1) {
-            return bt_error(BT_STATUS_CORRUPT_DATA, "%s: %s is missing or no whole number from 1",
-                            path, rows[i].key);
+            return bt_error(BT_STATUS_CORRUPT_DATA,
+                            "%s: %s is missing or not a whole number from 1", path, rows[i].key);
         }
         if (*rows[i].value && *rows[i].value != given) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s is %lld, the tensors have %lld",
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s is %lld, but the tensors have %lld",
                             path, rows[i].key, (long long)given, (long long)*rows[i].value);
         }
         *rows[i].value = given;

@@ -77,7 +77,7 @@ static bt_status check_keys(const char *path, const cJSON *object)
     bt_status status = BT_OK;
     for (int64_t i = 1; i < used && status == BT_OK; ++i) {
         if (strcmp(keys[i], keys[i - 1]) == 0) {
-            status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: the name \"%.100s\" stands twice", path,
+            status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: the name \"%.100s\" occurs twice", path,
                               keys[i]);
         }
     }

@@ -145,7 +145,7 @@ static bt_status match_tensors(const bt_manifest *manifest, const bt_state *stat
         }
         compare_tensor(m, item, *found);
         if (m->targets[*found - manifest->tensors]) {
-            differ(m, "stands twice in the state", item->name, "");
+            differ(m, "occurs twice in the state", item->name, "");
         }
         m->targets[*found - manifest->tensors] = item->tensor;
     }
@@ -163,15 +163,16 @@ static bt_status check_match(const bt_reader *reader, const bt_checkpoint_load_o
 {
     const char *plan = options ? options->plan_hash : NULL;
     if (plan && strcmp(plan, reader->manifest.plan_hash) != 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is of the plan %s, this is the plan %s",
-                        reader->folder, reader->manifest.plan_hash, plan);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s belongs to the plan %s, expected the plan %s", reader->folder,
+                        reader->manifest.plan_hash, plan);
     }
     BT_TRY(match_tensors(&reader->manifest, state, options && options->ignore_extra, m));
     if (m->count == 0) {
         return BT_OK;
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "%s does not fit the state; differences: %lld, the first%s", reader->folder,
+                    "%s does not match the state; differences: %lld, the first%s", reader->folder,
                     (long long)m->count, bt_str_text(&m->differences));
 }
 
@@ -249,7 +250,7 @@ static bt_status find_newest(const newest *n, bt_checkpoint_info *info)
     bt_mem_free(steps);
     if (status == BT_OK && count > 0 && info->step < 0) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "none of the %lld checkpoints in %s verifies; the newest: %s",
+                        "none of the %lld checkpoints in %s is valid; the newest: %s",
                         (long long)count, n->store->folder, reason);
     }
     info->skipped = skipped;

@@ -127,8 +127,8 @@ bt_status bt_manifest_print(const bt_manifest *manifest, bt_str *json)
 
 static bt_status bad(const char *path, const char *what, int64_t index)
 {
-    return bt_error(BT_STATUS_CORRUPT_DATA, "%s: %s %lld is not as a manifest has it", path, what,
-                    (long long)index);
+    return bt_error(BT_STATUS_CORRUPT_DATA, "%s: %s %lld is not written in the manifest's format",
+                    path, what, (long long)index);
 }
 
 static bool copy_text(const cJSON *object, const char *key, char *text, size_t capacity)
@@ -237,12 +237,14 @@ bt_status bt_manifest_parse(const char *path, const char *text, size_t size_byte
     *out = (bt_manifest){0};
     if (size_bytes < HASHED_FROM || memcmp(text, opening, sizeof opening - 1) != 0 ||
         memcmp(text + sizeof opening - 1 + 32, behind, sizeof behind - 1) != 0) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s does not begin as a manifest does", path);
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s does not begin with the header of a manifest",
+                        path);
     }
     bt_xxh3_hex(text + HASHED_FROM, size_bytes - HASHED_FROM, hex);
     if (memcmp(text + sizeof opening - 1, hex, 32) != 0) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: its bytes have the XXH3-128 %s, it says %.32s",
-                        path, hex, text + sizeof opening - 1);
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        "%s: its contents have the XXH3-128 %s, its header states %.32s", path, hex,
+                        text + sizeof opening - 1);
     }
     BT_TRY(bt_json_read(path, text, size_bytes, 0, &root));
     bt_status status = parse_root(path, root, out);

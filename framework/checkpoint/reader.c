@@ -14,8 +14,8 @@ static bt_status compare_entry(const char *path, const bt_manifest_tensor *row,
     const bt_safetensors_entry *entry = bt_safetensors_find(head, row->name);
     if (!entry || entry->dtype != row->dtype || !bt_shape_equal(&entry->shape, &row->shape) ||
         entry->offset_bytes != row->offset_bytes || entry->size_bytes != row->size_bytes) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: tensor %s is not as the manifest has it", path,
-                        row->name);
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        "%s: tensor %s differs from its entry in the manifest", path, row->name);
     }
     return BT_OK;
 }
@@ -27,7 +27,7 @@ static bt_status compare_head(const bt_reader *reader, int64_t index, const char
     int64_t rows = 0;
     if (strcmp(xxh3, manifest->files[index].head_xxh3) != 0) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s: bytes 0 to %llu, the head, have the XXH3-128 %s, expected %s", path,
+                        "%s: bytes 0 to %llu, the header, have the XXH3-128 %s, expected %s", path,
                         (unsigned long long)head->head_bytes, xxh3,
                         manifest->files[index].head_xxh3);
     }
@@ -39,8 +39,8 @@ static bt_status compare_head(const bt_reader *reader, int64_t index, const char
     }
     return rows == head->count
                ? BT_OK
-               : bt_error(BT_STATUS_CORRUPT_DATA, "%s: %lld tensors, the manifest has %lld", path,
-                          (long long)head->count, (long long)rows);
+               : bt_error(BT_STATUS_CORRUPT_DATA, "%s: %lld tensors, but the manifest has %lld",
+                          path, (long long)head->count, (long long)rows);
 }
 
 static bt_status open_file(bt_reader *reader, int64_t index)
@@ -85,7 +85,7 @@ bt_status bt_reader_open(const bt_checkpoint_store *store, int64_t step, bt_read
     BT_TRY(bt_checkpoint_path(store, step, false, reader->folder));
     BT_TRY(read_manifest(reader));
     if (reader->manifest.values.step != step) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s holds step %lld", reader->folder,
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s contains step %lld", reader->folder,
                         (long long)reader->manifest.values.step);
     }
     BT_TRY(bt_mem_alloc((size_t)reader->manifest.file_count + 1, sizeof *reader->files, &block));

@@ -235,7 +235,7 @@ static bt_status run(stream *s, bt_context *context)
 {
     pthread_t thread;
     if (!bt_thread_start(&thread, hash_pieces, s)) {
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "cannot start the thread that hashes");
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "cannot start the hashing thread");
     }
     bt_status status = read_pieces(s, context);
     count_read(s, true);

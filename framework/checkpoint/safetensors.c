@@ -87,14 +87,14 @@ static bt_status read_offsets(const char *path, const cJSON *item, uint64_t head
     }
     if (begin > end || end > data_bytes) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s: tensor %s: data_offsets [%llu, %llu] leave the %llu bytes of data",
+                        "%s: tensor %s: data_offsets [%llu, %llu] exceed the %llu bytes of data",
                         path, entry->name, (unsigned long long)begin, (unsigned long long)end,
                         (unsigned long long)data_bytes);
     }
     char text[BT_SHAPE_TEXT_BYTES];
     if (!bt_safetensors_bytes(entry->dtype, &entry->shape, &expected) || end - begin != expected) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s: tensor %s: %llu bytes at byte %llu do not hold %s of shape %s", path,
+                        "%s: tensor %s: %llu bytes at byte %llu do not match %s of shape %s", path,
                         entry->name, (unsigned long long)(end - begin),
                         (unsigned long long)(head_bytes + begin), bt_dtype_name(entry->dtype),
                         bt_shape_text(&entry->shape, text));
@@ -118,9 +118,10 @@ static bt_status read_entry(const char *path, const cJSON *item, const bt_safete
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
     if (!cJSON_IsObject(item) || !cJSON_IsString(dtype) || !shape || !offsets ||
         cJSON_GetArraySize(item) != 3) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s: tensor %s is not described by dtype, shape and data_offsets alone",
-                        path, entry->name);
+        return bt_error(
+            BT_STATUS_CORRUPT_DATA,
+            "%s: tensor %s must have the keys dtype, shape and data_offsets, and no others", path,
+            entry->name);
     }
     if (!bt_safetensors_dtype_parse(dtype->valuestring, &entry->dtype)) {
         return bt_error(BT_STATUS_UNSUPPORTED, "%s: tensor %s has the type \"%.20s\"", path,
@@ -165,12 +166,12 @@ static bt_status check_cover(const char *path, bt_safetensors *file)
     for (int64_t i = 0; i < file->count; ++i) {
         const bt_safetensors_entry *entry = &file->entries[i];
         if (entry->offset_bytes != at) {
-            return bt_error(BT_STATUS_CORRUPT_DATA,
-                            "%s: tensor %s begins at byte %llu, %s byte %llu where the one before "
-                            "it ends",
-                            path, entry->name, (unsigned long long)entry->offset_bytes,
-                            entry->offset_bytes < at ? "which overlaps" : "which leaves a gap to",
-                            (unsigned long long)at);
+            return bt_error(
+                BT_STATUS_CORRUPT_DATA,
+                "%s: tensor %s begins at byte %llu, %s byte %llu, where the preceding tensor ends",
+                path, entry->name, (unsigned long long)entry->offset_bytes,
+                entry->offset_bytes < at ? "which overlaps" : "which leaves a gap to",
+                (unsigned long long)at);
         }
         at += entry->size_bytes;
     }
@@ -203,7 +204,7 @@ static bt_status read_prefix(const char *path, const unsigned char *head, uint64
                              uint64_t *header_bytes)
 {
     if (file_bytes < BT_SAFETENSORS_PREFIX_BYTES) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: %llu bytes are no safetensors file", path,
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: %llu bytes are not a safetensors file", path,
                         (unsigned long long)file_bytes);
     }
     *header_bytes = 0;
@@ -212,12 +213,12 @@ static bt_status read_prefix(const char *path, const unsigned char *head, uint64
     }
     if (*header_bytes > BT_SAFETENSORS_HEADER_LIMIT) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s: byte 0 announces a header of %llu bytes, at most %d are allowed", path,
+                        "%s: byte 0 declares a header of %llu bytes, at most %d are allowed", path,
                         (unsigned long long)*header_bytes, BT_SAFETENSORS_HEADER_LIMIT);
     }
     if (*header_bytes > file_bytes - BT_SAFETENSORS_PREFIX_BYTES) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s: byte 0 announces a header of %llu bytes in a file of %llu", path,
+                        "%s: byte 0 declares a header of %llu bytes in a file of %llu", path,
                         (unsigned long long)*header_bytes, (unsigned long long)file_bytes);
     }
     return BT_OK;

@@ -26,7 +26,7 @@ static bt_status check_name(const char *name)
     }
     return strcmp(name, "__metadata__") != 0
                ? BT_OK
-               : bt_error(BT_STATUS_INVALID_ARGUMENT, "no tensor can be named __metadata__");
+               : bt_error(BT_STATUS_INVALID_ARGUMENT, "a tensor must not be named __metadata__");
 }
 
 bt_status bt_safetensors_check_names(const bt_safetensors_entry *entries, int64_t count)
@@ -106,7 +106,7 @@ static bt_status finish(bt_str *head, uint64_t alignment)
     uint64_t header_bytes = head->length_bytes - BT_SAFETENSORS_PREFIX_BYTES;
     if (header_bytes > BT_SAFETENSORS_HEADER_LIMIT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "the names make a header of %llu bytes, at most %d are allowed",
+                        "the names need a header of %llu bytes, at most %d are allowed",
                         (unsigned long long)header_bytes, BT_SAFETENSORS_HEADER_LIMIT);
     }
     for (int i = 0; i < BT_SAFETENSORS_PREFIX_BYTES; ++i) {

@@ -148,7 +148,7 @@ static bt_status write_folder(save *s, const char *temporary)
 {
     int error = s->ops->make_folder(s->ops->self, temporary);
     if (error < 0) {
-        return bt_io_failed(error, "make the folder", temporary);
+        return bt_io_failed(error, "create the folder", temporary);
     }
     BT_TRY(write_files(s, temporary));
     BT_TRY(write_manifest(s, temporary));
@@ -163,7 +163,7 @@ static bt_status publish(const bt_file_ops *ops, const char *store, const char *
     if (error == -EEXIST || error == -ENOTEMPTY) {
         error = ops->exchange(ops->self, temporary, path);
     }
-    return error < 0 ? bt_io_failed(error, "put in place", path) : bt_io_sync_folder(ops, store);
+    return error < 0 ? bt_io_failed(error, "rename", path) : bt_io_sync_folder(ops, store);
 }
 
 // Removes the files of a failed save; keeps the failure's message.
@@ -200,7 +200,8 @@ bt_status bt_image_write(bt_image *image, const bt_checkpoint_store *store,
     if (status == BT_OK) {
         status = bt_store_retain(store, values->step, max_to_keep);
     }
-    return bt_error_context(status, "step %lld is saved, but older checkpoints stay",
+    return bt_error_context(status,
+                            "step %lld was saved, but older checkpoints could not be removed",
                             (long long)values->step);
 }
 

@@ -108,8 +108,8 @@ bt_status bt_state_values_parse(const char *path, const cJSON *object, bt_state_
             read.f64 = fine ? item->valuedouble : 0;
         }
         if (!fine) {
-            return bt_error(BT_STATUS_CORRUPT_DATA, "%s: values.%s is missing or not as expected",
-                            path, rows[i].key);
+            return bt_error(BT_STATUS_CORRUPT_DATA, "%s: values.%s is missing or invalid", path,
+                            rows[i].key);
         }
         memcpy((char *)out + rows[i].offset, &read, sizeof read);
     }

@@ -155,7 +155,7 @@ bt_status bt_checkpoint_writer_create(bt_context *context, const bt_checkpoint_s
     BT_TRY_GOTO(take_tensors(writer, state), fail);
     writer->has_thread = bt_thread_start(&writer->thread, write_saves, writer);
     if (!writer->has_thread) {
-        status = bt_error(BT_STATUS_OUT_OF_MEMORY, "cannot start the thread that writes");
+        status = bt_error(BT_STATUS_OUT_OF_MEMORY, "cannot start the writer thread");
         goto fail;
     }
     *out = writer;
@@ -254,7 +254,7 @@ bt_status bt_checkpoint_start(bt_checkpoint_writer *writer, const bt_state_value
     if (writer->skip_when_busy && bt_checkpoint_is_busy(writer)) {
         return BT_OK;
     }
-    BT_TRY(bt_error_context(bt_checkpoint_wait(writer), "the checkpoint before this one"));
+    BT_TRY(bt_error_context(bt_checkpoint_wait(writer), "the previous checkpoint"));
     BT_TRY(take_snapshot(writer));
     writer->values = *values;
     atomic_store(&writer->cancel, false);

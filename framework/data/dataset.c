@@ -122,7 +122,7 @@ static bt_status list_folder(bt_dataset *dataset)
     free(entries);
     if (status == BT_OK && count == 0) {
         status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "%s: no dataset: expected " BT_DATASET_MANIFEST
+                          "%s: not a dataset: expected " BT_DATASET_MANIFEST
                           ", or shards named *_train_*.bin and *_val_*.bin",
                           dataset->folder);
     }

@@ -94,7 +94,8 @@ bt_status bt_dataset_write(bt_dataset *dataset, const char *folder)
     cJSON_Delete(root);
     bt_str contents = {0};
     char *path = NULL;
-    bt_status status = text ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "no memory for a manifest");
+    bt_status status =
+        text ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "out of memory for a manifest");
     if (status == BT_OK) {
         bt_str_append(&contents, text);
         bt_str_append(&contents, "\n");

@@ -68,7 +68,7 @@ bt_status bt_encoder_create(const bt_tokenizer *tokenizer, bt_encoder **out)
     encoder->stack = pcre2_jit_stack_create(JIT_STACK_START, JIT_STACK_LIMIT, tokenizer->memory);
     if (status != BT_OK || !encoder->match || !encoder->context || !encoder->stack) {
         bt_encoder_destroy(encoder);
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "tokenizer: no memory for an encoder");
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "tokenizer: out of memory for an encoder");
     }
     pcre2_jit_stack_assign(encoder->context, NULL, encoder->stack);
     *out = encoder;

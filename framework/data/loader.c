@@ -74,8 +74,8 @@ static bt_status open_shards(bt_loader *loader, const char *const *paths)
     }
     if (loader->sequences < batch_sequences(loader)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s%s: too few tokens: %lld hold %lld sequences of %lld + 1 tokens, one "
-                        "batch needs %lld (micro_batch %lld x world %lld)",
+                        "%s%s: too few tokens: %lld tokens give %lld sequences of %lld + 1 tokens, "
+                        "one batch needs %lld (micro_batch %lld x world %lld)",
                         paths[0], loader->shard_count > 1 ? " and the other shards" : "",
                         (long long)loader->tokens, (long long)loader->sequences,
                         (long long)loader->sequence, (long long)batch_sequences(loader),
@@ -89,7 +89,7 @@ bt_status bt_loader_create(const bt_loader_options *options, bt_loader **out)
     *out = NULL;
     BT_TRY(check_options(options));
     if (!options->shards) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "loader: no list of shards");
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "loader: the list of shards is missing");
     }
     void *block = NULL;
     BT_TRY(bt_mem_alloc(1, sizeof(bt_loader), &block));
@@ -226,13 +226,12 @@ bt_status bt_loader_cursor_set(bt_loader *loader, bt_loader_cursor cursor)
 {
     if (cursor.epoch < 0 || cursor.epoch > EPOCHS_MOST || cursor.position < 0 ||
         cursor.position > loader->sequences || cursor.within < 0 || cursor.within >= loader->turn) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "loader: a cursor at epoch %lld, position %lld, call %lld is not one of "
-                        "these shards: allowed are epochs 0 to 2^40, positions 0 to %lld, calls "
-                        "below %lld",
-                        (long long)cursor.epoch, (long long)cursor.position,
-                        (long long)cursor.within, (long long)loader->sequences,
-                        (long long)loader->turn);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "loader: a cursor at epoch %lld, position %lld, call %lld does not fit these shards: "
+            "allowed are epochs 0 to 2^40, positions 0 to %lld, calls below %lld",
+            (long long)cursor.epoch, (long long)cursor.position, (long long)cursor.within,
+            (long long)loader->sequences, (long long)loader->turn);
     }
     loader->cursor = cursor;
     return BT_OK;

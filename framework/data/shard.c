@@ -47,7 +47,7 @@ bt_status bt_shard_parse(const char *name, const void *bytes, size_t size_bytes,
     uint64_t expected = BT_SHARD_HEADER_BYTES + 2 * (uint64_t)header_count;
     if (size_bytes != expected) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s: %s: its header announces %d tokens (byte %d), so expected %llu bytes, "
+                        "%s: %s: its header declares %d tokens (byte %d), so expected %llu bytes, "
                         "got %zu",
                         name, size_bytes < expected ? "truncated" : "too long", header_count,
                         WORD_COUNT_AT, (unsigned long long)expected, size_bytes);
@@ -81,11 +81,11 @@ void bt_shard_close(bt_shard *shard)
 
 bt_status bt_shard_token_error(const bt_shard *shard, int64_t index, int64_t vocab)
 {
-    return bt_error(BT_STATUS_CORRUPT_DATA,
-                    "%s: token id %u at byte %lld (token %lld) is beyond the vocabulary of %lld",
-                    shard->path, shard->tokens[index],
-                    (long long)(BT_SHARD_HEADER_BYTES + 2 * index), (long long)index,
-                    (long long)vocab);
+    return bt_error(
+        BT_STATUS_CORRUPT_DATA,
+        "%s: token id %u at byte %lld (token %lld) is outside of the vocabulary of %lld",
+        shard->path, shard->tokens[index], (long long)(BT_SHARD_HEADER_BYTES + 2 * index),
+        (long long)index, (long long)vocab);
 }
 
 bt_status bt_shard_scan(const bt_shard *shard, int64_t vocab)

@@ -87,10 +87,10 @@ static bt_status flush(bt_shard_writer *writer)
 bt_status bt_shard_writer_append(bt_shard_writer *writer, const uint16_t *tokens, int64_t count)
 {
     if (count < 0 || count > INT32_MAX - writer->count) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: %lld tokens after %lld do not fit into one shard, whose header counts "
-                        "to %d",
-                        writer->path, (long long)count, (long long)writer->count, INT32_MAX);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "%s: %lld tokens after %lld do not fit into one shard, whose header can count up to %d",
+            writer->path, (long long)count, (long long)writer->count, INT32_MAX);
     }
     writer->count += count;
     while (count > 0) {
@@ -143,7 +143,7 @@ bt_status bt_shard_writer_finish(bt_shard_writer *writer)
     writer->file = -1;
     BT_TRY_GOTO(closed == 0 ? BT_OK : failed(writer, "close"), failed);
     int renamed = rename(writer->temporary, writer->path);
-    BT_TRY_GOTO(renamed == 0 ? BT_OK : failed(writer, "put in place"), failed);
+    BT_TRY_GOTO(renamed == 0 ? BT_OK : failed(writer, "rename"), failed);
     status = sync_folder(writer);
     free_writer(writer);
     return status;

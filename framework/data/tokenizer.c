@@ -41,11 +41,11 @@ static bt_status compile_split(bt_tokenizer *tokenizer)
     static const bt_status out_of_memory = BT_STATUS_OUT_OF_MEMORY;
     tokenizer->memory = pcre2_general_context_create(pcre2_allocate, pcre2_release, NULL);
     if (!tokenizer->memory) {
-        return bt_error(out_of_memory, "tokenizer: no memory for the split pattern");
+        return bt_error(out_of_memory, "tokenizer: out of memory for the split pattern");
     }
     pcre2_compile_context *context = pcre2_compile_context_create(tokenizer->memory);
     if (!context) {
-        return bt_error(out_of_memory, "tokenizer: no memory for the split pattern");
+        return bt_error(out_of_memory, "tokenizer: out of memory for the split pattern");
     }
     int code = 0;
     PCRE2_SIZE offset = 0;
@@ -61,7 +61,8 @@ static bt_status compile_split(bt_tokenizer *tokenizer)
     }
     code = pcre2_jit_compile(tokenizer->split, PCRE2_JIT_COMPLETE);
     if (code == PCRE2_ERROR_NOMEMORY) {
-        return bt_error(out_of_memory, "tokenizer: no memory for the split pattern's machine code");
+        return bt_error(out_of_memory,
+                        "tokenizer: out of memory for the split pattern's machine code");
     }
     return BT_OK; // a PCRE2 without JIT interprets: slower, same result
 }
@@ -171,8 +172,8 @@ static bt_status build_pairs(bt_tokenizer *tokenizer, const char *name)
         }
         if (status == BT_OK && size > 1 && count != 2) {
             status = bt_error(BT_STATUS_CORRUPT_DATA,
-                              "%s:%lld: not a byte-pair encoding: the token is %zu tokens of lower "
-                              "rank, expected 2",
+                              "%s:%lld: not a byte-pair encoding: the token consists of %zu tokens "
+                              "of lower rank, expected 2",
                               name, (long long)rank + 1, count);
         }
         if (status == BT_OK && size > 1) {

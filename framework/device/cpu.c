@@ -48,8 +48,8 @@ static bt_status device_open(int ordinal, bt_device *device)
     if (omp_get_dynamic()) {
         omp_set_dynamic(0);
         (void)snprintf(device->note, sizeof device->note,
-                       "OMP_DYNAMIC is on: switched off, because teams of changing size make times "
-                       "incomparable");
+                       "OMP_DYNAMIC is on: it was switched off, because a varying number of "
+                       "threads makes times incomparable");
     }
     read_model_name(info->name, sizeof info->name);
     info->processor_count = (int)sysconf(_SC_NPROCESSORS_ONLN);

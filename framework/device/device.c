@@ -62,7 +62,7 @@ static void open_plugin(void)
     const bt_backend *backend = entry();
     if (!backend || backend->abi != BT_BACKEND_ABI) {
         (void)snprintf(plugin_reason, sizeof plugin_reason,
-                       "%s is not of this build (interface %d, expected %d)", plugin,
+                       "%s belongs to another build (interface %d, expected %d)", plugin,
                        backend ? backend->abi : 0, BT_BACKEND_ABI);
         return;
     }

@@ -77,8 +77,7 @@ bt_status bt_generate_choose(const float *logits, int64_t vocab, double temperat
     for (int64_t i = 0; i < vocab; ++i) {
         if (!isfinite(logits[i])) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "the logit of token %lld is %g: the weights are not those of a model "
-                            "that works",
+                            "the logit of token %lld is %g: the weights of the model are damaged",
                             (long long)i, (double)logits[i]);
         }
     }
@@ -135,8 +134,8 @@ static bt_status check(const bt_gpt2 *model, const bt_generate_options *options,
     }
     if (count == 0 && options->before >= vocab) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "the prompt is empty, and the token %u in its place is beyond the model's "
-                        "vocabulary, which ends at %lld",
+                        "the prompt is empty, and the token %u used instead is outside of the "
+                        "model's vocabulary, which ends at %lld",
                         (unsigned)options->before, (long long)vocab - 1);
     }
     return BT_OK;

@@ -161,7 +161,7 @@ static bt_status check(const bt_model *model, const bt_hellaswag *questions,
 {
     if (questions->highest >= model->vocab) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "the questions have the token %u; the model's vocabulary ends at %lld",
+                        "the questions contain the token %u; the model's vocabulary ends at %lld",
                         (unsigned)questions->highest, (long long)model->vocab - 1);
     }
     for (int64_t i = 0; i < questions->count * BT_HELLASWAG_ENDINGS; ++i) {

@@ -95,7 +95,7 @@ static bt_status read_question(reader *r)
                         (long long)label.number, (int)(label.length < 40 ? label.length : 40),
                         label.text,
                         context.length >= 3 && memcmp(context.text, "BZh", 3) == 0
-                            ? "; is the file compressed? bunzip2 it first"
+                            ? "; if the file is compressed, run bunzip2 first"
                             : "");
     }
     BT_TRY(check_length(r, &context, "a context"));
@@ -122,7 +122,7 @@ bt_status bt_hellaswag_parse(const char *name, const char *text, size_t size_byt
         status = read_question(&r);
     }
     if (status == BT_OK && out->count == 0) {
-        status = bt_error(BT_STATUS_CORRUPT_DATA, "%s has no question", name);
+        status = bt_error(BT_STATUS_CORRUPT_DATA, "%s contains no question", name);
     }
     for (int64_t i = 0; i < out->tokens.count; ++i) {
         out->highest = out->tokens.ids[i] > out->highest ? out->tokens.ids[i] : out->highest;

@@ -35,8 +35,8 @@ static bt_status take_shape(bt_pretrained *out, const bt_hugging_face_gpt2_confi
     }
     if (out->model.heads == 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s does not say how many heads it has; give the number: a divisor of its "
-                        "width %lld (heads of GPT-2 are 64 wide)",
+                        "%s does not store its number of heads; give it with --heads: a divisor of "
+                        "the width %lld (heads of GPT-2 are 64 wide)",
                         out->path, (long long)c->width);
     }
     if (out->model.heads < 0 || c->width % out->model.heads != 0) {
@@ -84,7 +84,7 @@ static bt_status split_step(bt_pretrained *out, int64_t *step)
     (void)snprintf(expected, sizeof expected, "/step-%08lld", (long long)*step);
     if (*step < 0 || strcmp(name, expected) != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: a checkpoint's folder is called step- and 8 digits", out->path);
+                        "%s: the name of a checkpoint's folder is step- and 8 digits", out->path);
     }
     bt_io_parent(out->path, out->store);
     return BT_OK;
@@ -113,7 +113,7 @@ static bt_status find_newest(int64_t heads, bt_pretrained *out)
     BT_TRY(bt_checkpoint_newest(&store, &newest));
     if (newest.step < 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: there is neither a checkpoint nor model.safetensors in this folder",
+                        "%s: this folder contains neither a checkpoint nor model.safetensors",
                         out->path);
     }
     (void)snprintf(name, sizeof name, "step-%08lld", (long long)newest.step);

@@ -103,12 +103,12 @@ bt_status bt_gemm_check(const bt_gemm_args *args)
         !fits(batch, args->stride_b, args->trans_b ? n : k, args->ldb, args->trans_b ? k : n) ||
         !fits(batch, args->stride_d, m, args->ldd, n) ||
         (args->beta != 0 && !fits(batch, args->stride_c, m, args->ldc, n))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "gemm: %lld x %lld x %lld, batch %lld, row strides %lld, %lld, %lld, %lld: "
-                        "sizes must not be negative, nor an operand reach beyond 2^56 elements",
-                        (long long)m, (long long)n, (long long)k, (long long)batch,
-                        (long long)args->lda, (long long)args->ldb, (long long)args->ldc,
-                        (long long)args->ldd);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "gemm: %lld x %lld x %lld, batch %lld, row strides %lld, %lld, %lld, %lld: "
+            "sizes must not be negative, and no operand may extend beyond 2^56 elements",
+            (long long)m, (long long)n, (long long)k, (long long)batch, (long long)args->lda,
+            (long long)args->ldb, (long long)args->ldc, (long long)args->ldd);
     }
     return BT_OK;
 }

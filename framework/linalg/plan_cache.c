@@ -55,8 +55,8 @@ static const char *complaint(const bt_plan_cache *cache, const cJSON *root)
             return "is damaged";
         }
     }
-    return strcmp(build, bt_str_text(&cache->build)) != 0     ? "is of another build"
-           : strcmp(device, bt_str_text(&cache->device)) != 0 ? "is of another device"
+    return strcmp(build, bt_str_text(&cache->build)) != 0     ? "was written by another build"
+           : strcmp(device, bt_str_text(&cache->device)) != 0 ? "was measured on another device"
                                                               : NULL;
 }
 
@@ -94,7 +94,7 @@ static bt_status read_file(bt_plan_cache *cache)
         return BT_OK;
     }
     if (bt_file_read(path, &bytes, &size_bytes) != BT_OK) {
-        warn(cache, "cannot be read: products are measured again");
+        warn(cache, "cannot be read: products will be measured again");
         bt_error_clear();
         return BT_OK;
     }
@@ -103,7 +103,7 @@ static bt_status read_file(bt_plan_cache *cache)
     bt_status status = BT_OK;
     if (wrong) {
         warn(cache, wrong);
-        bt_str_append(&cache->warning, ": products are measured again");
+        bt_str_append(&cache->warning, ": products will be measured again");
     } else {
         status = take_over(cache, root);
     }
@@ -169,7 +169,7 @@ static bt_status write_file(bt_plan_cache *cache)
     }
     if (bt_file_write(bt_str_text(&cache->path), text, strlen(text)) != BT_OK) {
         bt_str_clear(&cache->warning);
-        bt_str_format(&cache->warning, "measured plans are not kept: %s", bt_error_message());
+        bt_str_format(&cache->warning, "measured plans were not saved: %s", bt_error_message());
         bt_error_clear();
     }
     cJSON_free(text);

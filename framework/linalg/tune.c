@@ -64,7 +64,7 @@ static bt_status describe_build(const bt_device *device, bt_str *out)
     size_t size_bytes = 0;
     int rows = 0;
     if (dladdr(bt_kernel_table(device, &rows), &library) == 0 || !library.dli_fname) {
-        return bt_error(BT_STATUS_INTERNAL, "the %s backend's file is not known",
+        return bt_error(BT_STATUS_INTERNAL, "the file of the %s backend is unknown",
                         device->backend->name);
     }
     BT_TRY(bt_file_map(library.dli_fname, &bytes, &size_bytes));
@@ -445,11 +445,10 @@ static bt_status agree(const bt_gemm_tuner *tuner, const candidate *list, int co
             return BT_OK;
         }
     }
-    return bt_error(
-        BT_STATUS_INTERNAL,
-        "the rank that measures chose \"%s %s\" for a product, which this rank does not "
-        "have: all ranks need one build and one kind of device",
-        chosen.kernel, chosen.plan);
+    return bt_error(BT_STATUS_INTERNAL,
+                    "the measuring rank selected \"%s %s\" for a product, which this rank does not "
+                    "have: all ranks need one build and one kind of device",
+                    chosen.kernel, chosen.plan);
 }
 
 // The choice in the file, else the fastest now.

@@ -229,15 +229,15 @@ static bt_status out_of_memory(const bt_pool *pool, size_t size_bytes, const cha
     (void)snprintf(kept_reason, sizeof kept_reason, "%s", reason);
     bt_str largest = {0};
     bt_pool_report(pool, REPORT_ROWS, &largest);
-    bt_status status =
-        bt_error(BT_STATUS_OUT_OF_MEMORY,
-                 "%s: asked %s (%zu bytes) for \"%s\"; limit %s, allocated %s, reserved %s (%s); "
-                 "largest live blocks:\n%s",
-                 pool->device->backend->name, bt_pool_bytes_text(size_bytes, asked), size_bytes,
-                 tag, pool->limit_bytes ? bt_pool_bytes_text(pool->limit_bytes, limit) : "none",
-                 bt_pool_bytes_text(pool->stats.allocated_bytes, allocated),
-                 bt_pool_bytes_text(pool->stats.reserved_bytes, reserved), kept_reason,
-                 bt_str_text(&largest));
+    bt_status status = bt_error(
+        BT_STATUS_OUT_OF_MEMORY,
+        "%s: requested %s (%zu bytes) for \"%s\"; limit %s, allocated %s, reserved %s (%s); "
+        "largest live blocks:\n%s",
+        pool->device->backend->name, bt_pool_bytes_text(size_bytes, asked), size_bytes, tag,
+        pool->limit_bytes ? bt_pool_bytes_text(pool->limit_bytes, limit) : "none",
+        bt_pool_bytes_text(pool->stats.allocated_bytes, allocated),
+        bt_pool_bytes_text(pool->stats.reserved_bytes, reserved), kept_reason,
+        bt_str_text(&largest));
     bt_str_release(&largest);
     return status;
 }
@@ -403,7 +403,7 @@ static bt_status allocate(bt_pool *pool, size_t size_bytes, bt_stream stream, co
         return out_of_memory(pool, size_bytes, tag, "failure injected by a test");
     }
     if (size_bytes > SIZE_MAX / 2) {
-        return out_of_memory(pool, size_bytes, tag, "more than can be addressed");
+        return out_of_memory(pool, size_bytes, tag, "more than the address space");
     }
     bool large = size_bytes > SMALL_LIMIT;
     size_t step = large ? LARGE_STEP : SMALL_STEP;

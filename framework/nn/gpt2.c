@@ -49,8 +49,8 @@ static bt_status add_tokens(bt_params *params, const bt_gpt2_config *config, dou
         }
         if (bt_shard_rows(config->vocab, group->size, group->size - 1, &(int64_t){0}) == 0) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "train.mesh.tensor is %d, and model.vocab %lld leaves the last rank "
-                            "none of parts of equal size",
+                            "train.mesh.tensor is %d, and model.vocab is %lld: with parts of equal "
+                            "size the last rank would have no part",
                             group->size, (long long)config->vocab);
         }
     }
@@ -234,11 +234,13 @@ bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *
     bt_tensor *x = NULL;
     *logits = NULL;
     if (is_shared(model)) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "logits of a model whose sequences %d ranks share",
+        return bt_error(BT_STATUS_UNSUPPORTED,
+                        "logits are not available if %d ranks split the sequences",
                         bt_nn_context_size(model->config.sharing));
     }
     if (model->config.tensor) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "logits of a model whose vocabulary %d ranks share",
+        return bt_error(BT_STATUS_UNSUPPORTED,
+                        "logits are not available if %d ranks split the vocabulary",
                         model->config.tensor->size);
     }
     BT_TRY(features(context, model, ids, NULL, &x));
@@ -332,7 +334,7 @@ bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids
 {
     *loss = NULL;
     return is_shared(model) ? bt_error(BT_STATUS_UNSUPPORTED,
-                                       "the loss of sequences that %d ranks share takes positions",
+                                       "the loss of sequences that %d ranks split needs positions",
                                        bt_nn_context_size(model->config.sharing))
                             : loss_at(context, model, ids, NULL, targets, loss);
 }

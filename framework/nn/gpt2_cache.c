@@ -150,9 +150,9 @@ static bt_status check(const bt_context *context, const bt_gpt2_cache *cache, co
                         bt_shape_text(&ids->shape, text), (long long)cache->used, (long long)most,
                         (long long)cache->model->config.context);
     }
-    return context->tape
-               ? bt_error(BT_STATUS_INVALID_ARGUMENT, "the cache of GPT-2 records no gradients")
-               : BT_OK;
+    return context->tape ? bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                    "the cache of GPT-2 does not support gradients")
+                         : BT_OK;
 }
 
 // *x [1, T, width]: applies the embedding and the blocks to the tokens.

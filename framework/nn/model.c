@@ -42,18 +42,17 @@ static bt_status open_llama(bt_params *params, const bt_model_config *c, keeping
 {
     if (keeps.mode != BT_RECOMPUTE_NONE) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "recompute is %s; models of family llama keep everything: allowed: none",
+                        "recompute is %s; models of family llama support only none",
                         bt_recompute_mode_name(keeps.mode));
     }
     if (c->tensor) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.tensor: models of family llama are whole on each rank; "
-                        "allowed: 1");
+                        "train.mesh.tensor: models of family llama cannot be split; allowed: 1");
     }
     if (bt_nn_context_size(c->sharing) > 1) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.context: ranks cannot share sequences of family llama; "
-                        "allowed: 1");
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "train.mesh.context: sequences of family llama cannot be split; allowed: 1");
     }
     const bt_llama_config config = {.layers = c->layers,
                                     .heads = c->heads,
@@ -137,7 +136,7 @@ bt_status bt_batch_find(const bt_batch *batch, const char *name, bt_tensor **ten
     for (int i = 0; i < batch->count; ++i) {
         bt_str_format(&names, "%s%s", i ? ", " : "", batch->items[i].name);
     }
-    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "the batch has no \"%s\", only: %s",
+    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "the batch has no \"%s\"; it has: %s",
                                 name, bt_str_text(&names));
     bt_str_release(&names);
     return status;

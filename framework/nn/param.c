@@ -175,8 +175,8 @@ static bt_status check_part(const bt_shape *whole, const bt_param_part *part)
     return part->first >= 0 && part->count >= 0 && part->first <= block - part->count
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "a part of %lld from %lld on in each of %lld blocks along axis %d, which "
-                          "the whole does not have",
+                          "a part of %lld from %lld on in each of %lld blocks along axis %d is "
+                          "outside of the parameter",
                           (long long)part->count, (long long)part->first, (long long)part->repeats,
                           part->axis);
 }
@@ -207,7 +207,7 @@ bt_status bt_params_add_part(bt_params *params, const char *name, bt_param_kind 
     *value = NULL;
     for (int64_t i = 0; i < params->spec_count; ++i) {
         if (strcmp(params->specs[i].name, name) == 0) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "there is a parameter \"%s\" already",
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "the parameter \"%s\" exists already",
                             name);
         }
     }

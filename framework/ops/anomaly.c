@@ -51,7 +51,7 @@ static bt_status name_inputs(bt_context *context, const bt_op_call *call, bt_str
         int64_t nonfinite = 0;
         BT_TRY(bt_anomaly_count(context, call->in[i], &nonfinite));
         if (nonfinite > 0) {
-            bt_str_format(out, "; its input %d (%s) \"%s\" was not finite already", i,
+            bt_str_format(out, "; its input %d (%s) \"%s\" was already non-finite", i,
                           call->op->in_role[i], call->in[i]->name);
         }
     }
@@ -73,7 +73,7 @@ bt_status bt_anomaly_check_outputs(bt_context *context, const bt_op_call *call)
         if (status == BT_OK) {
             status = bt_error(
                 BT_STATUS_CORRUPT_DATA,
-                "forward of %s made the first value that is not finite: %lld of %lld "
+                "forward of %s produced the first non-finite value: %lld of %lld "
                 "in output %d, %s %s%s%s",
                 call->op->name, (long long)nonfinite, (long long)bt_tensor_count(call->out[i]), i,
                 bt_shape_text(&call->out[i]->shape, shape), bt_dtype_name(call->out[i]->dtype),

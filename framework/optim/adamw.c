@@ -122,7 +122,7 @@ static bt_status check_list(const bt_adamw *optimizer)
                         "the list has %lld parameters, the optimizer %lld%s%s: call bt_adamw_init "
                         "after the last parameter is added",
                         (long long)params->count, (long long)made_for,
-                        params->count > made_for ? "; the first that it lacks is " : "",
+                        params->count > made_for ? "; the first missing one is " : "",
                         params->count > made_for ? params->items[made_for].name : "");
     }
     return BT_OK;

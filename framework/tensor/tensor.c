@@ -211,7 +211,7 @@ bt_status bt_tensor_expect(const bt_tensor *tensor, bt_dtype dtype, const char *
     }
     if (!bt_tensor_is_contiguous(tensor)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s is not contiguous; make it so with bt_contiguous", what);
+                        "%s is not contiguous; copy it with bt_contiguous", what);
     }
     return BT_OK;
 }
@@ -241,15 +241,15 @@ bt_status bt_tensor_view(bt_tensor *base, bt_shape shape, const int64_t *stride,
     if (__builtin_add_overflow(base->offset, offset, &start) ||
         !view_extremes(&shape, stride, start, &low, &high)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "view of %s from element %lld reaches further than 2^63 elements",
-                        base->name, (long long)offset);
+                        "view of %s from element %lld extends beyond 2^63 elements", base->name,
+                        (long long)offset);
     }
     // A view without elements may begin at the end of the storage.
     const bool empty = bt_shape_count(&shape) == 0;
     if (empty ? start < 0 || start > capacity : low < 0 || high >= capacity) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "view of %s reaches elements %lld to %lld of %lld", base->name,
-                        (long long)low, (long long)high, (long long)capacity);
+                        "view of %s covers elements %lld to %lld, more than its %lld elements",
+                        base->name, (long long)low, (long long)high, (long long)capacity);
     }
     void *block = NULL;
     BT_TRY(bt_mem_alloc(1, sizeof(bt_tensor), &block));

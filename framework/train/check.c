@@ -137,13 +137,13 @@ static bt_status check_sharing(const bt_train_plan *plan, const bt_mesh_degrees 
     const int size = mesh->context;
     if (heads < 0 || heads > least || (heads > 0 && size % heads != 0)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.shared_heads is %lld, and model.heads %lld; allowed: divisors "
+                        "train.mesh.shared_heads is %lld, model.heads is %lld; allowed: divisors "
                         "of train.mesh.context, which is %d, up to the heads of a rank, %lld",
                         (long long)heads, (long long)plan->model.heads, size, (long long)least);
     }
     if (size > 1 && plan->sequence % (2 * size) != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "sequence is %lld; with train.mesh.context %d a multiple of %d is allowed",
+                        "sequence is %lld; with train.mesh.context %d it must be a multiple of %d",
                         (long long)plan->sequence, size, 2 * size);
     }
     const struct {
@@ -156,7 +156,7 @@ static bt_status check_sharing(const bt_train_plan *plan, const bt_mesh_degrees 
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
         if (size > 1 && refused[i].set) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "train.%s takes whole sequences on each rank, and train.mesh.context "
+                            "train.%s needs whole sequences on each rank, but train.mesh.context "
                             "is %d; set train.%s to %s, or train.mesh.context to 1",
                             refused[i].name, size, refused[i].name, refused[i].unset);
         }
@@ -168,22 +168,23 @@ static bt_status check_sharing(const bt_train_plan *plan, const bt_mesh_degrees 
 static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *mesh)
 {
     if (mesh->tensor > plan->model.heads) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.tensor is %d, and model.heads %lld: each rank needs a head",
-                        mesh->tensor, (long long)plan->model.heads);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "train.mesh.tensor is %d, but model.heads is %lld: each rank needs at least one head",
+            mesh->tensor, (long long)plan->model.heads);
     }
     const int64_t tokens = plan->sequence / mesh->context;
     if (plan->parallel.sequence_parallel && plan->micro_batch * tokens % mesh->tensor != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.sequence_parallel deals out micro_batch %lld x %lld tokens, "
-                        "which is no multiple of train.mesh.tensor, %d",
+                        "train.mesh.sequence_parallel splits micro_batch %lld x %lld tokens, which "
+                        "must be a multiple of train.mesh.tensor, %d",
                         (long long)plan->micro_batch, (long long)tokens, mesh->tensor);
     }
     if (plan->parallel.half_batches && mesh->tensor > 1 &&
         (plan->micro_batch % 2 != 0 || plan->parallel.sequence_parallel)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.half_batches takes an even train.micro_batch, which is %lld, "
-                        "and no train.mesh.sequence_parallel, which is %s",
+                        "train.mesh.half_batches needs an even train.micro_batch (it is %lld) and "
+                        "train.mesh.sequence_parallel false (it is %s)",
                         (long long)plan->micro_batch,
                         plan->parallel.sequence_parallel ? "true" : "false");
     }
@@ -198,8 +199,8 @@ static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *me
     for (size_t i = 0; i < sizeof rows / sizeof *rows && mesh->tensor > 1; ++i) {
         if (rows[i].asked) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "%s needs the whole model on a rank, and train.mesh.tensor is %d; "
-                            "leave one of the two out",
+                            "%s needs the whole model on each rank, but train.mesh.tensor is %d; "
+                            "remove one of the two",
                             rows[i].what, mesh->tensor);
         }
     }
@@ -230,22 +231,22 @@ static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches
     const char *device = memory ? memory->backend->name : "cpu";
     if (parallel->group && plan->device && strcmp(plan->device, device) != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%lld ranks that exchange data as '%s' use memory of the device %s, the "
-                        "device to train on is %s",
+                        "%lld ranks that exchange data as '%s' use memory of the device %s, but "
+                        "the device to train on is %s",
                         (long long)world, parallel->group->backend->name, device, plan->device);
     }
     if (micro_batches * sharing % ranks != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "a step has %lld micro-batches (tokens_per_step %lld), which %lld ranks "
-                        "cannot share evenly",
+                        "a step has %lld micro-batches (tokens_per_step %lld); %lld ranks must "
+                        "divide this number",
                         (long long)micro_batches, (long long)plan->tokens_per_step,
                         (long long)ranks);
     }
     if (shards < 0 || (shards & (shards - 1)) != 0 || shards > micro_batches ||
         (shards > 0 && (micro_batches % shards != 0 || shards % ranks != 0))) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "invariant is %lld: allowed are 0 and powers of 2 that divide the step's "
-                        "%lld micro-batches and that the number of ranks, %lld, divides",
+                        "invariant is %lld; allowed: 0, and powers of 2 that divide the step's "
+                        "%lld micro-batches and are a multiple of the number of ranks, %lld",
                         (long long)shards, (long long)micro_batches, (long long)ranks);
     }
     return BT_OK;
@@ -278,10 +279,8 @@ bt_status bt_train_check(const bt_train_plan *plan)
     }
     BT_TRY(check_parallel(plan, plan->tokens_per_step / micro_tokens));
     if (plan->checkpoints.resume && plan->checkpoints.parameters_only) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "checkpoints of the parameters alone (checkpoint.content) are no state from "
-            "which training could go on");
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "training cannot continue from checkpoints of "
+                                                    "only the parameters (checkpoint.content)");
     }
     if (!(plan->checkpoints.every_minutes >= 0 && plan->checkpoints.every_minutes <= 1e6)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -293,7 +292,7 @@ bt_status bt_train_check(const bt_train_plan *plan)
                         plan->slowdown);
     }
     if (plan->train_shard_count < 1 || !plan->train_shards) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "there is no training shard");
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "the plan has no training shard");
     }
     if (plan->val_shard_count < 0 || (plan->val_shard_count > 0 && !plan->val_shards)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%lld validation shards at %p",
@@ -312,7 +311,7 @@ bt_status bt_train_check(const bt_train_plan *plan)
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown precision %d", (int)plan->precision);
     }
     if (!plan->device) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "no device is named");
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "the plan has no device");
     }
     if ((unsigned)plan->graph >= BT_TRAIN_GRAPH_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown graph %d", (int)plan->graph);
@@ -324,14 +323,15 @@ bt_status bt_train_check(const bt_train_plan *plan)
     const bt_train_checkpoints *saves = &plan->checkpoints;
     if (plan->on_nonfinite == BT_TRAIN_POLICY_ROLLBACK &&
         (!saves->folder || (saves->every_steps < 1 && !(saves->every_minutes > 0)))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "on_nonfinite is rollback, but no checkpoint is written on the way: set "
-                        "checkpoint.every_steps or every_minutes");
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "on_nonfinite is rollback, but no checkpoints are written during training: set "
+            "checkpoint.every_steps or every_minutes");
     }
     if (plan->on_nonfinite == BT_TRAIN_POLICY_ROLLBACK && saves->parameters_only) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "on_nonfinite is rollback, but checkpoints of parameters alone cannot be "
-                        "gone on from");
+                        "on_nonfinite is rollback, but training cannot continue from checkpoints "
+                        "of only the parameters");
     }
     if (strcmp(plan->device, "cpu") == 0 && plan->precision == BT_PRECISION_TF32) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,

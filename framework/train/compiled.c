@@ -8,9 +8,9 @@
 // The reason why steps cannot be compiled in this run; NULL: none.
 static const char *excluded(const bt_trainer *t)
 {
-    return t->parallel          ? "several ranks or virtual shards reduce gradients on the way"
+    return t->parallel          ? "several ranks or virtual shards reduce gradients during the step"
            : t->plan->anomaly   ? "anomaly mode checks every op"
-           : t->observer->value ? "the values of every op are told"
+           : t->observer->value ? "the values of every op are reported"
                                 : NULL;
 }
 

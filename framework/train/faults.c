@@ -114,26 +114,26 @@ static bt_status diagnose(bt_trainer *t, int64_t step, char message[MESSAGE_BYTE
 {
     const double loss = (double)t->loss, norm = (double)t->grad_norm;
     if (bt_ranks_world(t) > 1) {
-        (void)snprintf(
-            message, MESSAGE_BYTES,
-            "loss %g, gradient norm %g, on %d ranks, which replay no step: one rank does "
-            "and names the op",
-            loss, norm, bt_ranks_world(t));
+        (void)snprintf(message, MESSAGE_BYTES,
+                       "loss %g, gradient norm %g, on %d ranks, which do not replay steps; to find "
+                       "the op, train on one rank",
+                       loss, norm, bt_ranks_world(t));
         return BT_OK;
     }
     const bt_status status = replay_in_anomaly_mode(t, step);
     char why[BT_ERROR_CAPACITY + 128];
     if (status == BT_STATUS_CORRUPT_DATA) {
-        (void)snprintf(why, sizeof why, "a replay has it too, so it is software or data: %s",
+        (void)snprintf(why, sizeof why,
+                       "a replay gives it too, so the cause is software or data: %s",
                        bt_error_message());
     } else if (status != BT_OK) {
         return status;
     } else if (is_finite(t)) {
         (void)snprintf(why, sizeof why,
-                       "a replay of the step is finite: the first result was the hardware's");
+                       "a replay of the step is finite: the first result was a hardware error");
     } else {
         (void)snprintf(why, sizeof why,
-                       "a replay has it too, but every value of every op is finite: a sum "
+                       "a replay gives it too, but every value of every op is finite: a sum "
                        "overflows (loss %g, norm %g)",
                        (double)t->loss, (double)t->grad_norm);
     }
@@ -148,8 +148,8 @@ static bt_status roll_back(bt_trainer *t, int64_t step, char message[MESSAGE_BYT
     BT_TRY(bt_error_context(bt_keep_roll_back(t, step + 1, &from), "%s", message));
     const size_t length = strlen(message);
     (void)snprintf(message + length, MESSAGE_BYTES - length,
-                   "; parameters and moments of step %lld are back, the batches of steps %lld to "
-                   "%lld are left out",
+                   "; parameters and moments of step %lld were restored, the batches of steps %lld "
+                   "to %lld are skipped",
                    (long long)from, (long long)from, (long long)step);
     return BT_OK;
 }
@@ -180,9 +180,10 @@ static bt_status note(bt_trainer *t, int64_t step)
     if (t->faults.nonfinite) {
         return BT_OK;
     }
-    (void)snprintf(message, sizeof message, "loss %g, gradient norm %g; the parameters change %s",
-                   (double)t->loss, (double)t->grad_norm,
-                   isfinite(t->grad_norm) ? "all the same" : "again when the norm is finite");
+    (void)snprintf(message, sizeof message,
+                   "loss %g, gradient norm %g; the parameters are updated %s", (double)t->loss,
+                   (double)t->grad_norm,
+                   isfinite(t->grad_norm) ? "nevertheless" : "again once the norm is finite");
     return report(t, step, BT_TRAIN_FAULT_NONFINITE, "continue", message);
 }
 

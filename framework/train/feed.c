@@ -52,15 +52,16 @@ bt_status bt_feed_init(bt_context *context, bt_loader *loader, int64_t count, in
     *feed = (bt_feed){0};
     if (count < 1 || batch < 1 || tokens < 1 || !bt_checked_count(batch, tokens, &of_batch) ||
         !bt_checked_count(count, 2 * of_batch, &of_step)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%lld batches of %lld x %lld tokens; allowed: from 1, at most 2^56 in all",
-                        (long long)count, (long long)batch, (long long)tokens);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "%lld batches of %lld x %lld tokens; allowed: from 1, at most 2^56 in total",
+            (long long)count, (long long)batch, (long long)tokens);
     }
     if (ranks > 1 && tokens % (2 * ranks) != 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "sequences of %lld tokens, which %d ranks share: a multiple of %d is "
-                        "allowed",
-                        (long long)tokens, ranks, 2 * ranks);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "sequences of %lld tokens cannot be split by %d ranks: expected a multiple of %d",
+            (long long)tokens, ranks, 2 * ranks);
     }
     *feed = (bt_feed){.context = context,
                       .loader = loader,
@@ -147,7 +148,8 @@ bt_status bt_feed_next(bt_feed *feed)
 {
     bt_device *device = feed->context->device;
     if (feed->taken == feed->limit) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "step %lld is asked for, there are %lld",
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "step %lld does not exist; there are %lld steps",
                         (long long)feed->taken + 1, (long long)feed->limit);
     }
     BT_TRY(bt_feed_ahead(feed));

@@ -145,7 +145,8 @@ bt_status bt_step_graph_capture(bt_trainer *t, bt_status (*work)(bt_trainer *), 
     }
     graph->capture_ns = bt_clock_ns() - start_ns;
     if (status == BT_OK && graph->draws) {
-        status = bt_error(BT_STATUS_UNSUPPORTED, "dropout draws by a seed among its arguments");
+        status =
+            bt_error(BT_STATUS_UNSUPPORTED, "the seed of dropout is an argument of its kernel");
     }
     *captured = status == BT_OK;
     if (status != BT_OK) {

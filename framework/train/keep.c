@@ -117,12 +117,11 @@ static bt_status expect_empty(const bt_checkpoint_store *store)
     BT_TRY(bt_checkpoint_list(store, &steps, &count));
     const int64_t last = count > 0 ? steps[count - 1] : 0;
     bt_mem_free(steps);
-    return count == 0
-               ? BT_OK
-               : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "%s holds checkpoints already, the newest of step %lld; go on from "
-                          "them, or name a folder without any",
-                          store->folder, (long long)last);
+    return count == 0 ? BT_OK
+                      : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                 "%s already contains checkpoints, the newest of step %lld; resume "
+                                 "from them, or choose a folder without checkpoints",
+                                 store->folder, (long long)last);
 }
 
 bt_status bt_keep_open(bt_trainer *t)
@@ -245,7 +244,7 @@ static bt_status check_values(const bt_trainer *t, const bt_state_values *loaded
     return loaded->step <= t->plan->steps
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "the checkpoint is of step %lld, the plan has %lld steps",
+                          "the checkpoint is of step %lld, but the plan has only %lld steps",
                           (long long)loaded->step, (long long)t->plan->steps);
 }
 
@@ -449,7 +448,7 @@ bt_status bt_keep_finish(bt_trainer *t, int64_t step)
         BT_TRY(end_save(t, step));
     }
     if (writes && keep->given_step != step) {
-        return bt_error(keep->failure, "the state after step %lld is not saved: %s",
+        return bt_error(keep->failure, "the state after step %lld was not saved: %s",
                         (long long)step, keep->failure_message);
     }
     return plan->reload && !stopped ? reload(t) : BT_OK;

@@ -182,12 +182,11 @@ static bt_status expect_same_plan(bt_trainer *t)
     const uint64_t own = fingerprint(t);
     int other = 0;
     BT_TRY(find_other(t, &own, sizeof own, &other));
-    return other == bt_ranks_world(t)
-               ? BT_OK
-               : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "rank %d runs another plan than rank 0: all ranks must be given the same "
-                          "suite, case, data and build",
-                          other);
+    return other == bt_ranks_world(t) ? BT_OK
+                                      : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                                 "rank %d runs another plan than rank 0: start all "
+                                                 "ranks with the same suite, case, data and build",
+                                                 other);
 }
 
 // Random weights follow from the plan; weights from a file may differ between hosts.
@@ -209,7 +208,7 @@ static bt_status expect_same_weights(bt_trainer *t)
     return other == bt_ranks_world(t)
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "rank %d begins with other weights than rank 0: train.init must be the "
+                          "rank %d starts with other weights than rank 0: train.init must be the "
                           "same file on all hosts",
                           other);
 }
@@ -305,7 +304,7 @@ bt_status bt_ranks_note(bt_trainer *t)
     char text[192];
     if (t->mesh.tensor && t->observer->note) {
         (void)snprintf(text, sizeof text,
-                       "losses and weights repeat to the bit on %d tensor parallel ranks alone: "
+                       "losses and weights have the same bits only on %d tensor parallel ranks: "
                        "sums over the parts of a matrix follow the ranks",
                        t->mesh.degrees.tensor);
         return t->observer->note(t->observer->self, text);
@@ -313,7 +312,7 @@ bt_status bt_ranks_note(bt_trainer *t)
     if (bt_ranks_count(t) == 1 || !t->observer->note || (plan->invariant > 0 && !summed_first)) {
         return BT_OK;
     }
-    (void)snprintf(text, sizeof text, "losses and weights repeat to the bit on %d ranks alone: %s",
+    (void)snprintf(text, sizeof text, "losses and weights have the same bits only on %d ranks: %s",
                    bt_ranks_count(t),
                    summed_first ? "zero2 sums over ranks first, then over micro-batches"
                                 : "there are no virtual shards (invariant is 0)");

@@ -467,9 +467,9 @@ bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *obser
     *result = (bt_train_result){.val_loss = (double)NAN};
     BT_TRY(bt_train_check(plan));
     if (observer->value && plan->parallel.half_batches) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "values of a step are those of whole micro-batches: set "
-                        "train.mesh.half_batches to false");
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "the values of a step need whole micro-batches: set train.mesh.half_batches to false");
     }
     bt_trainer t = {.plan = plan, .observer = observer};
     bt_status status = bt_trainer_open(&t);

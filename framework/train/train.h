@@ -103,10 +103,13 @@ typedef struct bt_train_parallel {
 
 // X(enumerator, name, behavior when a loss or a gradient norm is not finite)
 #define BT_TRAIN_POLICY_LIST(X)                                                                    \
-    X(CONTINUE, "continue", "the run goes on; a norm that is not finite leaves parameters alone")  \
-    X(STOP, "stop", "the run ends with an error, before the update")                               \
+    X(CONTINUE, "continue",                                                                        \
+      "the run continues; at a non-finite norm the parameters are not updated")                    \
+    X(STOP, "stop", "the run stops with an error, before the update")                              \
     X(SKIP, "skip", "the step's update is not applied")                                            \
-    X(ROLLBACK, "rollback", "parameters and moments of the newest checkpoint; the next batches")
+    X(ROLLBACK, "rollback",                                                                        \
+      "parameters and moments are restored from the newest checkpoint; training continues with "   \
+      "the next batches")
 
 typedef enum bt_train_policy {
 #define BT_TRAIN_POLICY_ENUM(name, text, meaning) BT_TRAIN_POLICY_##name,
@@ -123,8 +126,8 @@ enum { BT_TRAIN_REFUSALS_MAX = 10 };
 
 // X(enumerator, name, when gradients and norm of a step are launched as one device graph)
 #define BT_TRAIN_GRAPH_LIST(X)                                                                     \
-    X(AUTO, "auto", "on, since that is faster (lab/README.md)")                                    \
-    X(ON, "on", "wherever it can be")                                                              \
+    X(AUTO, "auto", "on, because that is faster (lab/README.md)")                                  \
+    X(ON, "on", "where possible")                                                                  \
     X(OFF, "off", "never: every kernel is launched by the host")
 
 typedef enum bt_train_graph {
@@ -186,16 +189,17 @@ typedef struct bt_train_start {
 // X(enumerator, name, how a step's gradients and norm are launched, and why)
 #define BT_TRAIN_LAUNCH_LIST(X)                                                                    \
     X(GRAPH, "graph", "one launch of a captured graph")                                            \
-    X(CAPTURE, "capture", "captured as a graph, and that launched: host time is not a replay's")   \
-    X(OFF, "off", "kernel by kernel: the plan does not ask for a graph")                           \
-    X(DEVICE, "device", "kernel by kernel: the device has no graphs")                              \
+    X(CAPTURE, "capture",                                                                          \
+      "captured as a graph, which was then launched: the host time includes the capture")          \
+    X(OFF, "off", "kernel by kernel: the plan switches graphs off")                                \
+    X(DEVICE, "device", "kernel by kernel: the device does not support graphs")                    \
     X(RANKS, "ranks", "kernel by kernel: gradients are reduced in buckets, or by several ranks")   \
     X(COMPILED, "compiled", "kernel by kernel: generated kernels are not captured")                \
     X(HOST, "host",                                                                                \
-      "kernel by kernel: the host has a part in the step (anomaly, values told, "                  \
-      "tensors kept in host memory)")                                                              \
+      "kernel by kernel: the step needs the host (anomaly, reported values, tensors in host "      \
+      "memory)")                                                                                   \
     X(PROFILED, "profiled", "kernel by kernel: ranges are timed")                                  \
-    X(MEMORY, "memory", "kernel by kernel: the step's addresses are not known to repeat yet")      \
+    X(MEMORY, "memory", "kernel by kernel: the step's addresses may still change")                 \
     X(FAILED, "failed", "kernel by kernel: a capture failed")
 
 typedef enum bt_train_launch {
@@ -280,11 +284,11 @@ typedef struct bt_train_kernel {
 
 // X(enumerator, name, what happened)
 #define BT_TRAIN_SAVE_LIST(X)                                                                      \
-    X(LOADED, "loaded", "the run goes on from this step")                                          \
-    X(SKIPPED, "skipped", "newer checkpoints do not verify; message: the newest of them")          \
-    X(NONE, "none", "the run was to go on, but there is no checkpoint: it begins at step 0")       \
+    X(LOADED, "loaded", "the run resumes from this step")                                          \
+    X(SKIPPED, "skipped", "newer checkpoints are invalid; message: the newest of them")            \
+    X(NONE, "none", "the run should resume, but there is no checkpoint: it starts at step 0")      \
     X(SAVED, "saved", "the checkpoint is durable")                                                 \
-    X(FAILED, "failed", "a save failed; training goes on; message: why")
+    X(FAILED, "failed", "a save failed; training continues; message: the reason")
 
 typedef enum bt_train_save_kind {
 #define BT_TRAIN_SAVE_ENUM(name, text, meaning) BT_TRAIN_SAVE_##name,
@@ -309,10 +313,10 @@ typedef struct bt_train_save {
 // X(enumerator, name, what happened)
 #define BT_TRAIN_FAULT_LIST(X)                                                                     \
     X(NONFINITE, "nonfinite_loss", "loss or gradient norm is NaN or infinite")                     \
-    X(ANOMALY, "anomaly", "anomaly mode found the op that made the first such value")              \
+    X(ANOMALY, "anomaly", "anomaly mode found the op that produced the first such value")          \
     X(SPIKE, "loss_spike", "the loss is far above the last ones (guard.h)")                        \
-    X(EXPLOSION, "gradient_explosion", "the gradient norm is (guard.h)")                           \
-    X(CORRUPTION, "silent_corruption", "a replay of the step gave other bits")
+    X(EXPLOSION, "gradient_explosion", "the gradient norm is far above the last ones (guard.h)")   \
+    X(CORRUPTION, "silent_corruption", "a replay of the step gave different bits")
 
 typedef enum bt_train_fault_kind {
 #define BT_TRAIN_FAULT_ENUM(name, text, meaning) BT_TRAIN_FAULT_##name,

@@ -122,10 +122,10 @@ bt_status bt_verify_end(bt_trainer *t, int64_t step, bool *agree, char *message,
                    bits_of(run[0].loss), bits_of(run[1].loss), bits_of(run[2].loss),
                    bits_of(run[0].grad_norm), bits_of(run[1].grad_norm), bits_of(run[2].grad_norm),
                    run[0].digest, run[1].digest, run[2].digest,
-                   first_erred    ? "the step erred, its replays agree: their state is kept"
-                   : second_erred ? "the first replay erred, the step and the second agree: their "
-                                    "state is kept"
-                                  : "no two agree");
+                   first_erred    ? "the step was wrong, its replays agree: their state is kept"
+                   : second_erred ? "the first replay was wrong, the step and the second replay "
+                                    "agree: their state is kept"
+                                  : "no two results agree");
     t->loss = run[2].loss;
     t->grad_norm = run[2].grad_norm;
     return BT_OK;

@@ -100,13 +100,13 @@ digest_of() { # store
 @test "what is no GPT-2 is refused with the reason" {
     run --separate-stderr "$bench" checkpoint import "$small" -o a
     [ "$status" = 2 ]
-    [[ $stderr == *"does not say how many heads"*"width 8"* ]]
+    [[ $stderr == *"does not store its number of heads"*"width 8"* ]]
     run --separate-stderr "$bench" checkpoint import "$small" -o a --heads 3
     [ "$status" = 2 ]
     [[ $stderr == *"3 heads; expected a divisor of the width 8"* ]]
     run --separate-stderr "$bench" checkpoint import "$root/tests/golden/safetensors/mixed.safetensors" -o a
     [ "$status" = 2 ]
-    [[ $stderr == *"has no tensor wte.weight: it is no GPT-2"* ]]
+    [[ $stderr == *"has no tensor wte.weight: it is not a GPT-2 model"* ]]
     head -c 3000 "$small" >cut.safetensors
     run --separate-stderr "$bench" checkpoint import cut.safetensors -o a --heads 2
     [ "$status" = 5 ]
@@ -128,7 +128,7 @@ digest_of() { # store
     sed 's/"n_layer": 2/"n_layer": 3/' whole.json >b/config.json
     run --separate-stderr "$bench" checkpoint import b -o c
     [ "$status" = 2 ]
-    [[ $stderr == *"config.json: n_layer is 3, the tensors have 2"* ]]
+    [[ $stderr == *"config.json: n_layer is 3, but the tensors have 2"* ]]
     sed 's/gelu_new/relu/' whole.json >b/config.json
     run --separate-stderr "$bench" checkpoint import b -o c
     [ "$status" = 2 ]
@@ -230,7 +230,7 @@ digest_of() { # store
     printf 'BZh9' >z.txt
     score --questions z.txt
     [ "$status" = 5 ]
-    [[ $stderr == *"bunzip2 it first"* ]]
+    [[ $stderr == *"run bunzip2 first"* ]]
     BT_ROOT=$dir score
     [ "$status" = 4 ]
     [[ $stderr == *"HellaSwag's questions are missing"*"hellaswag_val_full.txt"* ]]

@@ -36,7 +36,7 @@ teardown() {
 @test "a device without graphs launches as ever, and only the record says so" {
     "$bench" run s.json --set train.graph=on -q >/dev/null
     run --separate-stderr "$bench" show 1
-    [[ $output == *"launched     from step 0 on: device; kernel by kernel: the device has no graphs"* ]]
+    [[ $output == *"launched     from step 0 on: device; kernel by kernel: the device does not support graphs"* ]]
     "$bench" run s.json -q >/dev/null
     run --separate-stderr "$bench" show 2
     [[ $output != *"launched"* && $output != *"launch  "* ]]

@@ -50,7 +50,7 @@ teardown() {
     mesh_suite '{"tensor": 3}'
     run "$bench" run m.json --db r.db --out out2
     [ "$status" != 0 ]
-    [[ $output == *"train.mesh.tensor is 3, and model.heads 2"* ]]
+    [[ $output == *"train.mesh.tensor is 3, but model.heads is 2"* ]]
 }
 
 @test "the newest checkpoint is gone on from where the case saves by itself" {

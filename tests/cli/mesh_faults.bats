@@ -66,7 +66,7 @@ teardown() {
 @test "a rank without memory is named with what it wanted" {
     mesh_suite '{"data": 2}' '"memory_limit_bytes": 300000,'
     fails "$bench" run m.json --db r.db --out out >out.txt 2>&1
-    grep -Eq 'rank [01]: cpu: asked .* for ".*"; limit 293.0 KiB, allocated .* largest live blocks' out.txt
+    grep -Eq 'rank [01]: cpu: requested .* for ".*"; limit 293.0 KiB, allocated .* largest live blocks' out.txt
     [ "$(grep -c 'continue as generation' out/*.log)" = 0 ] # it would happen again
 }
 

@@ -64,7 +64,7 @@ static void a_run_that_diverges_is_explained(void **state)
     plan.steps = 20;
     plan.eval_every = 0;
     plan.on_nonfinite = BT_TRAIN_POLICY_STOP;
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "a replay has it too",
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "a replay gives it too",
                  bt_train_run(&plan, &observer, &result));
 }
 

@@ -163,7 +163,7 @@ static void plans_that_cannot_be_shared(void **state)
     r.context = 2;
     r.plan.sequence = 15;
     r.plan.tokens_per_step = 2 * 2 * 15;
-    expect_refusal(r, "sequence is 15; with train.mesh.context 2 a multiple of 4 is allowed");
+    expect_refusal(r, "sequence is 15; with train.mesh.context 2 it must be a multiple of 4");
     r = base_run();
     r.context = 2;
     r.plan.parallel.invariant = 4;
@@ -171,17 +171,17 @@ static void plans_that_cannot_be_shared(void **state)
     r = base_run();
     r.context = 2;
     r.plan.parallel.shared_heads = 3;
-    expect_refusal(r, "train.mesh.shared_heads is 3, and model.heads 2");
+    expect_refusal(r, "train.mesh.shared_heads is 3, model.heads is 2");
     r = base_run();
     r.context = 2;
     r.plan.parallel.mesh.tensor = 2; // a head each
     r.plan.parallel.shared_heads = 2;
-    expect_refusal(r, "train.mesh.shared_heads is 2, and model.heads 2");
+    expect_refusal(r, "train.mesh.shared_heads is 2, model.heads is 2");
     r = base_run();
     r.context = 2;
     r.plan.model.family = "llama";
     r.plan.model.hidden = 64;
-    expect_refusal(r, "ranks cannot share sequences of family llama");
+    expect_refusal(r, "sequences of family llama cannot be split");
 }
 
 int main(void)

@@ -362,11 +362,11 @@ static void what_a_mesh_cannot_do_is_named(void **state)
     plan.parallel.mesh = (bt_mesh_degrees){.tensor = 4};
     plan.compile = true;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "train.compile needs the whole model on a rank, and train.mesh.tensor is 4",
+                 "train.compile needs the whole model on each rank, but train.mesh.tensor is 4",
                  bt_train_check(&plan));
     plan.compile = false;
     plan.model.heads = 2;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "train.mesh.tensor is 4, and model.heads 2",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "train.mesh.tensor is 4, but model.heads is 2",
                  bt_train_check(&plan));
     plan.model.heads = 4;
     ASSERT_OK(bt_train_check(&plan));
@@ -374,14 +374,14 @@ static void what_a_mesh_cannot_do_is_named(void **state)
     ASSERT_OK(bt_train_check(&plan)); // 2 x 16 rows
     plan.parallel.half_batches = true;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "even train.micro_batch, which is 2, and no train.mesh.sequence_parallel, which "
-                 "is true",
+                 "even train.micro_batch (it is 2) and train.mesh.sequence_parallel false (it is "
+                 "true)",
                  bt_train_check(&plan));
     plan.parallel.half_batches = false;
     plan.parallel.mesh = (bt_mesh_degrees){.tensor = 3};
     group.size = 3;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "train.mesh.sequence_parallel deals out micro_batch 2 x 16 tokens, which is no "
+                 "train.mesh.sequence_parallel splits micro_batch 2 x 16 tokens, which must be a "
                  "multiple of train.mesh.tensor, 3",
                  bt_train_check(&plan));
 }

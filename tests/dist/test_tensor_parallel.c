@@ -139,7 +139,8 @@ static void more_ranks_than_heads_are_refused(void **state)
     run_ranks(RANKS_THREADS, 4, gpt_timeout_ns, opens, &with, results);
     for (int rank = 0; rank < 4; ++rank) {
         assert_int_equal(results[rank].status, BT_STATUS_INVALID_ARGUMENT);
-        assert_non_null(strstr(results[rank].message, "train.mesh.tensor is 4, and model.heads 2"));
+        assert_non_null(
+            strstr(results[rank].message, "train.mesh.tensor is 4, but model.heads is 2"));
     }
 }
 

@@ -73,7 +73,7 @@ static bool should_stop(void *self)
 
 static bt_status count_note(void *self, const char *text)
 {
-    ((watch *)self)->notes += strstr(text, "repeat to the bit on") != NULL;
+    ((watch *)self)->notes += strstr(text, "have the same bits only on") != NULL;
     return BT_OK;
 }
 
@@ -367,7 +367,7 @@ static void a_rank_with_other_files_is_named(void **state)
             (bt_train_checkpoints){.folder = other_files[1 + i], .at_end = true};
         (void)digest_alone(&saved);
     }
-    expect_refused(&r, train_other_weights, "rank 1 begins with other weights than rank 0");
+    expect_refused(&r, train_other_weights, "rank 1 starts with other weights than rank 0");
     test_scratch_remove();
 }
 

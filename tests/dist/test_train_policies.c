@@ -330,7 +330,7 @@ static void replays_of_ranks_find_what_does_not_repeat(void **state)
                 if (times > 0) {
                     assert_int_equal(h->kind, BT_TRAIN_FAULT_CORRUPTION);
                     assert_string_equal(h->action, "corrected");
-                    assert_non_null(strstr(h->message, "the step erred, its replays agree"));
+                    assert_non_null(strstr(h->message, "the step was wrong, its replays agree"));
                     assert_string_equal(h->message, all_heard[0].message);
                 }
             }
@@ -355,7 +355,7 @@ static void the_rank_of_an_anomaly_is_named(void **state)
         const heard *h = &all_heard[rank];
         assert_int_equal(h->faults, 1);
         if (h->kind != BT_TRAIN_FAULT_ANOMALY || strcmp(h->action, "stop") != 0 ||
-            !strstr(h->message, "embedding made the first value") ||
+            !strstr(h->message, "embedding produced the first non-finite value") ||
             (rank < 3 && !strstr(h->message, "rank 3 aborted"))) {
             fail_msg("rank %d: %s", rank, h->message);
         }

@@ -87,7 +87,7 @@ static void test_limit_ends_in_a_report(void **state)
     ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "logits (1 block)",
                  bt_pool_alloc(pool, 11 * MIB, NULL, "attention.out", &none));
     assert_null(none);
-    assert_non_null(strstr(bt_error_message(), "asked 11.0 MiB (11534336 bytes)"));
+    assert_non_null(strstr(bt_error_message(), "requested 11.0 MiB (11534336 bytes)"));
     assert_non_null(strstr(bt_error_message(), "attention.out"));
     assert_non_null(strstr(bt_error_message(), "limit 32.0 MiB"));
     ASSERT_OK(bt_pool_check(pool));

@@ -123,11 +123,11 @@ static void stop_ends_the_run(void **state)
     const faulty_plan once = {FAULTY_NAN, BT_KERNEL_GEMM, at, at};
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "step 3: loss nan", train(&plan, &once, &s));
     assert_int_equal(s.steps, 4);
-    expect(&s, 0, 3, BT_TRAIN_FAULT_NONFINITE, "stop", "the first result was the hardware's");
+    expect(&s, 0, 3, BT_TRAIN_FAULT_NONFINITE, "stop", "the first result was a hardware error");
     // A fault that recurs in the replay is the program's, and the op is named.
     const faulty_plan always = {FAULTY_NAN, BT_KERNEL_GEMM, at, INT64_MAX};
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "is not finite", train(&plan, &always, &other));
-    assert_non_null(strstr(bt_error_message(), "so it is software or data: "));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "non-finite", train(&plan, &always, &other));
+    assert_non_null(strstr(bt_error_message(), "so the cause is software or data: "));
     assert_non_null(strstr(bt_error_message(), ", in step/forward/block/"));
     (void)each;
 }
@@ -182,7 +182,7 @@ static void rollback_takes_the_newest_checkpoint(void **state)
     const int64_t at = launch_in(BT_KERNEL_GEMM, 5, &each);
     const faulty_plan once = {FAULTY_NAN, BT_KERNEL_GEMM, at, at};
     plan.on_nonfinite = BT_TRAIN_POLICY_ROLLBACK;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no checkpoint is written", train(&plan, &once, &s));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no checkpoints are written", train(&plan, &once, &s));
     assert_non_null(test_scratch_make());
     for (int asynchronous = 0; asynchronous < 2; ++asynchronous) {
         char folder[128];
@@ -194,8 +194,9 @@ static void rollback_takes_the_newest_checkpoint(void **state)
     }
     assert_int_equal(s.steps, STEPS);
     assert_int_equal(s.faults, 1);
-    expect(&s, 0, 5, BT_TRAIN_FAULT_NONFINITE, "rollback",
-           "parameters and moments of step 4 are back, the batches of steps 4 to 5 are left out");
+    expect(
+        &s, 0, 5, BT_TRAIN_FAULT_NONFINITE, "rollback",
+        "parameters and moments of step 4 were restored, the batches of steps 4 to 5 are skipped");
     assert_true(isfinite(s.loss[6]));
     assert_string_equal(s.result.state_digest, other.result.state_digest);
     // Before the first checkpoint there is nothing to go back to.
@@ -222,13 +223,13 @@ static void anomaly_mode_names_op_range_and_tensor(void **state)
     const faulty_plan once = {FAULTY_NAN, BT_KERNEL_GEMM, at, at}; // the first product: forward
     plan.anomaly = true;
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA,
-                 "forward of linear made the first value that is not finite: 1 of ",
+                 "forward of linear produced the first non-finite value: 1 of ",
                  train(&plan, &once, &s));
     expect(&s, 0, 2, BT_TRAIN_FAULT_ANOMALY, "stop", "in step/forward/block/attention/linear");
     expect(&s, 0, 2, BT_TRAIN_FAULT_ANOMALY, "stop", "output 0, [");
     expect(&s, 0, 2, BT_TRAIN_FAULT_ANOMALY, "stop", "attributes: activation ");
     const faulty_plan late = {FAULTY_NAN, BT_KERNEL_GEMM, at + each / 2 - 1, at + each / 2 - 1};
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "made the first gradient that is not finite: 1 of ",
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "produced the first non-finite gradient: 1 of ",
                  train(&plan, &late, &s));
     expect(&s, 0, 2, BT_TRAIN_FAULT_ANOMALY, "stop", ", in step/backward/");
 }
@@ -282,12 +283,12 @@ static void other_bits_are_the_hardware(void **state)
         ASSERT_OK(train(&plan, &once, &s));
         assert_int_equal(s.faults, 1);
         expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "corrected", "hardware: the step and its");
-        expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "corrected", "the step erred, its replays");
+        expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "corrected", "the step was wrong, its replays");
         assert_string_equal(s.result.state_digest, other.result.state_digest);
         // The same in the replay: the step itself was right.
         const faulty_plan replay = {FAULTY_FLIP, BT_KERNEL_GEMM, at + i + each, at + i + each};
         ASSERT_OK(train(&plan, &replay, &s));
-        expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "corrected", "the first replay erred");
+        expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "corrected", "the first replay was wrong");
         assert_string_equal(s.result.state_digest, other.result.state_digest);
         assert_memory_equal(s.loss, other.loss, sizeof s.loss);
     }
@@ -308,7 +309,7 @@ static void a_replay_has_the_whole_state_beside_small_checkpoints(void **state)
         .folder = test_scratch_path("small"), .at_end = true, .parameters_only = true};
     const faulty_plan once = {FAULTY_FLIP, BT_KERNEL_GEMM, at, at};
     ASSERT_OK(train(&plan, &once, &s));
-    expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "corrected", "the step erred, its replays");
+    expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "corrected", "the step was wrong, its replays");
     assert_string_equal(s.result.state_digest, other.result.state_digest);
     test_scratch_remove();
 }
@@ -322,7 +323,7 @@ static void three_results_end_the_run(void **state)
     const int64_t at = launch_in(BT_KERNEL_GEMM, 3, &each);
     // From the last product of the step to the first of its replay: both err, each otherwise.
     const faulty_plan twice = {FAULTY_FLIP, BT_KERNEL_GEMM, at + each - 1, at + each};
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "no two agree", train(&plan, &twice, &s));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "no two results agree", train(&plan, &twice, &s));
     expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "stop", "hardware");
     // A fault that repeats bit by bit is not detected, as documented in verify.c.
     const faulty_plan always = {FAULTY_FLIP, BT_KERNEL_GEMM, 1, INT64_MAX};

@@ -93,7 +93,8 @@ static bool may_differ(const graph *g, graph_answer expected)
 
 static verdict check(fixture *f, const graph *g, spoil how)
 {
-    static const char *const messages[] = {"", "written in place since", "depends on no tensor"};
+    static const char *const messages[] = {"", "written in place afterwards",
+                                           "depends on no tensor"};
     graph_answer expected = graph_expect(g);
     double *grads[GRAPH_NODES];
     verdict v = {.failed = false};

@@ -386,7 +386,7 @@ static void a_folder_without_manifest_is_taken_as_it_is(void **state)
     const uint16_t tokens[] = {1, 2, 3};
     ASSERT_OK(bt_dir_make(out_dir));
     bt_dataset dataset;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no dataset: expected dataset.json, or shards",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "not a dataset: expected dataset.json, or shards",
                  bt_dataset_open(out_dir, &dataset));
     ASSERT_OK(bt_shard_write(test_scratch_path("made/here/e_train_000002.bin"), tokens, 2));
     ASSERT_OK(bt_shard_write(test_scratch_path("made/here/e_train_000001.bin"), tokens, 3));

@@ -277,7 +277,7 @@ static void step_of_another_folder(void **state)
     assert_int_equal(rename(test_scratch_path("deep/store/step-00000001"),
                             test_scratch_path("deep/store/step-00000002")),
                      0);
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "holds step 1", bt_checkpoint_verify(&store, 2, &info));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "contains step 1", bt_checkpoint_verify(&store, 2, &info));
 }
 
 static void strict(void **state)
@@ -291,7 +291,7 @@ static void strict(void **state)
     bt_tensor *other = NULL;
     save(4, &plain);
     test_state_fill(&s, 999);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "plan plan, this is the plan another",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "plan plan, expected the plan another",
                  bt_checkpoint_load(context, &store, 4, &other_plan, &s.state, NULL));
     // One tensor left out, one of another type, one of another shape, one more.
     for (int i = 3; i < TEST_STATE_TENSORS; ++i) {
@@ -319,7 +319,7 @@ static void strict(void **state)
     assert_false(test_state_is(&s, 999));
     list.tensors[1] = list.tensors[0];
     list.count = 2;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "stands twice",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "occurs twice",
                  bt_checkpoint_load(context, &store, 4, &extra, &list, NULL));
     ASSERT_OK(bt_checkpoint_load(context, &store, 4, &same_plan, &s.state, NULL));
     test_state_check(&s, 4);

@@ -58,22 +58,24 @@ static const struct {
     {"{\"a\\u00g0\":" F32_2 "}", 8, "bad escape \\u00g0", BT_STATUS_CORRUPT_DATA},
     {"{\"a\\ud800\":" F32_2 "}", 8, "not a JSON object", BT_STATUS_CORRUPT_DATA},
 
-    {"{\"a\":" F32_2 ",\"a\":" F32_2 "}", 8, "\"a\" stands twice", BT_STATUS_CORRUPT_DATA},
-    {"{\"a\":" F32_2 ",\"\\u0061\":" F32_2 "}", 8, "\"a\" stands twice", BT_STATUS_CORRUPT_DATA},
+    {"{\"a\":" F32_2 ",\"a\":" F32_2 "}", 8, "\"a\" occurs twice", BT_STATUS_CORRUPT_DATA},
+    {"{\"a\":" F32_2 ",\"\\u0061\":" F32_2 "}", 8, "\"a\" occurs twice", BT_STATUS_CORRUPT_DATA},
     {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2]," AT(0, 8) "}", 8,
-     "\"dtype\" stands twice", BT_STATUS_CORRUPT_DATA},
+     "\"dtype\" occurs twice", BT_STATUS_CORRUPT_DATA},
     {"{\"\":" F32_2 "}", 8, "name of 0 bytes", BT_STATUS_CORRUPT_DATA},
     {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__", BT_STATUS_CORRUPT_DATA},
     {"{\"__metadata__\":[]}", 0, "__metadata__", BT_STATUS_CORRUPT_DATA},
-    {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "stands twice", BT_STATUS_CORRUPT_DATA},
+    {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "occurs twice", BT_STATUS_CORRUPT_DATA},
 
-    {"{\"a\":1}", 8, "tensor a is not described", BT_STATUS_CORRUPT_DATA},
-    {"{\"a\":{}}", 8, "tensor a is not described", BT_STATUS_CORRUPT_DATA},
-    {"{\"a\":{\"dtype\":1,\"shape\":[2]," AT(0, 8) "}", 8, "not described", BT_STATUS_CORRUPT_DATA},
-    {"{\"a\":{\"shape\":[2]," AT(0, 8) "}", 8, "tensor a is not described", BT_STATUS_CORRUPT_DATA},
-    {"{\"a\":{\"x\":1,\"dtype\":\"F32\",\"shape\":[2]," AT(0, 8) "}", 8, "not described",
+    {"{\"a\":1}", 8, "tensor a must have the keys", BT_STATUS_CORRUPT_DATA},
+    {"{\"a\":{}}", 8, "tensor a must have the keys", BT_STATUS_CORRUPT_DATA},
+    {"{\"a\":{\"dtype\":1,\"shape\":[2]," AT(0, 8) "}", 8, "must have the keys",
      BT_STATUS_CORRUPT_DATA},
-    {"{\"a\":{\"Dtype\":\"F32\",\"shape\":[2]," AT(0, 8) "}", 8, "not described",
+    {"{\"a\":{\"shape\":[2]," AT(0, 8) "}", 8, "tensor a must have the keys",
+     BT_STATUS_CORRUPT_DATA},
+    {"{\"a\":{\"x\":1,\"dtype\":\"F32\",\"shape\":[2]," AT(0, 8) "}", 8, "must have the keys",
+     BT_STATUS_CORRUPT_DATA},
+    {"{\"a\":{\"Dtype\":\"F32\",\"shape\":[2]," AT(0, 8) "}", 8, "must have the keys",
      BT_STATUS_CORRUPT_DATA},
     {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[2]," AT(0, 2) "}", 2, "type \"F8_E4M3\"",
      BT_STATUS_UNSUPPORTED},
@@ -95,15 +97,15 @@ static const struct {
      BT_STATUS_CORRUPT_DATA},
     // 2^32 * 2^32 * 4 is 0 in 64 bits.
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296]," AT(0, 0) "}", 0,
-     "do not hold f32", BT_STATUS_CORRUPT_DATA},
+     "do not match f32", BT_STATUS_CORRUPT_DATA},
     {"{\"a\":{\"dtype\":\"F64\",\"shape\":[2305843009213693952]," AT(0, 0) "}", 0,
      "size 0 of the shape", BT_STATUS_CORRUPT_DATA},
 
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]," AT(0, 4) "}", 4,
-     "4 bytes at byte 62 do not hold f32 of shape [2]", BT_STATUS_CORRUPT_DATA},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]," AT(8, 0) "}", 8, "[8, 0] leave the 8 bytes",
+     "4 bytes at byte 62 do not match f32 of shape [2]", BT_STATUS_CORRUPT_DATA},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]," AT(8, 0) "}", 8, "[8, 0] exceed the 8 bytes",
      BT_STATUS_CORRUPT_DATA},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]," AT(0, 8) "}", 7, "[0, 8] leave the 7 bytes",
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]," AT(0, 8) "}", 7, "[0, 8] exceed the 7 bytes",
      BT_STATUS_CORRUPT_DATA},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]," AT(-4, 4) "}", 8, "data_offsets is not a pair",
      BT_STATUS_CORRUPT_DATA},
@@ -152,7 +154,7 @@ static void prefixes(void **state)
     (void)state;
     bt_safetensors file;
     for (uint64_t size_bytes = 0; size_bytes < 8; ++size_bytes) {
-        ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "no safetensors file",
+        ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "not a safetensors file",
                      bt_safetensors_parse("x.st", "\2\0\0\0\0\0\0\0{}", (size_t)size_bytes,
                                           size_bytes, &file));
     }

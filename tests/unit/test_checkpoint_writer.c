@@ -220,7 +220,7 @@ static void errors_surface_once(void **state)
     ASSERT_OK(bt_checkpoint_wait(writer));
     start(2);
     bool started = true;
-    ASSERT_FAILS(BT_STATUS_IO, "the checkpoint before this one: ",
+    ASSERT_FAILS(BT_STATUS_IO, "the previous checkpoint: ",
                  bt_checkpoint_start(writer, &s.state.values, &started));
     assert_non_null(strstr(bt_error_message(), "No space left"));
     assert_false(started);

@@ -150,7 +150,7 @@ static void the_cursor_is_the_consumed_one(void **state)
         const int64_t ahead = bt_loader_cursor_get(loader).position - (i + 1) * step;
         assert_int_equal(ahead, i < 2 ? step : 0);
     }
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "step 4 is asked for, there are 3",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "step 4 does not exist; there are 3 steps",
                  bt_feed_next(&feed));
     // The second time a step that was read ahead is dropped.
     for (int64_t limit = 2; limit > 0; --limit) {

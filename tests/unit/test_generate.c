@@ -276,7 +276,7 @@ static void refused(void **state)
          beyond,
          2,
          "token 1 of the prompt is 31; the model's vocabulary ends at 30"},
-        {{.tokens = 1, .before = 50256}, NULL, 0, "the token 50256 in its place"},
+        {{.tokens = 1, .before = 50256}, NULL, 0, "the token 50256 used instead"},
         {{.tokens = -1}, prompt, 1, "-1 tokens after a prompt of 1"},
         {{.tokens = 1, .temperature = (double)NAN}, prompt, 1, "temperature nan"},
         {{.tokens = 1, .top_k = -1}, prompt, 1, "top-k -1"},

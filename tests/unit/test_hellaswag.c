@@ -85,11 +85,11 @@ static void refused(void **state)
     static const struct {
         const char *text, *message;
     } rows[] = {
-        {"", "q.txt has no question"},
+        {"", "q.txt contains no question"},
         {"a\n4\nb\nc\nd\ne\n", "q.txt:2: \"4\" is not the number of an ending, 0 to 3"},
         {"a\n01\nb\nc\nd\ne\n", "q.txt:2: \"01\""},
         {"a", "q.txt:2: \"\""},
-        {"BZh91AY\n\n", "bunzip2 it first"},
+        {"BZh91AY\n\n", "run bunzip2 first"},
         {"\n1\nb\nc\nd\ne\n", "q.txt:1: a context of 0 bytes"},
         {"a\n1\nb\nc\nd\n", "q.txt:6: an ending of 0 bytes"},
         {"a\n1\nb\n\nd\ne\n", "q.txt:4: an ending of 0 bytes"},

@@ -273,11 +273,11 @@ static void bad_options(void **state)
     options.micro_batch = 5;
     options.world = 2;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "too few tokens: 42 hold 9 sequences of 4 + 1 tokens, one batch needs 10",
+                 "too few tokens: 42 tokens give 9 sequences of 4 + 1 tokens, one batch needs 10",
                  bt_loader_create(&options, &loader));
     options = base_options();
     options.sequence = FIRST_COUNT;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "hold 0 sequences",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "give 0 sequences",
                  bt_loader_create(&options, &loader));
     assert_null(loader);
 }
@@ -310,9 +310,10 @@ static void token_beyond_the_vocabulary(void **state)
     ASSERT_OK(bt_loader_next(loader, inputs, targets));
     ASSERT_OK(bt_loader_next(loader, inputs, targets));
     for (int again = 0; again < 2; ++again) {
-        ASSERT_FAILS(BT_STATUS_CORRUPT_DATA,
-                     "b.bin: token id 102 at byte 1028 (token 2) is beyond the vocabulary of 102",
-                     bt_loader_next(loader, inputs, targets));
+        ASSERT_FAILS(
+            BT_STATUS_CORRUPT_DATA,
+            "b.bin: token id 102 at byte 1028 (token 2) is outside of the vocabulary of 102",
+            bt_loader_next(loader, inputs, targets));
         assert_int_equal(bt_loader_cursor_get(loader).position, 4);
     }
     bt_loader_destroy(loader);

@@ -31,7 +31,7 @@ static void a_parameter_added_after_init_is_refused(void **state)
     }
     give_grads(&f, &params);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "the list has 41 parameters, the optimizer 1; the first that it lacks is lA",
+                 "the list has 41 parameters, the optimizer 1; the first missing one is lA",
                  bt_adamw_step(&f.context, &optimizer, 0.1, 1));
     assert_int_equal(optimizer.step, 1);
     bt_params_release(&params);

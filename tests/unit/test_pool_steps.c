@@ -371,11 +371,11 @@ static void the_end_of_a_step_keeps_the_first_message(void **state)
         ASSERT_OK(bt_pool_alloc(s->pool, 19 * MIB, NULL, "kept", &blocks[1]));
         assert_int_equal(bt_pool_alloc(s->pool, 50 * MIB, NULL, "logits", &none),
                          BT_STATUS_OUT_OF_MEMORY);
-        assert_non_null(strstr(bt_error_message(), "asked 50.0 MiB"));
+        assert_non_null(strstr(bt_error_message(), "requested 50.0 MiB"));
         bt_mem_fail_at(without_host_memory);
         bt_pool_step_end(s->pool);
         bt_mem_fail_at(0);
-        assert_non_null(strstr(bt_error_message(), "asked 50.0 MiB"));
+        assert_non_null(strstr(bt_error_message(), "requested 50.0 MiB"));
         assert_non_null(strstr(bt_error_message(), "weights (1 block)"));
         bt_pool_free(s->pool, blocks[0]);
         bt_pool_free(s->pool, blocks[1]);

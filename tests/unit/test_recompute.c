@@ -241,7 +241,7 @@ static void a_captured_spent_tensor_is_refused_at_forward_time(void **state)
     bt_tensor *y = NULL;
     open_setting(&s, true);
     bt_tape_reset(s.f.tape);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "has been reset",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "was reset",
                  bt_recompute(&s.f.context, use_activation, &s, &s.leaves[X], 1, &y));
     assert_null(y);
     close_setting(&s);

@@ -93,9 +93,9 @@ static void damage_is_named(void **state)
         {1, 2, 1032, "expected shard version 1 at byte 4, got 2"},
         {2, -1, 1032, "at byte 8, got -1"},
         {2, 4, 1031,
-         "truncated: its header announces 4 tokens (byte 8), so expected 1032 bytes, got 1031"},
+         "truncated: its header declares 4 tokens (byte 8), so expected 1032 bytes, got 1031"},
         {2, 5, 1032, "expected 1034 bytes, got 1032"},
-        {2, 3, 1032, "too long: its header announces 3 tokens"},
+        {2, 3, 1032, "too long: its header declares 3 tokens"},
         {2, INT32_MAX, 1032, "expected 4294968318 bytes"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
@@ -122,9 +122,10 @@ static void scan_finds_the_first_bad_token(void **state)
     ASSERT_OK(bt_shard_write(path, tokens, MANY));
     bt_shard shard;
     ASSERT_OK(bt_shard_open(path, &shard));
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA,
-                 "token id 50257 at byte 133024 (token 66000) is beyond the vocabulary of 50257",
-                 bt_shard_scan(&shard, 50257));
+    ASSERT_FAILS(
+        BT_STATUS_CORRUPT_DATA,
+        "token id 50257 at byte 133024 (token 66000) is outside of the vocabulary of 50257",
+        bt_shard_scan(&shard, 50257));
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "token id 60000", bt_shard_scan(&shard, 60000));
     ASSERT_OK(bt_shard_scan(&shard, 60001));
     ASSERT_OK(bt_shard_scan(&shard, 100000));

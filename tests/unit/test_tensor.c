@@ -50,7 +50,7 @@ static void impossible_shapes_and_views_are_refused(void **state)
     assert_null(x);
     ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(2, 3), "x", &x));
     int64_t stride[] = {3, 1};
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "of 6",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "more than its 6 elements",
                  bt_tensor_view(x, BT_SHAPE(2, 3), stride, 1, &y));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "reshape: shape [4] does not have the elements",
                  bt_reshape(&f.context, x, BT_SHAPE(4), &y));
@@ -215,7 +215,7 @@ static void spent_tape_is_refused(void **state)
     x->requires_grad = true;
     ASSERT_OK(bt_gelu(&f.context, x, &y));
     ASSERT_OK(bt_backward(&f.context, y, NULL));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "has been reset", bt_backward(&f.context, y, NULL));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "was reset", bt_backward(&f.context, y, NULL));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "bt_detach", bt_gelu(&f.context, y, &z));
     ASSERT_OK(bt_detach(y, &constant));
     ASSERT_OK(bt_mul(&f.context, x, constant, &z));
@@ -269,7 +269,7 @@ static void anomaly_mode_names_the_op(void **state)
     f.context.anomaly = true;
     ASSERT_OK(bt_unary_op(&f.context, BT_UNARY_SQRT, 0, x, &root)); // infinite slope at 0
     ASSERT_OK(bt_scale(&f.context, root, 2, &y));
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "backward of unary made the first gradient",
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "backward of unary produced the first non-finite gradient",
                  bt_backward(&f.context, y, NULL));
     assert_non_null(strstr(bt_error_message(), "of input 0 (x)"));
     assert_non_null(strstr(bt_error_message(), "; attributes: function sqrt, alpha 0"));

@@ -317,8 +317,10 @@ static void bad_rank_files(void **state)
         {"AQ== 1\n", "AQ==1\n", ":2: expected a token in base64, a space and its rank"},
         {"AQ== 1\n", "AA== 1\n", ":2: byte 0x00 is rank 0 already"},
         {"AQ== 1\n", "AQE= 1\n", "no token for byte 0x01"},
-        {"aGU= 256\n", "aGVs 256\n", ":257: not a byte-pair encoding: the token is 3 tokens"},
-        {"dGg= 257\n", "aGU= 257\n", ":258: not a byte-pair encoding: the token is 1 tokens"},
+        {"aGU= 256\n", "aGVs 256\n",
+         ":257: not a byte-pair encoding: the token consists of 3 tokens"},
+        {"dGg= 257\n", "aGU= 257\n",
+         ":258: not a byte-pair encoding: the token consists of 1 tokens"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         const char *path = changed_ranks(rows[i].old, rows[i].fresh);

@@ -160,7 +160,7 @@ static void refused(void **state)
     plan.hellaswag_every = 5;
     questions.highest = SMALL_VOCAB;
     plan.hellaswag = &questions;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "hellaswag: the questions have the token",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "hellaswag: the questions contain the token",
                  train(&plan, &r, &result));
     questions.highest = SMALL_VOCAB - 1;
     plan.hellaswag_every = 0;

@@ -81,12 +81,12 @@ static void folders_in_use_and_other_plans_are_refused(void **state)
     checkpoint_folder_expect(folder, "5 10 15 20 24 ");
     train_history h = train_child(&plan, 1, -1, -1);
     assert_int_equal(h.status, BT_STATUS_INVALID_ARGUMENT);
-    assert_non_null(strstr(h.error, "holds checkpoints already, the newest of step 24"));
+    assert_non_null(strstr(h.error, "already contains checkpoints, the newest of step 24"));
     plan.checkpoints.resume = true;
     plan.checkpoints.plan_hash = "q";
     h = train_child(&plan, 1, -1, -1);
     assert_int_equal(h.status, BT_STATUS_INVALID_ARGUMENT);
-    assert_non_null(strstr(h.error, "is of the plan p, this is the plan q"));
+    assert_non_null(strstr(h.error, "belongs to the plan p, expected the plan q"));
     plan.checkpoints.plan_hash = NULL;
     plan.optimizer.lr *= 2;
     h = train_child(&plan, 1, -1, -1);
@@ -174,7 +174,7 @@ static void failed_saves_are_reported(void **state)
         plan.checkpoints.at_end = true;
         h = train_child(&plan, 1, -1, -1);
         assert_int_equal(h.status, BT_STATUS_IO);
-        assert_non_null(strstr(h.error, "the state after step 24 is not saved"));
+        assert_non_null(strstr(h.error, "the state after step 24 was not saved"));
     }
     bt_train_plan plan = small_train_plan();
     plan.checkpoints.every_minutes = -1;

@@ -287,7 +287,7 @@ static void test_ranks_agree(void **state)
     const bt_kernel *kernel = NULL;
     const bt_kernel_plan *plan = NULL;
     memcpy(w.bytes, "cutlass", sizeof "cutlass");
-    ASSERT_FAILS(BT_STATUS_INTERNAL, "chose \"cutlass plan 3\"",
+    ASSERT_FAILS(BT_STATUS_INTERNAL, "selected \"cutlass plan 3\"",
                  bt_gemm_tuner_choose(follower, NULL, &other, &kernel, &plan));
     bt_gemm_tuner_close(leader);
     bt_gemm_tuner_close(follower);
