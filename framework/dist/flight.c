@@ -195,7 +195,6 @@ void bt_flight_joined(bt_flight *flight)
 {
     if (flight && flight->board) {
         atomic_store(&flight->board->joined, 1);
-        host_beat(flight->board);
     }
 }
 

@@ -104,6 +104,7 @@ BT_CHECKED bt_status bt_flight_enter(bt_flight *flight, int part, const char *op
 void bt_flight_leave(bt_flight *flight, int part, bool finished);
 // Makes the calling thread hold `life`: bt_flight_is_orphan detects its death.
 void bt_flight_hold(bt_flight *flight);
+// Records that the rank is in its group. No heartbeat: a standby process joins before its task.
 void bt_flight_joined(bt_flight *flight);
 // Records that `steps` steps are done, including work on the device.
 void bt_flight_step(bt_flight *flight, int64_t steps);

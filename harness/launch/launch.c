@@ -302,7 +302,7 @@ static bt_status begin_recovery(bt_supervisor *supervisor, const bt_cause *cause
         .step = supervisor->steps,
         .size = supervisor->next_size,
         .detect_ns = supervisor->caused_ns ? now_ns - supervisor->caused_ns : -1,
-        .group_ns = -1,
+        .group_ns = bt_supervisor_spares_joined(supervisor) ? now_ns - supervisor->fault_ns : -1,
         .resume_ns = -1,
         .first_step_ns = -1};
     supervisor->caused_ns = 0;

@@ -21,12 +21,12 @@ enum { BT_LAUNCH_RANKS_MAX = 64, BT_LAUNCH_TRIES = 3 };
 // not injected; -1: unknown.
 typedef struct bt_launch_recovery {
     const bt_cause *cause;
-    int64_t generation;    // that continues
-    int64_t step;          // completed steps of the slowest rank at the fault
-    int size;              // number of ranks that continue
-    int64_t detect_ns;     // the fault was detected; -1 if it was not injected
-    int64_t group_ns;      // all ranks are in the new group
-    int64_t resume_ns;     // rank 0 has loaded its state and starts a step
+    int64_t generation; // that continues
+    int64_t step;       // completed steps of the slowest rank at the fault
+    int size;           // number of ranks that continue
+    int64_t detect_ns;  // the fault was detected; -1 if it was not injected
+    int64_t group_ns;   // all ranks are in the new group; standby processes have joined it before
+    int64_t resume_ns;  // rank 0 has loaded its state and starts a step
     int64_t first_step_ns; // the first step is done
 } bt_launch_recovery;
 
@@ -35,8 +35,9 @@ typedef struct bt_launch_listener {
     void *self;
     // Appends the task of a rank, one line without its newline.
     bt_status (*task)(void *self, const bt_rank_start *rank, int flight_fd, bt_str *out);
-    // Appends the line that a standby process gets before its task: the device to open. NULL: none.
-    bt_status (*prepare)(void *self, const bt_rank_start *rank, bt_str *out);
+    // Appends the line that a standby process gets before its task: the device to open and the
+    // group to join. NULL: none.
+    bt_status (*prepare)(void *self, const bt_rank_start *rank, int flight_fd, bt_str *out);
     // Whether the work can be divided among `size` ranks.
     bool (*fits)(void *self, int size);
     // An event of rank 0, or a fault: a straggler, or one for which the ranks are restarted.

@@ -1,8 +1,9 @@
 // harness/launch/spare.c - standby processes for the ranks of the next generation
 //
-// A spare is a process that has opened its device and waits for its task. When a rank fails, all
-// ranks are killed and the spares get the tasks of the next generation, which saves the time to
-// start processes and to open devices.
+// A spare is a process that has opened its device, has joined the group of the next generation and
+// waits for its task. When a rank fails, all ranks are killed and the spares get the tasks of the
+// next generation, which saves the time to start processes, to open devices and to map the memory
+// of other ranks.
 //
 // Invariants
 //   1. There is a spare for every rank of the next generation, or none.
@@ -46,7 +47,7 @@ static bt_status begin_spare(bt_supervisor *supervisor, int number)
     if (!listener->prepare) {
         return BT_OK;
     }
-    BT_TRY(listener->prepare(listener->self, &start, &words));
+    BT_TRY(listener->prepare(listener->self, &start, rank->flight_fd, &words));
     BT_TRY(bt_str_status(&words));
     return bt_child_give(&rank->child, bt_str_text(&words));
 }
@@ -109,14 +110,31 @@ void bt_supervisor_keep_spares(bt_supervisor *supervisor)
     }
 }
 
+static bool fit(const bt_supervisor *supervisor)
+{
+    bool same = supervisor->spare_count > 0 && supervisor->spare_count == supervisor->next_size;
+    for (int i = 0; i < supervisor->spare_count && same; ++i) {
+        same = supervisor->spares[i].slot == bt_supervisor_slot_of(supervisor, i);
+    }
+    return same;
+}
+
+bool bt_supervisor_spares_joined(const bt_supervisor *supervisor)
+{
+    bool joined = fit(supervisor);
+    for (int i = 0; i < supervisor->spare_count && joined; ++i) {
+        joined = atomic_load(&supervisor->spares[i].flight.board->joined);
+    }
+    return joined;
+}
+
 bool bt_supervisor_take_spares(bt_supervisor *supervisor)
 {
-    bool fit = supervisor->spare_count > 0 && supervisor->spare_count == supervisor->next_size;
-    for (int i = 0; i < supervisor->spare_count && fit; ++i) {
-        fit = supervisor->spares[i].slot == bt_supervisor_slot_of(supervisor, i) &&
-              !has_ended(&supervisor->spares[i]);
+    bool usable = fit(supervisor);
+    for (int i = 0; i < supervisor->spare_count && usable; ++i) {
+        usable = !has_ended(&supervisor->spares[i]);
     }
-    if (!fit) {
+    if (!usable) {
         bt_supervisor_drop_spares(supervisor);
         return false;
     }

@@ -69,6 +69,8 @@ BT_CHECKED bt_status bt_supervisor_start_rank(const bt_supervisor *supervisor,
 
 // Starts standby processes once all ranks have joined their group; ends all if one has exited.
 void bt_supervisor_keep_spares(bt_supervisor *supervisor);
+// Whether there are standby processes that match the next generation, all in its group.
+bool bt_supervisor_spares_joined(const bt_supervisor *supervisor);
 // Turns the standby processes into the ranks of the new generation; false: none that match.
 bool bt_supervisor_take_spares(bt_supervisor *supervisor);
 void bt_supervisor_drop_spares(bt_supervisor *supervisor);

@@ -29,7 +29,8 @@ struct bt_ranks {
     bt_flight flight;
     const bt_ranges *ranges;
     int slot;
-    char gpu[96]; // model of the device, "none" on the CPU; "" if not queried yet
+    int64_t generation;
+    char gpu[96]; // model of the device, "none" on the CPU
     atomic_bool quit;
     bool beating;
     pthread_t thread;
@@ -73,9 +74,6 @@ static void name_gpu(const cJSON *task, int slot, char *text, unsigned capacity)
     bt_nvml nvml;
     bt_nvml_device device;
     int error = 0;
-    if (*text) {
-        return; // queried earlier by a spare process
-    }
     (void)snprintf(text, capacity, "none");
     if (is_on_gpu(task) && bt_nvml_open(&nvml, &error)) {
         if (bt_nvml_cuda_device(&nvml, slot, &device)) {
@@ -133,9 +131,6 @@ static bt_status open_gpu(const cJSON *task, bt_ranks *ranks)
     const cJSON *kind = bt_json_get(task, "device");
     const int ordinal = (int)bt_json_number_of(task, "ordinal") + ranks->slot;
     char host[256] = "";
-    if (ranks->device.backend) {
-        return BT_OK; // opened earlier by a spare process
-    }
     (void)gethostname(host, sizeof host - 1);
     // CUDA reads it when the device is opened.
     (void)setenv(bt_environment_row(BT_VARIABLE_CUDA_MODULE_LOADING)->name, "EAGER", 0);
@@ -173,6 +168,7 @@ static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
     BT_TRY(check_multicast(task));
     BT_TRY(bt_interface_check(bt_environment(BT_VARIABLE_NCCL_SOCKET_IFNAME), rank));
     ranks->slot = (int)bt_json_number_of(keys, "slot");
+    ranks->generation = (int64_t)bt_json_number_of(keys, "generation");
     if (bt_json_get(keys, "host")) {
         BT_TRY(connect_hosts(keys, rank, size, timeout_ns, ranks));
     } else {
@@ -189,15 +185,13 @@ static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
     return BT_OK;
 }
 
-bt_status bt_ranks_prepare(const cJSON *keys, bt_ranks **out)
+bt_status bt_ranks_prepare(const cJSON *task, const bt_ranges *ranges, bt_ranks **out)
 {
     bt_ranks *ranks = NULL;
     *out = NULL;
-    BT_TRY(check_multicast(keys));
     BT_TRY(BT_MEM_ARRAY(1, &ranks));
-    ranks->slot = (int)bt_json_number_of(keys, "slot");
-    name_gpu(keys, ranks->slot, ranks->gpu, sizeof ranks->gpu);
-    const bt_status status = is_on_gpu(keys) ? open_gpu(keys, ranks) : BT_OK;
+    ranks->ranges = ranges;
+    const bt_status status = join(task, bt_json_get(task, "ranks"), ranks);
     if (status != BT_OK) {
         bt_ranks_leave(ranks);
         return status;
@@ -209,21 +203,21 @@ bt_status bt_ranks_prepare(const cJSON *keys, bt_ranks **out)
 bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **out)
 {
     const cJSON *keys = bt_json_get(task, "ranks");
-    bt_ranks *ranks = *out;
-    *out = NULL;
-    if (!keys) {
-        bt_ranks_leave(ranks);
-        return BT_OK;
+    const int64_t generation = (int64_t)bt_json_number_of(keys, "generation");
+    bt_status status = BT_OK;
+    if (*out && (!keys || (*out)->generation != generation)) {
+        status =
+            bt_error(BT_STATUS_INTERNAL, "a spare rank of generation %lld has the task of %lld",
+                     (long long)(*out)->generation, (long long)generation);
+        bt_ranks_leave(*out);
+        *out = NULL;
+    } else if (!*out && keys) {
+        status = bt_ranks_prepare(task, ranges, out);
     }
-    BT_TRY(ranks ? BT_OK : BT_MEM_ARRAY(1, &ranks));
-    ranks->ranges = ranges;
-    const bt_status status = join(task, keys, ranks);
-    if (status != BT_OK) {
-        bt_ranks_leave(ranks);
-        return status;
+    if (*out) {
+        bt_flight_beat(&(*out)->flight, 1, "");
     }
-    *out = ranks;
-    return BT_OK;
+    return status;
 }
 
 bt_group *bt_ranks_group(const bt_ranks *ranks) { return ranks ? ranks->group : NULL; }

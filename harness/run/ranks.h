@@ -31,15 +31,14 @@ BT_CHECKED bt_status bt_ranks_launch(cJSON *task, const char *program,
 
 typedef struct bt_ranks bt_ranks;
 
-// Opens what a spare rank can open before its task is known: the device of `keys` {device, ordinal,
-// slot}.
+// For a spare rank, before it is told to begin: opens the device and joins the group of the task.
 // Owns    *out: the caller, who gives it to bt_ranks_join or bt_ranks_leave
-// Errors  those of opening the device
-BT_CHECKED bt_status bt_ranks_prepare(const cJSON *keys, bt_ranks **out);
+// Errors  as bt_ranks_join
+BT_CHECKED bt_status bt_ranks_prepare(const cJSON *task, const bt_ranges *ranges, bt_ranks **out);
 // Joins the group that the task names; a thread keeps the flight recorder up to date from `ranges`.
 // Ranks on GPUs exchange over the GPUs' links or, with a note in the log, over NCCL; training runs
 // on the group's device. Without the key "ranks" *out is NULL.
-// *out: on entry what was prepared, or NULL; left on failure.
+// *out: on entry what was prepared for this task, or NULL; left on failure.
 // Owns    *out: the caller, bt_ranks_leave
 // Errors  INVALID_ARGUMENT, UNAVAILABLE; a rank on a GPU without NCCL_NVLS_ENABLE=0 is refused
 BT_CHECKED bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **out);

@@ -74,18 +74,15 @@ static bt_status write_task(void *context, const bt_rank_start *rank, int flight
     return bt_str_status(out);
 }
 
-// A spare's device, before its task is known.
-static bt_status write_preparation(void *context, const bt_rank_start *rank, bt_str *out)
+// A spare's task, of which it does what it can before it is told to begin.
+static bt_status write_preparation(void *context, const bt_rank_start *rank, int flight_fd,
+                                   bt_str *out)
 {
     const launching *self = context;
-    cJSON *keys = cJSON_CreateObject();
-    put(keys, "prepare", cJSON_CreateTrue());
-    put(keys, "device", cJSON_Duplicate(bt_json_get(self->task, "device"), 1));
-    put(keys, "ordinal", cJSON_CreateNumber(bt_json_number_of(self->task, "ordinal")));
-    put(keys, "slot", cJSON_CreateNumber(rank->slot));
-    bt_json_write(keys, out);
-    cJSON_Delete(keys);
-    return bt_str_status(out);
+    put(self->task, "prepare", cJSON_CreateTrue());
+    const bt_status status = write_task(context, rank, flight_fd, out);
+    cJSON_DeleteItemFromObjectCaseSensitive(self->task, "prepare");
+    return status;
 }
 
 // The data-parallel ranks must divide the micro-batches of a step, and the virtual shards.

@@ -374,14 +374,15 @@ static bt_status run_case(worker *self)
     return say(self, &event);
 }
 
-// A spare rank gets a line with the key "prepare" before its task, and opens its device meanwhile.
+// A spare rank gets its task twice: first with the key "prepare", to open its device and join its
+// group, then when it shall begin.
 static bt_status take_task(worker *self)
 {
     BT_SCOPED(bt_str) line = {0};
     bt_status status = read_task(self->input, &line);
     BT_IF_OK(status, bt_json_parse("task", bt_str_text(&line), line.length_bytes, &self->task));
     if (status == BT_OK && cJSON_IsTrue(bt_json_get(self->task.root, "prepare"))) {
-        status = bt_ranks_prepare(self->task.root, &self->ranks);
+        status = bt_ranks_prepare(self->task.root, &self->ranges, &self->ranks);
         bt_json_doc_release(&self->task);
         bt_str_clear(&line);
         BT_IF_OK(status, read_task(self->input, &line));

@@ -24,7 +24,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 60 };
+enum { STEPS = 60, WAIT_STEP = 30 };
 
 // ---- a rank -------------------------------------------------------------------------------------
 
@@ -34,6 +34,7 @@ typedef struct rank_work {
     bt_flight flight;
     const char *folder, *act; // what goes wrong in the first generation; "always-...": in each
     int act_rank, act_step, steps;
+    bool waits; // at WAIT_STEP of the first generation, for the spares to join their group
     double sum;
 } rank_work;
 
@@ -104,8 +105,27 @@ static bool acts(const rank_work *work, const char *what, int step)
     return now;
 }
 
+static void leave_mark(const rank_work *work, const char *name, int rank)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s%d", work->folder, name, rank);
+    (void)!bt_file_write(path, "", 0);
+}
+
+static void wait_for_spare(rank_work *work, int step)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/spare-joined%d", work->folder, work->rank);
+    const bool waits = work->waits && work->generation == 1 && step == WAIT_STEP;
+    for (int i = 0; i < 2000 && waits && !bt_file_exists(path); ++i) {
+        bt_flight_beat(&work->flight, 1, "waiting");
+        (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+
 static bt_status do_step(rank_work *work, int step)
 {
+    wait_for_spare(work, step);
     double value = 1.0 / (1 + step * work->size + work->rank);
     float other[4] = {0};
     bt_flight_beat(&work->flight, 1, "step/forward");
@@ -152,7 +172,7 @@ static void say_start(int first)
             .protocol = BT_RUN_EVENT_PROTOCOL, .system = "t", .device = "d", .first_step = first}});
 }
 
-static bt_status work_on(rank_work *work, const cJSON *task)
+static bt_status join(rank_work *work, const cJSON *task)
 {
     const cJSON *keys = bt_json_get(task, "ranks");
     BT_TRY(bt_flight_attach((int)bt_json_number_of(keys, "flight_fd"), &work->flight));
@@ -164,6 +184,11 @@ static bt_status work_on(rank_work *work, const cJSON *task)
     const bt_agreement rows[] = {{"build", build, "install the same build on all hosts"}};
     BT_TRY(bt_group_agree(work->group, rows, 1));
     bt_flight_joined(&work->flight);
+    return BT_OK;
+}
+
+static bt_status work_on(rank_work *work)
+{
     if (strncmp(work->act, "part-", 5) == 0) {
         BT_TRY(bt_group_split(work->group, work->rank / 2, 0, &work->part));
     }
@@ -191,16 +216,6 @@ static bt_status work_on(rank_work *work, const cJSON *task)
     return BT_OK;
 }
 
-static void leave_mark(const char *folder, const char *name)
-{
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "we");
-    if (file) {
-        (void)fclose(file);
-    }
-}
-
 static bool read_line(bt_json_doc *out)
 {
     char line[4096] = "";
@@ -208,40 +223,42 @@ static bool read_line(bt_json_doc *out)
            bt_json_parse("task", line, strcspn(line, "\n"), out) == BT_OK;
 }
 
-// The task; a spare gets another line before it.
-static bool read_task(bt_json_doc *task)
+// A spare gets its task twice; in between it is in its group.
+static bt_status take_part(bt_json_doc *task, rank_work *work)
 {
-    if (!read_line(task)) {
-        return false;
+    const cJSON *keys = bt_json_get(task->root, "ranks");
+    const bool spare = bt_json_get(task->root, "prepare");
+    *work = (rank_work){.rank = (int)bt_json_number_of(keys, "rank"),
+                        .size = (int)bt_json_number_of(keys, "size"),
+                        .generation = (int)bt_json_number_of(keys, "generation"),
+                        .folder = bt_json_get(task->root, "folder")->valuestring,
+                        .act = bt_json_get(task->root, "act")->valuestring,
+                        .act_rank = (int)bt_json_number_of(task->root, "act_rank"),
+                        .act_step = (int)bt_json_number_of(task->root, "act_step"),
+                        .steps = (int)bt_json_number_of(task->root, "steps"),
+                        .waits = cJSON_IsTrue(bt_json_get(task->root, "waits"))};
+    if (spare && strcmp(work->act, "spare-dies") == 0) {
+        return bt_error(BT_STATUS_INTERNAL, "a spare dies");
     }
-    const cJSON *act = bt_json_get(task->root, "spare");
-    if (!act) {
-        return true;
+    BT_TRY(join(work, task->root));
+    if (spare) {
+        bt_json_doc again = {0};
+        leave_mark(work, "spare-joined", work->rank);
+        BT_TRY(read_line(&again) ? BT_OK : bt_error(BT_STATUS_INTERNAL, "no task"));
+        bt_json_doc_release(&again);
+        leave_mark(work, "spare-used", 0);
     }
-    const bool dies = strcmp(act->valuestring, "spare-dies") == 0;
-    const bool read = !dies && (bt_json_doc_release(task), read_line(task));
-    if (read) {
-        leave_mark(bt_json_get(task->root, "folder")->valuestring, "spare-used");
-    }
-    return read;
+    return work_on(work);
 }
 
 static int rank_main(void)
 {
     bt_json_doc task = {0};
-    if (!read_task(&task)) {
+    rank_work work;
+    if (!read_line(&task)) {
         return 2;
     }
-    const cJSON *keys = bt_json_get(task.root, "ranks");
-    rank_work work = {.rank = (int)bt_json_number_of(keys, "rank"),
-                      .size = (int)bt_json_number_of(keys, "size"),
-                      .generation = (int)bt_json_number_of(keys, "generation"),
-                      .folder = bt_json_get(task.root, "folder")->valuestring,
-                      .act = bt_json_get(task.root, "act")->valuestring,
-                      .act_rank = (int)bt_json_number_of(task.root, "act_rank"),
-                      .act_step = (int)bt_json_number_of(task.root, "act_step"),
-                      .steps = (int)bt_json_number_of(task.root, "steps")};
-    const bt_status status = work_on(&work, task.root);
+    const bt_status status = take_part(&task, &work);
     if (status != BT_OK) {
         say(&(bt_run_event){.type = BT_RUN_EVENT_ERROR,
                             .as.error = {bt_status_text(status), bt_error_message()}});
@@ -259,6 +276,7 @@ typedef struct seen {
     const char *act;
     int act_rank, act_step;
     bool spare;
+    bool waits;  // for the spares to join their group
     bool gpus;   // each rank has one; which of them failed, FAKE_NVML_XID says
     int planned; // steps; 0: STEPS
     int steps, recoveries, faults, stragglers, smallest;
@@ -284,25 +302,27 @@ static int64_t acted_ns(void)
     return time_ns;
 }
 
-static bt_status make_task(void *self, const bt_rank_start *rank, int flight_fd, bt_str *out)
+static bt_status write_task(const seen *what, const bt_rank_start *rank, int flight_fd,
+                            const char *flag, bt_str *out)
 {
-    const seen *what = self;
-    bt_str_format(
-        out,
-        "{\"folder\":\"%s\",\"act\":\"%s\",\"act_rank\":%d,\"act_step\":%d,\"steps\":%d,\"ranks\":{"
-        "\"rank\":%d,\"size\":%d,\"generation\":%" PRId64 ",\"group_fd\":%d,\"flight_fd\":%d}}",
-        test_scratch_path("."), what->act ? what->act : "", what->act_rank, what->act_step,
-        what->planned ? what->planned : STEPS, rank->rank, rank->size, rank->generation,
-        rank->group_fd, flight_fd);
-    return BT_OK;
+    bt_str_format(out,
+                  "{\"folder\":\"%s\",\"act\":\"%s\",\"act_rank\":%d,\"act_step\":%d,"
+                  "\"steps\":%d,\"%s\":true,\"ranks\":{\"rank\":%d,\"size\":%d,"
+                  "\"generation\":%" PRId64 ",\"group_fd\":%d,\"flight_fd\":%d}}",
+                  test_scratch_path("."), what->act ? what->act : "", what->act_rank,
+                  what->act_step, what->planned ? what->planned : STEPS, flag, rank->rank,
+                  rank->size, rank->generation, rank->group_fd, flight_fd);
+    return bt_str_status(out);
 }
 
-static bt_status make_preparation(void *self, const bt_rank_start *rank, bt_str *out)
+static bt_status make_task(void *self, const bt_rank_start *rank, int flight_fd, bt_str *out)
 {
-    const seen *what = self;
-    (void)rank;
-    bt_str_format(out, "{\"spare\":\"%s\"}", what->act ? what->act : "");
-    return BT_OK;
+    return write_task(self, rank, flight_fd, ((seen *)self)->waits ? "waits" : "begins", out);
+}
+
+static bt_status make_preparation(void *self, const bt_rank_start *rank, int flight_fd, bt_str *out)
+{
+    return write_task(self, rank, flight_fd, "prepare", out);
 }
 
 static bool any_size(void *self, int size)
@@ -363,8 +383,10 @@ static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *f
     (void)unlink(rank);
     assert_int_equal(symlink(own, rank), 0);
     static const bool usable[BT_LAUNCH_RANKS_MAX] = {true, true, true, true};
-    (void)unlink(test_scratch_path("state"));
-    (void)unlink(test_scratch_path("spare-used"));
+    static const char *const old[] = {"state", "spare-used0", "spare-joined0", "spare-joined1"};
+    for (size_t i = 0; i < sizeof old / sizeof old[0]; ++i) {
+        (void)unlink(test_scratch_path(old[i]));
+    }
     bt_launch launch = {.size = size,
                         .program = rank,
                         .shrink = shrink,
@@ -522,13 +544,16 @@ static void spares_take_over(void **state)
     const bt_launch_fault fault = {SIGKILL, 0, 40, 0};
     seen undisturbed = {.spare = true};
     ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
-    assert_false(bt_file_exists(test_scratch_path("spare-used")));
+    assert_false(bt_file_exists(test_scratch_path("spare-used0")));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         seen what = {.act = rows[i].act, .act_rank = 1, .act_step = 50, .spare = rows[i].spare};
+        what.waits = rows[i].used;
         ASSERT_OK(run(&what, 2, false, &fault, 1));
         expect_same(&undisturbed, &what);
         assert_int_equal(what.recoveries, 1); // rank 1 exits in the first generation alone
-        assert_int_equal(bt_file_exists(test_scratch_path("spare-used")), rows[i].used);
+        assert_int_equal(bt_file_exists(test_scratch_path("spare-used0")), rows[i].used);
+        // The new group exists when the fault is detected.
+        assert_int_equal(what.group_ns[0] == what.detect_ns[0], rows[i].used);
     }
 }
 
@@ -548,7 +573,7 @@ static void spares_give_their_memory(void **state)
     ASSERT_OK(run(&what, 2, false, NULL, 0));
     expect_same(&undisturbed, &what);
     assert_string_equal(what.kind, "rank_out_of_memory");
-    assert_false(bt_file_exists(test_scratch_path("spare-used")));
+    assert_false(bt_file_exists(test_scratch_path("spare-used0")));
     assert_int_equal(run(&without, 2, false, NULL, 0), BT_STATUS_OUT_OF_MEMORY);
     assert_int_equal(run(&again, 2, false, NULL, 0), BT_STATUS_OUT_OF_MEMORY);
 }
