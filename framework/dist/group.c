@@ -150,6 +150,36 @@ bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int f
              send_recv(group, out, to, in, from, size_bytes, stream));
 }
 
+bt_status bt_exchange_step(bt_group *group, int step, const void *data, void *out,
+                           int64_t size_bytes, bt_stream stream)
+{
+    const int to = (group->rank - step + group->size) % group->size;
+    const int from = (group->rank + step) % group->size;
+    BT_TRY(check_gather(group, "exchange_step", size_bytes));
+    if (step < 1 || step >= group->size) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "exchange_step: step %d of %d ranks, allowed: 1 to %d", step, group->size,
+                        group->size - 1);
+    }
+    if (group->backend->exchange_step != NULL) {
+        RECORDED(group, "exchange_step", -1, size_bytes,
+                 exchange_step(group, step, data, out, size_bytes, stream));
+    }
+    RECORDED(group, "exchange_step", -1, size_bytes,
+             send_recv(group, data, to, (char *)out + size_bytes * from, from, size_bytes, stream));
+}
+
+bt_status bt_group_fold(bt_group *group, const void *const *in, void *out, int64_t count,
+                        bt_dtype dtype, bt_stream stream)
+{
+    BT_TRY(check_reduce(group, "fold", count, dtype, BT_REDUCE_SUM));
+    if (group->backend->fold != NULL && count > 0) {
+        return group->backend->fold(group, in, out, count, dtype, stream);
+    }
+    bt_reduce_tree(in, group->size, out, count, dtype, BT_REDUCE_SUM);
+    return BT_OK;
+}
+
 bt_status bt_barrier(bt_group *group, bt_stream stream)
 {
     RECORDED(group, "barrier", -1, 0, barrier(group, stream));

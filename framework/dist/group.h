@@ -50,6 +50,12 @@ typedef struct bt_group_backend {
     bt_status (*send_recv)(bt_group *group, const void *out, int to, void *in, int from,
                            int64_t size_bytes, bt_stream stream);
     bt_status (*barrier)(bt_group *group, bt_stream stream);
+    // NULL: send_recv does it.
+    bt_status (*exchange_step)(bt_group *group, int step, const void *data, void *out,
+                               int64_t size_bytes, bt_stream stream);
+    // NULL: calls take host memory, which bt_reduce_tree adds.
+    bt_status (*fold)(bt_group *group, const void *const *in, void *out, int64_t count,
+                      bt_dtype dtype, bt_stream stream);
     bt_status (*check)(bt_group *group);
     void (*abort)(bt_group *group, const char *reason);
     void (*destroy)(bt_group *group);
@@ -93,6 +99,16 @@ BT_CHECKED bt_status bt_recv(bt_group *group, void *data, int64_t size_bytes, in
                              bt_stream stream);
 BT_CHECKED bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int from,
                                   int64_t size_bytes, bt_stream stream);
+// One of the steps 1 .. size - 1 of an all_to_all or all_gather, which all ranks call: sends data
+// to rank - step, and receives out[rank + step] from rank + step, modulo the size. Shapes  data
+// [size_bytes], out [size, size_bytes], no overlap
+BT_CHECKED bt_status bt_exchange_step(bt_group *group, int step, const void *data, void *out,
+                                      int64_t size_bytes, bt_stream stream);
+// out[i] = sum of in[r][i] over the ranks r, whose terms are all in this rank's memory. The order
+// of additions is that of reduce_scatter. No exchange: one rank may call it alone.
+// Shapes  in [size] of [count], out [count], which may be one of them
+BT_CHECKED bt_status bt_group_fold(bt_group *group, const void *const *in, void *out, int64_t count,
+                                   bt_dtype dtype, bt_stream stream);
 // Returns when every rank has called it.
 BT_CHECKED bt_status bt_barrier(bt_group *group, bt_stream stream);
 // Zeroed memory of the group's device, on which collectives need no copies. Collective: all ranks
@@ -132,6 +148,7 @@ extern _Thread_local const char *bt_group_site;
 #define bt_send(...)           (BT_GROUP_SITE(__LINE__), bt_send(__VA_ARGS__))
 #define bt_recv(...)           (BT_GROUP_SITE(__LINE__), bt_recv(__VA_ARGS__))
 #define bt_send_recv(...)      (BT_GROUP_SITE(__LINE__), bt_send_recv(__VA_ARGS__))
+#define bt_exchange_step(...)  (BT_GROUP_SITE(__LINE__), bt_exchange_step(__VA_ARGS__))
 #define bt_barrier(...)        (BT_GROUP_SITE(__LINE__), bt_barrier(__VA_ARGS__))
 #endif
 

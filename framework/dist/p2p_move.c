@@ -6,7 +6,14 @@
 
 enum { ENGINE_BYTES = 64 << 20 }; // per rank; from this size on copy engines gather faster
 
-enum { CALL_ALL_GATHER = 16, CALL_ALL_TO_ALL, CALL_BROADCAST, CALL_SEND_RECV, CALL_BARRIER };
+enum {
+    CALL_ALL_GATHER = 16,
+    CALL_ALL_TO_ALL,
+    CALL_BROADCAST,
+    CALL_SEND_RECV,
+    CALL_BARRIER,
+    CALL_STEP
+};
 
 // This rank's part of a move: `size_bytes` to each receiver and from each sender.
 typedef struct move {
@@ -95,6 +102,9 @@ static bt_status by_engines(bt_p2p_group *group, const move *what)
     for (int step = 1; step < size; ++step) {
         int peer = (group->base.group.rank + step) % size;
         char *to = bt_p2p_region_at(group, what->region, what->land, peer);
+        if (what->from[peer] == NULL) {
+            continue;
+        }
         BT_TRY(bt_p2p_copy(group, to, what->from[peer], what->size_bytes, what->stream));
     }
     BT_TRY(own_part(group, what));
@@ -186,6 +196,26 @@ bt_status bt_p2p_send_recv(bt_group *base, const void *out, int to, void *in, in
     }
     what.mask &= ~(1U << base->rank);
     return what.mask != 0 ? run(self_of(base), &what) : own_part(self_of(base), &what);
+}
+
+bt_status bt_p2p_exchange_step(bt_group *base, int step, const void *data, void *out,
+                               int64_t size_bytes, bt_stream stream)
+{
+    bt_p2p_group *group = self_of(base);
+    const int to = (base->rank - step + base->size) % base->size;
+    const int from = (base->rank + step) % base->size;
+    BT_TRY(bt_device_group_check(base));
+    move what = {.size_bytes = size_bytes,
+                 .mask = 1U << to | 1U << from,
+                 .call = bt_p2p_call(CALL_STEP, size_bytes, step, -1, -1),
+                 .stream = stream,
+                 .region = bt_p2p_region_find(group, out, size_bytes * base->size),
+                 .land = (char *)out + size_bytes * base->rank};
+    what.from[to] = data;
+    what.to[from] = (char *)out + size_bytes * from;
+    return what.region != NULL && group->options.engines && size_bytes > 0
+               ? by_engines(group, &what)
+               : run(group, &what);
 }
 
 bt_status bt_p2p_barrier(bt_group *base, bt_stream stream)

@@ -236,11 +236,33 @@ static bt_status reduce_scatter(sweep *how, bt_group *group, reduced call)
     return status;
 }
 
+// The terms of all ranks, in this rank's memory.
+static bt_status fold(sweep *how, bt_group *group, reduced call)
+{
+    const void *terms[BT_GROUP_MAX_SIZE];
+    const int64_t bytes = call.count * (int64_t)bt_dtype_size(call.dtype);
+    operand in = make(how, call.dtype, call.count * group->size);
+    operand out = make(how, call.dtype, call.count);
+    call.what = "fold";
+    for (int rank = 0; rank < group->size; ++rank) {
+        sweep_fill(call.dtype, in.host + bytes * rank, rank, call.count);
+        terms[rank] = in.at + bytes * rank;
+    }
+    bt_status status = give(how, &in);
+    status = status ? status : give(how, &out);
+    status =
+        status ? status : bt_group_fold(group, terms, out.at, call.count, call.dtype, how->stream);
+    status = status ? status : check_reduced(how, group, &call, &out);
+    release(how, &in, &out);
+    return status;
+}
+
 static bt_status check_reductions(sweep *how, bt_group *group, bt_dtype dtype,
                                   bt_reduction reduction, int64_t count)
 {
     reduced call = {"all_reduce", dtype, reduction, 0, count};
     BT_TRY(all_reduce(how, group, &call));
+    BT_TRY(reduction == BT_REDUCE_SUM ? fold(how, group, call) : BT_OK);
     return reduce_scatter(how, group, call);
 }
 
@@ -320,6 +342,12 @@ static bt_status sends(const sweep *how, bt_group *group, const operand *in, con
         BT_TRY(bt_send_recv(group, in->at, to, out->at, from, size, how->stream));
         BT_TRY(take(how, out));
         BT_TRY(check_bytes("send_recv", out->host, size, from, -1));
+    }
+    for (int step = 1; step < ranks; ++step) { // all of them: an all-gather without the own part
+        int from = (rank + step) % ranks;
+        BT_TRY(bt_exchange_step(group, step, in->at, out->at, size, how->stream));
+        BT_TRY(take(how, out));
+        BT_TRY(check_bytes("exchange_step", out->host + size * from, size, from, -1));
     }
     if (ranks > 1 && rank == 0) { // the others take no part
         return bt_send(group, in->at, size, 1, how->stream);
