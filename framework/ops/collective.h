@@ -16,6 +16,10 @@ typedef struct bt_collective_attrs {
     int awaits;             // of replicate: the direction in which it waits for the slot; 0: none
 } bt_collective_attrs;
 
+typedef struct bt_row_chunks_attrs {
+    struct bt_row_chunks *chunks; // borrowed, outlives the backward; NULL: one rank
+} bt_row_chunks_attrs;
+
 typedef struct bt_head_exchange_attrs {
     bt_group *group; // borrowed, outlives the backward; NULL: one rank
     bt_head_layout layout;

@@ -3,16 +3,22 @@
 // One op, so that the slope of GELU and the sums for b's gradient are epilogues of the product dy v
 // in the backward: the hidden gradient is written once, and not read for them. If
 // context->recompute says so, pre-activation and activation are recomputed instead of saved.
+#include "framework/ops/feed_forward.h"
+
 #include "framework/linalg/gemm.h"
 #include "framework/ops/linear.h"
-#include "framework/ops/ops.h"
 
 // inputs x [.., in], w [hidden, in], b [hidden], v [out, hidden], c [out], residual [.., out]
-// saved  x (for w's gradient), w (for x's), activation [.., hidden] (for v's); v and pre-activation
-//        [.., hidden] (for those of x, w and b). To recompute the activation: pre-activation; to
-//        recompute both: x, w and b
-enum { X, W, B, V, C, RESIDUAL };
-enum { SAVED_X, SAVED_W, SAVED_B, SAVED_V, SAVED_PRE, SAVED_HIDDEN };
+// saved  feed_forward.h; pre-activation and activation [.., hidden]
+enum { X = BT_FEED_X, W = BT_FEED_W, B = BT_FEED_B, V = BT_FEED_V, C = BT_FEED_C, RESIDUAL };
+enum {
+    SAVED_X = X,
+    SAVED_W = W,
+    SAVED_B = B,
+    SAVED_V = V,
+    SAVED_PRE = BT_FEED_PRE,
+    SAVED_HIDDEN = BT_FEED_HIDDEN
+};
 
 bt_status bt_op_feed_forward_infer(bt_op_call *call)
 {
@@ -25,7 +31,8 @@ bt_status bt_op_feed_forward_infer(bt_op_call *call)
     return BT_OK;
 }
 
-static void save(bt_op_call *call, bt_recompute_mode mode, bt_tensor *pre, bt_tensor *hidden)
+void bt_feed_forward_save(bt_op_call *call, bt_recompute_mode mode, bt_tensor *pre,
+                          bt_tensor *hidden)
 {
     bt_tensor *const *in = call->in;
     const bool wants_x = in[X]->requires_grad, wants_w = in[W]->requires_grad;
@@ -50,6 +57,26 @@ static void save(bt_op_call *call, bt_recompute_mode mode, bt_tensor *pre, bt_te
     }
 }
 
+bt_gemm_args bt_feed_forward_hidden_args(const bt_context *context, const bt_tensor *x,
+                                         const bt_tensor *w, const bt_tensor *b,
+                                         const bt_tensor *pre, const bt_tensor *hidden)
+{
+    bt_gemm_args args = bt_linear_args(context, x, w, b, hidden);
+    args.epilogue = BT_EPILOGUE_BIAS_GELU;
+    args.aux = bt_tensor_data(pre);
+    return args;
+}
+
+bt_gemm_args bt_feed_forward_dpre_args(const bt_context *context, const bt_tensor *dy,
+                                       const bt_tensor *v, const bt_tensor *pre,
+                                       const bt_tensor *dpre)
+{
+    bt_gemm_args args = bt_linear_dx_args(context, dy, v, dpre);
+    args.epilogue = BT_EPILOGUE_DGELU;
+    args.aux = bt_tensor_data(pre);
+    return args;
+}
+
 // pre = x w^T + b, hidden = gelu(pre); new tensors, which the caller releases, also when this
 // fails.
 static bt_status make_hidden(bt_context *context, const bt_tensor *x, const bt_tensor *w,
@@ -59,9 +86,7 @@ static bt_status make_hidden(bt_context *context, const bt_tensor *x, const bt_t
     shape.size[shape.rank - 1] = w->shape.size[0];
     BT_TRY(bt_tensor_create(context, x->dtype, shape, "pre-activation", pre));
     BT_TRY(bt_tensor_create(context, x->dtype, shape, "activation", hidden));
-    bt_gemm_args args = bt_linear_args(context, x, w, b, *hidden);
-    args.epilogue = BT_EPILOGUE_BIAS_GELU;
-    args.aux = bt_tensor_data(*pre);
+    const bt_gemm_args args = bt_feed_forward_hidden_args(context, x, w, b, *pre, *hidden);
     return bt_gemm(context, &args);
 }
 
@@ -83,22 +108,26 @@ bt_status bt_op_feed_forward_forward(bt_context *context, bt_op_call *call)
         status = make_output(context, call, hidden);
     }
     if (status == BT_OK && call->recording) {
-        save(call, context->recompute, pre, hidden);
+        bt_feed_forward_save(call, context->recompute, pre, hidden);
     }
     bt_tensor_release(pre);
     bt_tensor_release(hidden);
     return status;
 }
 
-// The saved or recomputed pre-activation and activation, as far as they are used. Both are
-// retained.
-static bt_status restore(bt_context *context, const bt_op_backward *call, bt_tensor **pre,
-                         bt_tensor **hidden)
+bool bt_feed_forward_remakes(const bt_op_backward *call)
+{
+    bt_tensor *const *saved = call->saved;
+    return !saved[SAVED_PRE] && !saved[SAVED_HIDDEN] && saved[SAVED_X] && saved[SAVED_W];
+}
+
+bt_status bt_feed_forward_restore(bt_context *context, const bt_op_backward *call, bt_tensor **pre,
+                                  bt_tensor **hidden)
 {
     bt_tensor *const *saved = call->saved;
     *pre = bt_tensor_retain(saved[SAVED_PRE]);
     *hidden = bt_tensor_retain(saved[SAVED_HIDDEN]);
-    if (!*pre && saved[SAVED_X] && saved[SAVED_W] && !*hidden) {
+    if (bt_feed_forward_remakes(call)) {
         return make_hidden(context, saved[SAVED_X], saved[SAVED_W], saved[SAVED_B], pre, hidden);
     }
     if (!*pre || *hidden || !call->din[V].wanted) {
@@ -118,9 +147,8 @@ static bt_status restore(bt_context *context, const bt_op_backward *call, bt_ten
 static bt_status hidden_backward(bt_context *context, bt_op_backward *call, const bt_tensor *pre,
                                  bt_tensor *dpre, bool sums)
 {
-    bt_gemm_args args = bt_linear_dx_args(context, call->dout[0], call->saved[SAVED_V], dpre);
-    args.epilogue = BT_EPILOGUE_DGELU;
-    args.aux = bt_tensor_data(pre);
+    bt_gemm_args args =
+        bt_feed_forward_dpre_args(context, call->dout[0], call->saved[SAVED_V], pre, dpre);
     if (sums) {
         bt_tensor *db = NULL;
         args.dbias_accumulate = call->din[B].accumulate;
@@ -160,7 +188,7 @@ static bt_status inner_backward(bt_context *context, bt_op_backward *call, const
 bt_status bt_op_feed_forward_backward(bt_context *context, bt_op_backward *call)
 {
     bt_tensor *dy = call->dout[0], *pre = NULL, *hidden = NULL;
-    bt_status status = restore(context, call, &pre, &hidden);
+    bt_status status = bt_feed_forward_restore(context, call, &pre, &hidden);
     if (status == BT_OK) {
         status = bt_linear_dw_dbias(context, call, V, C, dy, hidden);
     }

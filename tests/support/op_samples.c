@@ -155,6 +155,28 @@ static bool sample_feed_forward(int variant, op_sample *out)
     return variant < 3;
 }
 
+// One rank. Variants: without biases, with them.
+static bool sample_row_product(int variant, op_sample *out)
+{
+    *out = (op_sample){
+        .in_count = 3,
+        .in = {{BT_F64, BT_SHAPE(6, 5)}, {BT_F64, BT_SHAPE(7, 5)}, {BT_F64, BT_SHAPE(7)}},
+        .present = {true, true, variant == 1},
+        .low = {-1, -1, -1},
+        .high = {1, 1, 1}};
+    ATTRS(out, row_chunks, {NULL});
+    return variant < 2;
+}
+
+static bool sample_feed_forward_chunks(int variant, op_sample *out)
+{
+    (void)sample_feed_forward(variant, out);
+    out->in_count = 5;
+    out->in[0].shape = BT_SHAPE(6, 5);
+    ATTRS(out, row_chunks, {NULL});
+    return variant < 2;
+}
+
 static bool sample_head_exchange(int variant, op_sample *out)
 {
     static const bt_head_layout layouts[] = {{1, {2}, 2}, {3, {4, 2, 2}, 2}, {3, {1, 1, 1}, 1}};
@@ -359,6 +381,8 @@ static bool sample_recompute(int variant, op_sample *out)
 #define sample_replicate      sample_collective
 #define sample_all_gather     sample_collective
 #define sample_reduce_scatter sample_collective
+#define sample_gather_linear  sample_row_product
+#define sample_linear_scatter sample_row_product
 #define sample_share_heads    sample_head_exchange
 #define sample_share_tokens   sample_head_exchange
 

@@ -1,0 +1,89 @@
+// framework/ops/row_chunks.h - rows that ranks exchange in chunks, beside products of other chunks
+//
+// Each of t ranks has n rows of a matrix, a chunk. An all-gather delivers the chunks one after
+// another, and the product of a chunk begins when it has arrived: the own one first, then those of
+// ranks rank + 1, rank + 2, ... A reduce-scatter takes the terms of the t chunks as they are
+// computed: each is stored into a slot for this rank in the memory of the rank that has the rows,
+// while the next one is computed, the own one last. That rank adds its slots in the order of
+// reduce_scatter, so no bit depends on the time of arrival.
+//
+//   gather begin       x -> whole (of all ranks)
+//   for step 0 .. t-1  await(step); product of rows of bt_row_chunks_rank(step)
+//
+//   for step 1 .. t-1, then 0   term(step): the product's destination; send(step)
+//   sum                         the own rows
+//
+// Exchanges run on a stream of their own. In memory of the group (bt_group_memory) they need no
+// copy, and with copy engines no SM (p2p.h). On the CPU an exchange is complete when it returns, so
+// each is made when its chunk is awaited, and nothing overlaps.
+//
+// Invariants
+//   1. Every rank makes the same exchanges in the same order.
+//   2. Another rank writes into this rank's memory only when this rank's stream of exchanges has
+//      reached that exchange, which follows all work that was submitted to the context's stream
+//      before: readers of the earlier contents among it.
+//   3. After await of all steps, and after sum, the context's stream has waited for every exchange
+//      of that area, those that read it included. So the next use may overwrite it.
+//
+// bt_row_chunks NULL: one rank has all rows, and nothing is copied.
+#ifndef BT_OPS_ROW_CHUNKS_H
+#define BT_OPS_ROW_CHUNKS_H
+
+#include "framework/tensor/tensor.h"
+
+struct bt_group;
+
+typedef struct bt_row_chunks bt_row_chunks;
+
+// What is gathered: inputs, and gradients of outputs. An area holds one matrix at a time.
+typedef enum bt_row_area { BT_ROWS_INPUT, BT_ROWS_GRADIENT, BT_ROWS_GATHERED } bt_row_area;
+
+// The device is that of the first context that uses it, which outlives it.
+// Owns    the caller, until bt_row_chunks_destroy, before the group. Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_row_chunks_create(struct bt_group *group, bt_row_chunks **out);
+// Waits for its stream. Safe on NULL.
+void bt_row_chunks_destroy(bt_row_chunks *chunks);
+// Device memory that it uses, the group's included.
+uint64_t bt_row_chunks_bytes(const bt_row_chunks *chunks);
+
+int bt_row_chunks_ranks(const bt_row_chunks *chunks);
+// The rank at a distance, modulo the number of ranks; negative ones are allowed.
+int bt_row_chunks_rank(const bt_row_chunks *chunks, int distance);
+
+// Makes room for chunks of at most this size. Called once before each use, when nothing is
+// exchanged; all ranks pass the same size.
+BT_CHECKED bt_status bt_row_chunks_open(bt_row_chunks *chunks, bt_context *context,
+                                        int64_t chunk_bytes);
+// Begins to gather. Shapes  x [n, width], *whole [t n, width]: valid until the area's next use
+// Owns    *whole: the caller
+BT_CHECKED bt_status bt_row_chunks_gather(bt_row_chunks *chunks, bt_context *context,
+                                          bt_row_area area, bt_tensor *x, bt_tensor **whole);
+// The context's stream waits for the chunk of rank + step, 0 <= step < t, in ascending order.
+BT_CHECKED bt_status bt_row_chunks_await(bt_row_chunks *chunks, bt_context *context,
+                                         bt_row_area area, int step);
+// Where this rank's term of the rows of rank - step is to be written. `sum` gets the sum.
+// Shapes  sum, *out [n, width]. Owns    *out: the caller
+BT_CHECKED bt_status bt_row_chunks_term(bt_row_chunks *chunks, bt_context *context, int step,
+                                        bt_tensor *sum, bt_tensor **out);
+// That term has been submitted to the context's stream.
+BT_CHECKED bt_status bt_row_chunks_send(bt_row_chunks *chunks, bt_context *context, int step);
+BT_CHECKED bt_status bt_row_chunks_sum(bt_row_chunks *chunks, bt_context *context, bt_tensor *sum);
+
+// ---- ops ----------------------------------------------------------------------------------------
+// Inputs and results as bt_linear and bt_feed_forward in ops.h, of rank 2. All ranks have the same
+// number of rows.
+
+// y = (rows x of all ranks) w^T + bias. Shapes  x [n, in], w [out, in], bias [out], y [t n, out]
+BT_CHECKED bt_status bt_gather_linear(bt_context *context, bt_row_chunks *chunks, bt_tensor *x,
+                                      bt_tensor *w, bt_tensor *bias, bt_tensor **y);
+// y = this rank's rows of the sum over the ranks of x w^T + bias.
+// Shapes  x [t n, in], w [out, in], bias [out], y [n, out]
+BT_CHECKED bt_status bt_linear_scatter(bt_context *context, bt_row_chunks *chunks, bt_tensor *x,
+                                       bt_tensor *w, bt_tensor *bias, bt_tensor **y);
+// y = this rank's rows of the sum over the ranks of gelu((rows x of all) w^T + b) v^T + c.
+// Shapes  x [n, in], w [hidden, in], b [hidden], v [out, hidden], c [out], y [n, out]
+BT_CHECKED bt_status bt_feed_forward_chunks(bt_context *context, bt_row_chunks *chunks,
+                                            bt_tensor *x, bt_tensor *w, bt_tensor *b, bt_tensor *v,
+                                            bt_tensor *c, bt_tensor **y);
+
+#endif
