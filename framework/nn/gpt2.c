@@ -73,7 +73,8 @@ static bt_status add_positions(bt_params *params, const bt_gpt2_config *config, 
 
 static bt_nn_tensor_ranks ranks_of(const bt_gpt2_config *config)
 {
-    return (bt_nn_tensor_ranks){config->tensor, config->sequence_parallel, config->aside};
+    return (bt_nn_tensor_ranks){config->tensor, config->sequence_parallel, config->aside,
+                                config->chunks};
 }
 
 bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 *model)
@@ -258,8 +259,8 @@ static bt_status shard_loss(bt_context *context, const bt_gpt2 *model, bt_tensor
     bt_group *group = model->config.tensor;
     bt_tensor *logits = NULL;
     const bt_nn_tensor_ranks ranks = ranks_of(&model->config);
-    BT_TRY(bt_nn_enter(context, &ranks, x));
-    BT_TRY(bt_linear(context, *x, model->wte, NULL, NULL, BT_ACTIVATION_NONE, &logits));
+    const bt_nn_linear head = {.weight = model->wte};
+    BT_TRY(bt_nn_column_forward(context, &ranks, &head, x, &logits));
     bt_status status = bt_cross_entropy_shard(context, group, logits, model->config.vocab, targets,
                                               -100, true, loss);
     bt_tensor_release(logits);

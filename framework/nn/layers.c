@@ -141,10 +141,7 @@ static bt_status attend(bt_context *context, const bt_nn_block *block, bt_nn_att
     bt_tensor *heads = NULL;
     bt_status status = BT_OK;
     BT_TRY_GOTO(bt_nn_layernorm_forward(context, &block->ln_1, x, &normed), done);
-    BT_TRY_GOTO(bt_nn_enter(context, ranks, &normed), done);
-    BT_TRY_GOTO(
-        bt_nn_linear_forward(context, &block->attn_qkv, normed, NULL, BT_ACTIVATION_NONE, &qkv),
-        done);
+    BT_TRY_GOTO(bt_nn_column_forward(context, ranks, &block->attn_qkv, &normed, &qkv), done);
     BT_TENSOR_RELEASE(normed);
     BT_TRY_GOTO(in_sequences(context, tokens, &qkv), done);
     BT_TRY_GOTO(attention(context, self, qkv, block->heads, &heads), done);
@@ -162,11 +159,8 @@ static bt_status transform(bt_context *context, const bt_nn_block *block, bt_ten
 {
     bt_tensor *normed = NULL;
     BT_TRY(bt_nn_layernorm_forward(context, &block->ln_2, x, &normed));
-    bt_status status = bt_nn_enter(context, &block->ranks, &normed);
-    if (status == BT_OK) {
-        status = bt_nn_feed_forward(context, &block->ranks, &block->mlp_fc, &block->mlp_proj,
-                                    normed, x, y);
-    }
+    bt_status status =
+        bt_nn_feed_forward(context, &block->ranks, &block->mlp_fc, &block->mlp_proj, &normed, x, y);
     bt_tensor_release(normed);
     return status;
 }

@@ -26,7 +26,8 @@ static bt_status open_gpt2(bt_params *params, const bt_model_config *c, keeping 
                                    .sharing = c->sharing,
                                    .tensor = c->tensor,
                                    .sequence_parallel = c->sequence_parallel,
-                                   .aside = c->aside};
+                                   .aside = c->aside,
+                                   .chunks = c->chunks};
     bt_gpt2 *model = self;
     BT_TRY(bt_gpt2_init(params, &config, model));
     model->recompute = keeps.mode;

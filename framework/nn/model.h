@@ -34,6 +34,8 @@ typedef struct bt_model_config {
                              // the rows
     struct bt_aside
         *aside; // borrowed: overlap their sums with products of half-batches (gpt2.h), or NULL
+    struct bt_row_chunks *chunks; // borrowed: overlap the exchange of rows with products (gpt2.h),
+                                  // or NULL
 } bt_model_config;
 
 typedef struct bt_model {

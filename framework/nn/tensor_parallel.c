@@ -2,6 +2,7 @@
 
 #include "framework/base/str.h"
 #include "framework/dist/mesh.h"
+#include "framework/ops/row_chunks.h"
 
 bt_param_part bt_nn_part(const bt_group *group, int axis, int64_t repeats, int64_t units,
                          int64_t unit)
@@ -73,16 +74,59 @@ static bt_status sum_over(bt_context *context, const bt_nn_tensor_ranks *ranks, 
     return bt_group_reduce_scatter(context, ranks->group, *partial, 0, y);
 }
 
+// y = *whole + residual, both this rank's rows. Releases *whole.
+static bt_status add_residual(bt_context *context, bt_tensor **whole, bt_tensor *residual,
+                              bt_tensor **y)
+{
+    bt_status status = BT_OK;
+    if (residual) {
+        status = bt_add(context, *whole, residual, y);
+        BT_TENSOR_RELEASE(*whole);
+    } else {
+        *y = *whole;
+    }
+    return status;
+}
+
 bt_status bt_nn_leave(bt_context *context, const bt_nn_tensor_ranks *ranks, bt_tensor **partial,
                       bt_tensor *residual, bt_tensor **y)
 {
     bt_tensor *whole = NULL;
     bt_status status = sum_over(context, ranks, partial, residual ? &whole : y);
     BT_TENSOR_RELEASE(*partial);
-    if (status == BT_OK && residual) {
-        status = bt_add(context, whole, residual, y);
+    return status || !residual ? status : add_residual(context, &whole, residual, y);
+}
+
+// Replaces *x by all rows, for use by every rank.
+static bt_status enter(bt_context *context, const bt_nn_tensor_ranks *ranks, bt_tensor **x)
+{
+    bt_tensor *shared = NULL;
+    BT_TRY(ranks->sequence_parallel ? bt_group_all_gather(context, ranks->group, *x, 0, &shared)
+                                    : bt_group_replicate(context, ranks->group, *x, &shared));
+    bt_tensor_release(*x);
+    *x = shared;
+    return BT_OK;
+}
+
+bt_status bt_nn_column_forward(bt_context *context, const bt_nn_tensor_ranks *ranks,
+                               const bt_nn_linear *layer, bt_tensor **x, bt_tensor **y)
+{
+    if (ranks->chunks) {
+        return bt_gather_linear(context, ranks->chunks, *x, layer->weight, layer->bias, y);
     }
-    bt_tensor_release(whole);
+    BT_TRY(ranks->group ? enter(context, ranks, x) : BT_OK);
+    return bt_nn_linear_forward(context, layer, *x, NULL, BT_ACTIVATION_NONE, y);
+}
+
+static bt_status scatter(bt_context *context, const bt_nn_tensor_ranks *ranks,
+                         const bt_nn_linear *layer, bt_tensor *x, bt_tensor **y)
+{
+    bt_tensor *rows = bt_tensor_retain(x);
+    bt_status status = flatten(context, &rows);
+    if (status == BT_OK) {
+        status = bt_linear_scatter(context, ranks->chunks, rows, layer->weight, layer->bias, y);
+    }
+    bt_tensor_release(rows);
     return status;
 }
 
@@ -94,33 +138,30 @@ bt_status bt_nn_row_forward(bt_context *context, const bt_nn_tensor_ranks *ranks
     if (!ranks->group) {
         return bt_nn_linear_forward(context, layer, x, residual, BT_ACTIVATION_NONE, y);
     }
+    if (ranks->chunks) {
+        BT_TRY(scatter(context, ranks, layer, x, &partial));
+        return add_residual(context, &partial, residual, y);
+    }
     BT_TRY(bt_nn_linear_forward(context, layer, x, NULL, BT_ACTIVATION_NONE, &partial));
     return bt_nn_leave(context, ranks, &partial, residual, y);
 }
 
 bt_status bt_nn_feed_forward(bt_context *context, const bt_nn_tensor_ranks *ranks,
-                             const bt_nn_linear *column, const bt_nn_linear *row, bt_tensor *x,
+                             const bt_nn_linear *column, const bt_nn_linear *row, bt_tensor **x,
                              bt_tensor *residual, bt_tensor **y)
 {
     bt_tensor *partial = NULL;
     if (!ranks->group) {
-        return bt_feed_forward(context, x, column->weight, column->bias, row->weight, row->bias,
+        return bt_feed_forward(context, *x, column->weight, column->bias, row->weight, row->bias,
                                residual, y);
     }
-    BT_TRY(bt_feed_forward(context, x, column->weight, column->bias, row->weight, row->bias, NULL,
+    if (ranks->chunks) {
+        BT_TRY(bt_feed_forward_chunks(context, ranks->chunks, *x, column->weight, column->bias,
+                                      row->weight, row->bias, &partial));
+        return add_residual(context, &partial, residual, y);
+    }
+    BT_TRY(enter(context, ranks, x));
+    BT_TRY(bt_feed_forward(context, *x, column->weight, column->bias, row->weight, row->bias, NULL,
                            &partial));
     return bt_nn_leave(context, ranks, &partial, residual, y);
-}
-
-bt_status bt_nn_enter(bt_context *context, const bt_nn_tensor_ranks *ranks, bt_tensor **x)
-{
-    bt_tensor *shared = NULL;
-    if (!ranks->group) {
-        return BT_OK;
-    }
-    BT_TRY(ranks->sequence_parallel ? bt_group_all_gather(context, ranks->group, *x, 0, &shared)
-                                    : bt_group_replicate(context, ranks->group, *x, &shared));
-    bt_tensor_release(*x);
-    *x = shared;
-    return BT_OK;
 }

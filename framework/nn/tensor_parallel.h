@@ -9,6 +9,8 @@
 // has rows [r n, (r + 1) n) of the B T rows of a micro-batch, n = B T / t. An all-reduce becomes a
 // reduce-scatter to the ranks that have the rows, and an all-gather precedes each column-parallel
 // layer. The order of sums is the same, so the forward has the same bits either way.
+// With chunks (ops/row_chunks.h) these exchanges run beside the products, chunk by chunk; the bits
+// are the same where those of a row of a product do not depend on the number of rows.
 // The gradients of normalization parameters are those of this rank's rows; training sums them over
 // the ranks (bt_param.partial). Source  Korthikanti et al. 2022, arXiv:2205.05198
 //
@@ -31,19 +33,20 @@ BT_CHECKED bt_status bt_nn_column_init(bt_params *params, const char *prefix, in
 BT_CHECKED bt_status bt_nn_row_init(bt_params *params, const char *prefix, int64_t in, int64_t out,
                                     const bt_group *group, bt_param_part part, double deviation,
                                     bt_nn_linear *layer);
+// y = x w^T + b of all rows; *x may be replaced by all rows. Shapes  *x [.., in], y [.., count];
+// with sequence_parallel *x has this rank's rows
+BT_CHECKED bt_status bt_nn_column_forward(bt_context *context, const bt_nn_tensor_ranks *ranks,
+                                          const bt_nn_linear *layer, bt_tensor **x, bt_tensor **y);
 // y = sum over ranks of (x w^T + b) + residual. Shapes  x [.., count], y and residual [.., out],
 // with sequence_parallel this rank's rows
 BT_CHECKED bt_status bt_nn_row_forward(bt_context *context, const bt_nn_tensor_ranks *ranks,
                                        const bt_nn_linear *layer, bt_tensor *x, bt_tensor *residual,
                                        bt_tensor **y);
-// GELU MLP: a column-parallel and a row-parallel layer, with this rank's activations only.
-// Shapes  x [.., in], y and residual as above
+// GELU MLP: a column-parallel and a row-parallel layer, with this rank's activations only; *x may
+// be replaced by all rows. Shapes  *x as in bt_nn_column_forward, y and residual as above
 BT_CHECKED bt_status bt_nn_feed_forward(bt_context *context, const bt_nn_tensor_ranks *ranks,
                                         const bt_nn_linear *column, const bt_nn_linear *row,
-                                        bt_tensor *x, bt_tensor *residual, bt_tensor **y);
-// Replaces *x by all rows, for use by every rank. No change without a group.
-BT_CHECKED bt_status bt_nn_enter(bt_context *context, const bt_nn_tensor_ranks *ranks,
-                                 bt_tensor **x);
+                                        bt_tensor **x, bt_tensor *residual, bt_tensor **y);
 // y = sum over ranks of *partial, + residual (may be NULL); with sequence_parallel this rank's rows
 // of it, [rows, width], the same number on all ranks. Releases *partial.
 // Errors  INVALID_ARGUMENT (the number of ranks does not divide the rows)

@@ -34,8 +34,8 @@ static int64_t bytes_of(const bt_op_spec *spec)
     return bt_shape_count(&spec->shape) * (int64_t)bt_dtype_size(spec->dtype);
 }
 
-static bt_status open(bt_context *context, const void *attrs, const bt_op_spec *one,
-                      const bt_op_spec *other)
+static bt_status reserve(bt_context *context, const void *attrs, const bt_op_spec *one,
+                         const bt_op_spec *other)
 {
     const int64_t a = one ? bytes_of(one) : 0, b = other ? bytes_of(other) : 0;
     return bt_row_chunks_open(chunks_of(attrs), context, a > b ? a : b);
@@ -195,7 +195,7 @@ bt_status bt_op_gather_linear_forward(bt_context *context, bt_op_call *call)
         call->saved[X] = w->requires_grad ? bt_tensor_retain(x) : NULL;
         call->saved[W] = x->requires_grad ? bt_tensor_retain(w) : NULL;
     }
-    BT_TRY(open(context, call->attrs, &part, NULL));
+    BT_TRY(reserve(context, call->attrs, &part, NULL));
     BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, x, &whole));
     bt_status status =
         gather_multiply(context, chunks, BT_ROWS_INPUT, &of, whole, NULL, call->out[0]);
@@ -210,7 +210,7 @@ bt_status bt_op_gather_linear_backward(bt_context *context, bt_op_backward *call
     bt_tensor *dy = call->dout[0], *whole = NULL, *dx = NULL;
     const product of = {dx_args, call->saved[W], NULL, 0};
     bt_status status = BT_OK;
-    BT_TRY(open(context, call->attrs, &call->in_spec[X], &call->din[X].spec));
+    BT_TRY(reserve(context, call->attrs, &call->in_spec[X], &call->din[X].spec));
     if (call->din[W].wanted) {
         BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X], &whole));
     }
@@ -259,7 +259,7 @@ bt_status bt_op_linear_scatter_forward(bt_context *context, bt_op_call *call)
         call->saved[X] = w->requires_grad ? bt_tensor_retain(x) : NULL;
         call->saved[W] = x->requires_grad ? bt_tensor_retain(w) : NULL;
     }
-    BT_TRY(open(context, call->attrs, &call->out_spec[0], NULL));
+    BT_TRY(reserve(context, call->attrs, &call->out_spec[0], NULL));
     BT_TRY(multiply_send(context, chunks, &of, x, call->out[0]));
     return bt_row_chunks_sum(chunks, context, call->out[0]);
 }
@@ -271,7 +271,7 @@ bt_status bt_op_linear_scatter_backward(bt_context *context, bt_op_backward *cal
     const bt_op_spec part = {dy->dtype, dy->shape};
     const product of = {dx_args, call->saved[W], NULL, call->din[X].accumulate ? 1 : 0};
     bt_status status = BT_OK;
-    BT_TRY(open(context, call->attrs, &part, NULL));
+    BT_TRY(reserve(context, call->attrs, &part, NULL));
     BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, &whole));
     if (call->din[X].wanted) {
         BT_TRY_GOTO(bt_grad_target(context, call, X, &dx), done);
@@ -318,7 +318,7 @@ bt_status bt_op_feed_forward_chunks_forward(bt_context *context, bt_op_call *cal
     bt_status status = BT_OK;
     BT_TRY_GOTO(bt_tensor_create(context, x->dtype, shape, "pre-activation", &pre), done);
     BT_TRY_GOTO(bt_tensor_create(context, x->dtype, shape, "activation", &hidden), done);
-    BT_TRY_GOTO(open(context, call->attrs, &part, &call->out_spec[0]), done);
+    BT_TRY_GOTO(reserve(context, call->attrs, &part, &call->out_spec[0]), done);
     BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, x, &whole), done);
     BT_TRY_GOTO(gather_multiply(context, chunks, BT_ROWS_INPUT, &first, whole, pre, hidden), done);
     BT_TRY_GOTO(multiply_send(context, chunks, &second, hidden, call->out[0]), done);
@@ -393,7 +393,7 @@ bt_status bt_op_feed_forward_chunks_backward(bt_context *context, bt_op_backward
     feed_back f = {.wants_inner =
                        call->din[X].wanted || call->din[W].wanted || call->din[BT_FEED_B].wanted};
     bt_status status = BT_OK;
-    BT_TRY(open(context, call->attrs, &part, &call->in_spec[X]));
+    BT_TRY(reserve(context, call->attrs, &part, &call->in_spec[X]));
     BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, &f.dy), done);
     if (call->din[W].wanted || bt_feed_forward_remakes(call)) {
         BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X], &f.x),

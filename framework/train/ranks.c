@@ -9,6 +9,7 @@
 #include "framework/base/mem.h"
 #include "framework/eval/pretrained.h"
 #include "framework/ops/aside.h"
+#include "framework/ops/row_chunks.h"
 #include "framework/train/trainer.h"
 
 static const bt_train_parallel *options_of(const bt_trainer *t) { return &t->plan->parallel; }
@@ -27,6 +28,9 @@ bool bt_ranks_is_first(const bt_trainer *t) { return !t->mesh.world || t->mesh.w
 bt_status bt_ranks_meet(bt_trainer *t)
 {
     BT_TRY(bt_mesh_create(options_of(t)->group, &options_of(t)->mesh, &t->mesh));
+    if (t->mesh.tensor && options_of(t)->row_chunks) {
+        BT_TRY(bt_row_chunks_create(t->mesh.tensor, &t->chunks));
+    }
     return t->mesh.tensor && options_of(t)->half_batches ? bt_aside_create(&t->aside) : BT_OK;
 }
 
@@ -136,6 +140,7 @@ static uint64_t fingerprint(const bt_trainer *t)
                              bt_ranks_sharing(t),
                              plan->parallel.sequence_parallel,
                              plan->parallel.half_batches,
+                             plan->parallel.row_chunks,
                              plan->parallel.rotation,
                              plan->parallel.shared_heads,
                              plan->init != NULL,
@@ -246,6 +251,7 @@ bt_status bt_ranks_open_sharing(bt_trainer *t)
 void bt_ranks_close_sharing(bt_trainer *t)
 {
     bt_aside_destroy(t->aside);
+    bt_row_chunks_destroy(t->chunks);
     bt_tensor_release(t->positions);
     bt_context_ring_destroy(t->ring);
     bt_group_destroy(t->ring_ranks);

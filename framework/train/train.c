@@ -11,6 +11,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
+#include "framework/ops/row_chunks.h"
 #include "framework/train/trainer.h"
 
 enum { ALONE_EVERY = 32 };
@@ -299,10 +300,11 @@ static uint64_t resident_bytes(void)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-// The pool's statistics plus memory mapped between ranks.
+// The pool's statistics plus memory for exchanges between ranks.
 static void read_pool(const bt_trainer *t, bt_pool_stats *stats)
 {
-    const uint64_t beside = t->parallel ? bt_data_parallel_window_bytes(t->parallel) : 0;
+    const uint64_t beside = bt_row_chunks_bytes(t->chunks) +
+                            (t->parallel ? bt_data_parallel_window_bytes(t->parallel) : 0);
     bt_pool_stats_read(t->session.pool, stats);
     stats->allocated_bytes += beside;
     stats->peak_allocated_bytes += beside;

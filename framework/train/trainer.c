@@ -158,6 +158,7 @@ static bt_status open_model(bt_trainer *t)
     model.tensor = t->mesh.tensor;
     model.sequence_parallel = t->mesh.tensor && plan->parallel.sequence_parallel;
     model.aside = t->aside;
+    model.chunks = t->chunks;
     BT_TRY(bt_model_open(&t->params, &model, plan->recompute, plan->recompute_blocks, &t->model));
     if (plan->init) {
         BT_TRY(bt_error_context(load_weights(t), "init"));

@@ -88,9 +88,10 @@ typedef struct bt_trainer {
     bt_compiled_step *compiled; // owned; NULL: steps run eagerly
     bt_adamw optimizer;
     bt_mesh_state mesh_state;
-    bt_data_parallel *parallel; // owned; NULL: one rank, and no virtual shards
-    bt_context_ring *ring;      // owned; NULL: each rank has whole sequences, or U is all of them
-    struct bt_aside *aside;     // owned; for half-batches; NULL: none
+    bt_data_parallel *parallel;   // owned; NULL: one rank, and no virtual shards
+    bt_context_ring *ring;        // owned; NULL: each rank has whole sequences, or U is all of them
+    struct bt_aside *aside;       // owned; for half-batches; NULL: none
+    struct bt_row_chunks *chunks; // owned; for row_chunks; NULL: none
     bt_group *ring_ranks, *head_ranks; // owned; the context parallel ranks; NULL likewise
     bt_nn_context sharing;             // of the model
     bt_tensor *positions;              // retained; of this rank's tokens, NULL likewise

@@ -128,6 +128,7 @@ static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_tr
                "train.mesh.rotation is %s", rotation);
     out->shared_heads = (int64_t)bt_json_number_of(mesh, "shared_heads");
     out->half_batches = cJSON_IsTrue(bt_json_get(mesh, "half_batches"));
+    out->row_chunks = cJSON_IsTrue(bt_json_get(mesh, "row_chunks"));
     out->sequence_parallel = cJSON_IsTrue(bt_json_get(mesh, "sequence_parallel"));
     const bt_plan_mesh degrees = bt_plan_mesh_of(train);
     const int64_t data = degrees.ranks;

@@ -42,6 +42,7 @@ static const place_rule rules[] = {
     {FORWARD, SHARED, "wpe.reduce_scatter", "wte.embedding", BT_DIFF_REPLICATED, 0},
     {FORWARD, ALWAYS, SAME("h.*.ln_1.layernorm"), BT_DIFF_REPLICATED, 0},
     {FORWARD, ALWAYS, SAME("h.*.attn.c_attn.linear"), BT_DIFF_SHARDED, 3},
+    {FORWARD, SHARED, "h.*.attn.c_attn.gather_linear", "h.*.attn.c_attn.linear", BT_DIFF_SHARDED, 3},
     {FORWARD, WHOLE_HEADS, SAME("h.*.attention"), BT_DIFF_SHARDED, 1},
     {FORWARD, WHOLE_HEADS, "h.*.ring_attention", "h.*.attention", BT_DIFF_SHARDED, 1},
     {FORWARD, SHARED_HEADS, "h.*.attention", NULL, BT_DIFF_SHARDED, 0}, // of other heads
@@ -52,15 +53,19 @@ static const place_rule rules[] = {
     {FORWARD, ALWAYS, SAME("ln_f.layernorm"), BT_DIFF_REPLICATED, 0},
     {FORWARD, SHARED, "wte.cross_entropy", "wte.linear_cross_entropy", BT_DIFF_REPLICATED, 0},
     {BACKWARD, SHARED, "wte.linear.in0", "wte.linear_cross_entropy.in0", BT_DIFF_PARTIAL, 0},
+    {BACKWARD, SHARED, "wte.gather_linear.in0", "wte.linear_cross_entropy.in0", BT_DIFF_REPLICATED, 0},
     {BACKWARD, ALWAYS, SAME("ln_f.layernorm.in0"), BT_DIFF_REPLICATED, 0},
     {BACKWARD, ALWAYS, SAME("h.*.mlp.c_fc.feed_forward.in0"), BT_DIFF_PARTIAL, 0},
+    {BACKWARD, SHARED, "h.*.mlp.c_fc.feed_forward_chunks.in0", "h.*.mlp.c_fc.feed_forward.in0", BT_DIFF_REPLICATED, 0},
     {BACKWARD, ALWAYS, SAME("h.*.ln_2.layernorm.in0"), BT_DIFF_REPLICATED, 0},
     {BACKWARD, ALWAYS, SAME("h.*.attn.c_proj.linear.in0"), BT_DIFF_SHARDED, 1},
+    {BACKWARD, SHARED, "h.*.attn.c_proj.linear_scatter.in0", "h.*.attn.c_proj.linear.in0", BT_DIFF_SHARDED, 1},
     {BACKWARD, WHOLE_HEADS, SAME("h.*.attention.in0"), BT_DIFF_SHARDED, 3},
     {BACKWARD, WHOLE_HEADS, "h.*.ring_attention.in0", "h.*.attention.in0", BT_DIFF_SHARDED, 3},
     {BACKWARD, SHARED_HEADS, "h.*.attention.in0", NULL, BT_DIFF_SHARDED, 0},
     {BACKWARD, SHARED_HEADS, "h.*.share_heads.in0", "h.*.attention.in0", BT_DIFF_SHARDED, 3},
     {BACKWARD, ALWAYS, SAME("h.*.attn.c_attn.linear.in0"), BT_DIFF_PARTIAL, 0},
+    {BACKWARD, SHARED, "h.*.attn.c_attn.gather_linear.in0", "h.*.attn.c_attn.linear.in0", BT_DIFF_REPLICATED, 0},
     {BACKWARD, ALWAYS, SAME("h.*.ln_1.layernorm.in0"), BT_DIFF_REPLICATED, 0},
 };
 // clang-format on

@@ -145,7 +145,9 @@ static bt_status take_gpu(const cJSON *task, int64_t timeout_ns, bt_ranks *ranks
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
     // Use copy engines for overlapping communication; kernels are faster if computation waits for
     // the result.
-    const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = mesh.ranks == mesh.data};
+    const bool overlaps = mesh.ranks == mesh.data ||
+                          cJSON_IsTrue(bt_json_get(bt_json_get(train, "mesh"), "row_chunks"));
+    const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = overlaps};
     bt_group *control = ranks->group;
     char note[512];
     BT_TRY(bt_device_group_agree(control, open_gpu(task, ranks)));

@@ -32,6 +32,7 @@ bt_status gpt_ids(gpt *g, int factor, bt_tensor **out)
 bt_status gpt_open(gpt *g, const how *with, bt_group *group)
 {
     BT_TRY(with->half_batches ? bt_aside_create(&g->aside) : BT_OK);
+    BT_TRY(with->row_chunks && group ? bt_row_chunks_create(group, &g->chunks) : BT_OK);
     const bt_gpt2_config config = {.layers = GPT_LAYERS,
                                    .heads = with->heads,
                                    .width = with->width,
@@ -39,7 +40,8 @@ bt_status gpt_open(gpt *g, const how *with, bt_group *group)
                                    .context = GPT_CONTEXT,
                                    .tensor = group,
                                    .sequence_parallel = with->sequence_parallel,
-                                   .aside = g->aside};
+                                   .aside = g->aside,
+                                   .chunks = g->chunks};
     g->tokens = with->tokens ? with->tokens : GPT_CONTEXT - 1;
     BT_TRY(bt_session_open("cpu", 0, 0, &g->session));
     bt_params_init(&g->params, &g->session.context, with->master, with->compute, 1337);
@@ -86,6 +88,7 @@ void gpt_close(gpt *g)
     bt_gpt2_release(&g->model);
     bt_params_release(&g->params);
     bt_aside_destroy(g->aside);
+    bt_row_chunks_destroy(g->chunks);
     bt_session_close(&g->session);
 }
 

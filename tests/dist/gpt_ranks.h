@@ -5,6 +5,7 @@
 #include "framework/autograd/session.h"
 #include "framework/nn/gpt2.h"
 #include "framework/ops/aside.h"
+#include "framework/ops/row_chunks.h"
 #include "tests/dist/ranks.h"
 
 enum { GPT_VOCAB = 61, GPT_CONTEXT = 8, GPT_LAYERS = 3, GPT_BATCH = 2 };
@@ -14,7 +15,7 @@ typedef struct how {
     bt_recompute_mode recompute;
     unsigned slow_seed;
     int64_t tokens; // of a sequence; 0: 7
-    bool sequence_parallel, half_batches;
+    bool sequence_parallel, half_batches, row_chunks;
 } how;
 
 typedef struct gpt {
@@ -23,6 +24,7 @@ typedef struct gpt {
     bt_gpt2 model;
     bt_tensor *loss;
     bt_aside *aside;
+    bt_row_chunks *chunks;
     int64_t tokens;
 } gpt;
 

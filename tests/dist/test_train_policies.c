@@ -408,6 +408,22 @@ static bt_status on_value(void *self, bt_context *context, const bt_train_value 
     return BT_OK;
 }
 
+// Chunks without rows to exchange are refused by the name of the key.
+static void chunks_need_sequence_parallel(void **state)
+{
+    (void)state;
+    const bt_group_backend host = {.name = "host"};
+    bt_group group = {.backend = &host, .size = 2};
+    bt_train_plan plan = base_plan(BT_TRAIN_POLICY_CONTINUE);
+    plan.parallel.group = &group;
+    plan.parallel.mesh = (bt_mesh_degrees){.tensor = 2};
+    plan.parallel.row_chunks = true;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "set train.mesh.sequence_parallel to true",
+                 bt_train_check(&plan));
+    plan.parallel.sequence_parallel = true;
+    ASSERT_OK(bt_train_check(&plan));
+}
+
 // Values of half-batches are refused before a device is touched, by the name of the key.
 static void values_of_half_batches_are_refused(void **state)
 {
@@ -435,6 +451,7 @@ int main(void)
         cmocka_unit_test(replays_of_ranks_find_what_does_not_repeat),
         cmocka_unit_test(the_rank_of_an_anomaly_is_named),
         cmocka_unit_test(another_failure_is_no_anomaly),
+        cmocka_unit_test(chunks_need_sequence_parallel),
         cmocka_unit_test(values_of_half_batches_are_refused),
     };
     return cmocka_run_group_tests(tests, small_corpus_write, small_corpus_remove);

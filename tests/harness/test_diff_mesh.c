@@ -73,13 +73,23 @@ static void every_mesh_is_within_the_bound_of_one_rank(void **state)
         bt_sharding sharding;
         bool sequence_parallel;
         int64_t shared_heads;
-    } rows[] = {{{1, 2, 1}, BT_SHARDING_ZERO1, false, 0}, {{1, 3, 1}, BT_SHARDING_ZERO1, false, 0},
-                {{1, 2, 1}, BT_SHARDING_ZERO1, true, 0},  {{1, 4, 1}, BT_SHARDING_ZERO1, true, 0},
-                {{2, 1, 1}, BT_SHARDING_DDP, false, 0},   {{2, 1, 1}, BT_SHARDING_ZERO3, false, 0},
-                {{1, 1, 2}, BT_SHARDING_DDP, false, 0},   {{1, 1, 4}, BT_SHARDING_ZERO1, false, 0},
-                {{1, 1, 2}, BT_SHARDING_DDP, false, 2},   {{1, 1, 4}, BT_SHARDING_DDP, false, 2},
-                {{2, 2, 1}, BT_SHARDING_DDP, true, 0},    {{1, 2, 2}, BT_SHARDING_ZERO1, false, 0},
-                {{2, 2, 2}, BT_SHARDING_ZERO1, true, 0}};
+        bool row_chunks;
+    } rows[] = {{{1, 2, 1}, BT_SHARDING_ZERO1, false, 0, false},
+                {{1, 3, 1}, BT_SHARDING_ZERO1, false, 0, false},
+                {{1, 2, 1}, BT_SHARDING_ZERO1, true, 0, false},
+                {{1, 4, 1}, BT_SHARDING_ZERO1, true, 0, false},
+                {{2, 1, 1}, BT_SHARDING_DDP, false, 0, false},
+                {{2, 1, 1}, BT_SHARDING_ZERO3, false, 0, false},
+                {{1, 1, 2}, BT_SHARDING_DDP, false, 0, false},
+                {{1, 1, 4}, BT_SHARDING_ZERO1, false, 0, false},
+                {{1, 1, 2}, BT_SHARDING_DDP, false, 2, false},
+                {{1, 1, 4}, BT_SHARDING_DDP, false, 2, false},
+                {{2, 2, 1}, BT_SHARDING_DDP, true, 0, false},
+                {{1, 2, 2}, BT_SHARDING_ZERO1, false, 0, false},
+                {{2, 2, 2}, BT_SHARDING_ZERO1, true, 0, false},
+                {{1, 2, 1}, BT_SHARDING_ZERO1, true, 0, true},
+                {{1, 4, 1}, BT_SHARDING_ZERO1, true, 0, true},
+                {{2, 2, 2}, BT_SHARDING_ZERO1, true, 0, true}};
     enum { STEPS = 2, LAYERS = 2 };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         const bt_mesh_degrees mesh = rows[i].mesh;
@@ -89,6 +99,7 @@ static void every_mesh_is_within_the_bound_of_one_rank(void **state)
         plans[1].parallel.sharding = rows[i].sharding;
         plans[1].parallel.sequence_parallel = rows[i].sequence_parallel;
         plans[1].parallel.shared_heads = rows[i].shared_heads;
+        plans[1].parallel.row_chunks = rows[i].row_chunks;
         expect_within(plans, STEPS, &result);
         const int64_t batches = (int64_t)STEPS * 2 * mesh.data;
         const bool gradients = mesh.data * mesh.context == 1 || rows[i].sharding == BT_SHARDING_DDP;

@@ -71,6 +71,8 @@ def check(torch, task):
         raise Cannot("unsupported", f"train.mesh.{kind}: this peer's ranks share GPT-2 alone")
     if plan["mesh"].get("half_batches"):
         raise Cannot("unsupported", "train.mesh.half_batches: this peer has no such schedule")
+    if plan["mesh"].get("row_chunks"):
+        raise Cannot("unsupported", "train.mesh.row_chunks: this peer has no such schedule")
     if kind == "context" and task["device"] != "cuda":
         raise Cannot("unsupported", "train.mesh.context: PyTorch's ring has attention for CUDA alone")
     if any((plan.get("checkpoint") or {}).get(key) for key in ("at_end", "reload")):
