@@ -199,7 +199,10 @@ bt_status bt_code_cache_add(bt_code_cache *cache, const char *key, const void *b
     }
     const bt_status status = add(cache, key, bytes, size_bytes);
     if (status) {
-        atomic_fetch_add(&cache->unwritten, 1);
+        if (atomic_fetch_add(&cache->unwritten, 1) == 0) {
+            (void)snprintf(cache->why_unwritten, sizeof cache->why_unwritten, "%s",
+                           bt_error_message());
+        }
         return bt_error_context(status, "generated code is not kept");
     }
     bt_error_quiet_begin();

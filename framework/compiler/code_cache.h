@@ -35,6 +35,7 @@ typedef struct bt_code_cache {
     atomic_llong hits, misses, damaged; // calls of find; damaged entries are misses too
     atomic_llong unwritten;             // calls of add that failed
     atomic_uint writes;                 // makes temporary names distinct
+    char why_unwritten[256];            // the first failure of add; "": none
 } bt_code_cache;
 
 // folder NULL: a cache that stores nothing. The first add creates the folder.

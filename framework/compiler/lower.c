@@ -215,9 +215,8 @@ bt_status bt_lower_cached(bt_code_cache *cache, const bt_target *target, const c
         return BT_OK;
     }
     BT_TRY(bt_lower(target, text, NULL, code, NULL));
-    bt_error_quiet_begin(); // counted by the cache
-    const bt_status kept = bt_code_cache_add(cache, key, code->bytes, code->size_bytes);
-    bt_error_quiet_end();
-    (void)kept;
+    if (bt_code_cache_add(cache, key, code->bytes, code->size_bytes)) {
+        bt_error_clear(); // the cache keeps number and reason
+    }
     return BT_OK;
 }

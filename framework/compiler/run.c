@@ -185,10 +185,23 @@ static bt_status emit(const bt_target *target, const bt_fused *group, bt_str *te
 
 bt_status bt_compile_ahead(const bt_target *target, const bt_fused *group, bt_code_cache *cache)
 {
+    char key[BT_CODE_KEY_BYTES];
+    bool found = false;
     bt_str text = {0};
     bt_code code = {0};
+    if (!cache->folder) {
+        return bt_error(BT_STATUS_UNAVAILABLE,
+                        "there is no folder for generated code; set BT_CACHE_DIR or HOME");
+    }
     bt_status status = emit(target, group, &text);
-    BT_IF_OK(status, bt_lower_cached(cache, target, bt_str_text(&text), &code));
+    if (status == BT_OK) {
+        bt_lower_key(target, bt_str_text(&text), key);
+        status = bt_code_cache_find(cache, key, &code, &found);
+    }
+    if (status == BT_OK && !found) {
+        status = bt_lower(target, bt_str_text(&text), NULL, &code, NULL);
+        BT_IF_OK(status, bt_code_cache_add(cache, key, code.bytes, code.size_bytes));
+    }
     bt_code_release(&code);
     bt_str_release(&text);
     return status;

@@ -20,7 +20,7 @@ BT_CHECKED bt_status bt_compile(const bt_fused *group, bt_code_cache *cache, bt_
 BT_CHECKED bt_status bt_compile_for(const bt_device *device, const bt_fused *group,
                                     bt_code_cache *cache, bt_compiled **out);
 // Only puts the text's code in the cache: lowers for a target that need not be present.
-// Errors  as bt_compile
+// Errors  as bt_compile; IO if the cache cannot be written; UNAVAILABLE if it has no folder
 BT_CHECKED bt_status bt_compile_ahead(const bt_target *target, const bt_fused *group,
                                       bt_code_cache *cache);
 // The forms of a group's code as text, for a reader.

@@ -55,6 +55,32 @@ static void describe(const bt_compiled_kind *kind, bt_str *out)
     }
 }
 
+// What the cache lost: the next run, or this one, compiles it again.
+static bt_status report_cache(const bt_trainer *t)
+{
+    const long long damaged = atomic_load(&t->code.damaged);
+    const long long unwritten = atomic_load(&t->code.unwritten);
+    bt_str note = {0};
+    if (damaged == 0 && unwritten == 0) {
+        return BT_OK;
+    }
+    bt_str_append(&note, "compile:");
+    if (damaged) {
+        bt_str_format(&note, " %lld damaged files of generated code were made again%s", damaged,
+                      unwritten ? ";" : "");
+    }
+    if (unwritten) {
+        bt_str_format(&note, " code of %lld kernels is not kept for the next run: %s", unwritten,
+                      t->code.why_unwritten);
+    }
+    bt_status status = bt_str_status(&note);
+    if (status == BT_OK && t->observer->note) {
+        status = t->observer->note(t->observer->self, bt_str_text(&note));
+    }
+    bt_str_release(&note);
+    return status;
+}
+
 bt_status bt_trainer_report_compiled(const bt_trainer *t)
 {
     const bt_compiled_kind *kind = NULL;
@@ -75,6 +101,7 @@ bt_status bt_trainer_report_compiled(const bt_trainer *t)
         describe(kind, &what);
         status = tell(t, &note, &what);
     }
+    BT_IF_OK(status, t->compiled ? report_cache(t) : BT_OK);
     bt_str_release(&note);
     bt_str_release(&what);
     return status;

@@ -139,6 +139,31 @@ PY
     [ "$(find cache/code -type f | wc -l)" -gt 6 ]
 }
 
+@test "code that cannot be kept is an error ahead, and a note of a run" {
+    if "$bench" doctor | grep -q 'compiler: not built'; then
+        skip "no compiler"
+    fi
+    sed -i 's/"layers"/"family": "llama", "hidden": 48, "layers"/; s/"vocab": 64/"vocab": 50304/' s.json
+    sed -i 's/"steps": 1/"steps": 2, "compile": "on"/' s.json
+    touch blocked # a file where the cache's folder would be
+    BT_CACHE_DIR=$PWD/blocked run "$bench" compile s.json --filter fp32 --target sm_90
+    [ "$status" = 4 ]
+    [[ $output == *"generated code is not kept"*"$PWD/blocked"* ]]
+    run env -u HOME -u XDG_CACHE_HOME -u BT_CACHE_DIR "$bench" compile s.json --filter fp32 --target sm_90
+    [ "$status" = 4 ]
+    [[ $output == *"there is no folder for generated code; set BT_CACHE_DIR or HOME"* ]]
+    BT_CACHE_DIR=$PWD/blocked "$bench" run ./s.json --filter fp32 --db a.sqlite -q
+    grep -q 'note: compile: code of [0-9]* kernels is not kept for the next run: .*/blocked' a-run-1/*.log
+    # Damaged code is made again, and the run says so.
+    BT_CACHE_DIR=$PWD/kept "$bench" run ./s.json --filter fp32 --db b.sqlite -q
+    ! grep 'damaged\|not kept' b-run-1/*.log
+    for file in kept/code/*; do
+        printf 'x' | dd of="$file" bs=1 seek=200 conv=notrunc status=none
+    done
+    BT_CACHE_DIR=$PWD/kept "$bench" run ./s.json --filter fp32 --db b.sqlite -q
+    grep -q 'note: compile: [0-9]* damaged files of generated code were made again' b-run-2/*.log
+}
+
 @test "every case of suites/compiler can be dumped in every form" {
     if "$bench" doctor | grep -q 'compiler: not built'; then
         skip "no compiler"

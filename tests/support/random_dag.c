@@ -8,6 +8,7 @@
 #include "framework/base/rng.h"
 #include "tests/support/test.h"
 
+bool random_dag_large;
 const bt_fusion_plan *random_dag_plan;
 bt_fused_launch random_dag_launch;
 
@@ -333,8 +334,8 @@ void random_dag_make(uint64_t seed, bt_dag *graph)
         draw_fill,   draw_product, draw_dropout, draw_write};
     maker m = {.graph = graph, .rng = {seed, 77}};
     *graph = (bt_dag){0};
-    m.rows = 1 + below(&m, 5);
-    m.cols = below(&m, 2) ? m.rows : 1 + below(&m, 70);
+    m.rows = 1 + below(&m, random_dag_large ? 60 : 5);
+    m.cols = below(&m, 2) ? m.rows : 1 + below(&m, random_dag_large ? 1200 : 70);
     for (int i = 0; i < 8; ++i) { // two types of matrix, row, column, scalar
         const drawn x = {0, i & 1, i & 2, i & 4 ? BT_F64 : BT_F32};
         int value = -1;

@@ -13,6 +13,9 @@
 enum { RANDOM_DAG_NODES = 24 };
 
 void random_dag_make(uint64_t seed, bt_dag *graph);
+// Matrices of up to 60 rows and 1200 columns instead: several tasks of a kernel, rows longer than
+// vectors, products of several tiles. False at the start.
+extern bool random_dag_large;
 // By what random_dag_run runs groups; NULL: there are none.
 extern const bt_fusion_plan *random_dag_plan;
 extern bt_fused_launch random_dag_launch;

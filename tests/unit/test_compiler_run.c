@@ -106,6 +106,14 @@ static void random_graphs_keep_their_bits(void **state)
     close_checker(&c);
 }
 
+static void larger_graphs_keep_their_bits(void **state)
+{
+    graph_count = graph_count / 4 + 1;
+    random_dag_large = true;
+    random_graphs_keep_their_bits(state);
+    random_dag_large = false;
+}
+
 static void a_wrong_kernel_is_found(void **state)
 {
     (void)state;
@@ -131,6 +139,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_keep_their_bits),
+        cmocka_unit_test(larger_graphs_keep_their_bits),
         cmocka_unit_test(a_wrong_kernel_is_found),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);

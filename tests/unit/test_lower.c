@@ -179,6 +179,7 @@ static void test_cached(void **state)
     ASSERT_OK(bt_code_cache_open(&bt_file_ops_system, "/proc/none", 1 << 20, &cache));
     ASSERT_OK(bt_lower_cached(&cache, &target, cpu_text, &code));
     assert_int_equal(cache.unwritten, 1);
+    assert_non_null(strstr(cache.why_unwritten, "/proc/none"));
     bt_code_release(&code);
     bt_code_cache_close(&cache);
 }
