@@ -43,7 +43,7 @@ parse() {
 
 check_machine() {
     if [ "$(id -u)" != 0 ]; then
-        echo "fresh: making a Debian root needs root" >&2
+        echo "fresh: creating a Debian root needs root privileges" >&2
         exit 4
     fi
     command -v debootstrap >/dev/null || {

@@ -53,13 +53,13 @@ while [ $# -gt 0 ]; do
     esac
 done
 [ -z "$baseline" ] || [ -z "$base$candidate" ] || [ "$base$candidate" = . ] ||
-    usage "--baseline goes with the working tree alone, not with --base or --candidate"
+    usage "--baseline cannot be combined with --base or --candidate"
 
 root=$(readlink -e -- "$tree") || usage "--tree: no such folder"
 suite=${suite:-$root/suites/kernels/all}
 left_main=$(git -C "$root" merge-base HEAD origin/main 2>/dev/null) || left_main=''
 if [ -z "$baseline$base" ]; then
-    [ -n "$left_main" ] || usage "no origin/main here to find a base in: name one with --base"
+    [ -n "$left_main" ] || usage "the repository has no origin/main to determine the base: give it with --base"
     base=$left_main
 fi
 
@@ -74,7 +74,7 @@ if [ -n "$commit" ]; then
     [ -e "$judge_root/.git" ] || git clone --quiet --shared --no-checkout -- "$root" "$judge_root"
     git -C "$judge_root" checkout --quiet --force --detach "$commit"
 else
-    echo "gpu-gate: no base revision: harness, suite and policy are those of this tree" >&2
+    echo "gpu-gate: no base revision: harness, suite and policy of this tree are used" >&2
 fi
 judge=${BT_BENCH:-$judge_root/bt-bench}
 tree=${BT_BENCH:-$root/bt-bench}
@@ -101,7 +101,7 @@ case $baseline in
 */* | *.json) baseline=$(of_base "$baseline") ;;
 esac
 for path in "$suite" "$policy"; do
-    [ -e "$path" ] || usage "the base has no $path: a change cannot bring its own suite or policy"
+    [ -e "$path" ] || usage "the base has no $path: suite and policy must exist in the base"
 done
 
 changed=''
@@ -109,13 +109,13 @@ if [ -n "$commit" ]; then
     against=()
     if [ ! -e "$candidate" ]; then
         candidate=$(git -C "$root" rev-parse --verify --quiet "$candidate^{commit}") ||
-            usage "--candidate: neither a build nor a revision"
+            usage "--candidate: expected a build or a revision"
         against=("$candidate")
     fi
     changed=$(git -C "$root" diff --name-only "$commit" "${against[@]}" -- harness suites results/baselines ci/gpu-gate.sh bt-bench)
 fi
 if [ -n "$changed" ]; then
-    printf 'gpu-gate: the candidate changes what judges it; the base judges (%.8s):\n%s\n' \
+    printf 'gpu-gate: the candidate changes files that judge it; those of the base are used (%.8s):\n%s\n' \
         "$commit" "${changed//$'\n'/$'\n'  }" | sed '2s/^/  /' >&2
 fi
 
@@ -162,10 +162,10 @@ elif [ "$judge" != "$tree" ]; then
 fi
 if [ -n "$changed" ] && [ -e "$out/summary.md" ]; then
     # Names of files are data of the change: indented, Markdown shows them as they are.
-    printf '\nThe candidate changes what judges it. Harness, suite and policy are those of %.8s:\n\n%s\n' \
+    printf '\nThe candidate changes harness, suite or policy. Those of %.8s were used. Changed files:\n\n%s\n' \
         "$commit" "    ${changed//$'\n'/$'\n'    }" >>"$out/summary.md"
 fi
 # These are for people; a judgement stands without them.
-"$judge" report "$run" -o "$out/report.html" >&2 || echo "gpu-gate: no report" >&2
-"$judge" export "$run" -o "$out/run.tar.zst" >&2 || echo "gpu-gate: no bundle" >&2
+"$judge" report "$run" -o "$out/report.html" >&2 || echo "gpu-gate: the report could not be written" >&2
+"$judge" export "$run" -o "$out/run.tar.zst" >&2 || echo "gpu-gate: the bundle could not be written" >&2
 exit "$code"

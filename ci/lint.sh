@@ -33,7 +33,7 @@ pinned() { # tool version
     elif "$1" --version 2>/dev/null | grep -qE "(version |Cppcheck )$2(\.|\$)"; then
         echo "$1"
     else
-        echo "$1 $2 is not here, but $("$1" --version 2>&1 | grep -oE '[0-9]+\.[0-9.]+' | head -n 1)" >&2
+        echo "expected $1 $2, found $("$1" --version 2>&1 | grep -oE '[0-9]+\.[0-9.]+' | head -n 1)" >&2
         return 77
     fi
 }
@@ -111,7 +111,7 @@ check_environment() {
     done < <({ ours '*.sh' '*.bash' '.ci/run' && ours bt-bench; } | grep -v '^tests/' | sort -u |
         xargs grep -HoE '\$\{?BT_[A-Z_]+|export BT_[A-Z_]+' /dev/null | sort -u)
     if ours '*CMakeLists.txt' | xargs grep -HnE '^[^#]*(add_library|target_sources).*/lab/' /dev/null; then
-        echo "a laboratory is linked into a product"
+        echo "a laboratory is linked into the product"
         found=1
     fi
     return "$found"

@@ -67,7 +67,7 @@ for tool in patchelf strip ldd; do
     }
 done
 if [ -e "$out" ] && [ ! -e "$out/.bt-portable" ] && [ -n "$(ls -A "$out")" ]; then
-    echo "portable: $out is not empty and not made by this script: it is left alone" >&2
+    echo "portable: $out is not empty and was not created by this script; not overwritten" >&2
     exit 2
 fi
 
@@ -94,7 +94,7 @@ take_libraries() { # file...
         if [[ $name =~ $stays ]] || [ -e "$out/bin/$name" ] || [ -e "$out/lib/$name" ]; then
             continue
         elif [ "$path" = not ]; then
-            echo "portable: $name, which is needed, is not found on this machine" >&2
+            echo "portable: the library $name is needed, but was not found on this machine" >&2
             missing=1
         else
             cp -L "$path" "$out/lib/$name"
@@ -148,7 +148,7 @@ glibc_needed() {
 
 [ -n "$build" ] || build_product
 [ -x "$build/bin/bt-bench" ] || {
-    echo "portable: $build holds no bin/bt-bench" >&2
+    echo "portable: $build does not contain bin/bt-bench" >&2
     exit 1
 }
 rm -rf "$out"

@@ -87,7 +87,7 @@ if [ "$device" = cpu ]; then
     slowdown=$(times "$(jq '[.cases[] | .smallest_high // 10] | max' "$folder/calibrate.json")" 3)
 elif ! jq -e --argjson share "$slowdown" 'all(.cases[]; (.smallest // 10) <= $share)' \
     "$folder/calibrate.json" >/dev/null; then
-    fail "this machine is too noisy: $(times "$slowdown" 100) % is not found nine times in ten"
+    fail "this machine is too noisy: a slowdown of $(times "$slowdown" 100) % is detected fewer than nine times in ten"
 fi
 
 for try in $(seq "$tries"); do
@@ -98,10 +98,10 @@ for try in $(seq "$tries"); do
     [ "$found" = false ] || break
     slowdown=$(times "$slowdown" 4)
 done
-[ "$found" = true ] || fail "an injected slowdown was not found"
+[ "$found" = true ] || fail "an injected slowdown was not detected"
 
 measure equal ab . . "$suite"
 echo "equal builds: $(jq -r '[.gate.verdicts[] | select(.metric == "time_ns") | .verdict] | join(" ")' "$folder/equal.json")"
 jq -e 'all(.gate.verdicts[].verdict; . != "SLOWER" and . != "LARGER")' "$folder/equal.json" >/dev/null ||
-    fail "a build was called slower than itself"
+    fail "a build was judged slower than itself"
 echo "self-check: sound"

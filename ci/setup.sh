@@ -181,7 +181,7 @@ resolve_packages() {
             if [ -z "$chosen" ]; then
                 mkdir -p "$root/.cache"
                 echo "$packages" >>"$unavailable_list"
-                echo "setup: ${packages#\?} is not available here; what needs it will be skipped" >&2
+                echo "setup: ${packages#\?} is not available here; everything that needs it will be skipped" >&2
                 continue
             fi
             ;;
@@ -193,7 +193,7 @@ resolve_packages() {
 explain_and_exit() { # reason
     packages=$(missing_packages | sed 's/^?//; s/|.*//' | tr '\n' ' ')
     {
-        echo "setup: some of what bt-bench needs is not installed, and $1."
+        echo "setup: some packages that bt-bench needs are not installed, and $1."
         if [ -n "$packages" ] && $has_dpkg; then
             echo "An administrator can install it with"
             echo
@@ -210,7 +210,7 @@ install_packages() {
     [ -n "$(missing_packages)" ] || return 0
     $has_dpkg || explain_and_exit "this is neither Debian nor Ubuntu, so setup cannot install it"
     may_install || explain_and_exit "this user may not install packages (neither root nor sudo without a password)"
-    apt_get update || echo "setup: apt-get update failed; going on with the lists that are there" >&2
+    apt_get update || echo "setup: apt-get update failed; continuing with the existing lists" >&2
     packages=$(missing_packages | resolve_packages)
     [ -n "$packages" ] || return 0
     # shellcheck disable=SC2086 # a word is a package
@@ -235,7 +235,7 @@ install_cmake() {
 install_npm() {
     missing_locks | while read -r lock; do
         (cd "$(dirname "$lock")" && npm ci --ignore-scripts --no-audit --no-fund) || {
-            echo "setup: npm could not fetch the packages of $lock (a network is needed once)" >&2
+            echo "setup: npm could not fetch the packages of $lock (this needs a network once)" >&2
             exit 4
         }
     done

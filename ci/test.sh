@@ -149,7 +149,7 @@ run_stage() { # name
     printf '%-8s %5d s  %s\n' "$result" $((SECONDS - begin)) "$counts"
     if [ "$result" = FAILED ]; then
         { [ -z "$junit" ] || failing_tests "$logs/$1.log"; tail -n 60 "$logs/$1.log"; } | sed 's/^/    | /'
-        echo "    all of it: $logs/$1.log"
+        echo "    complete log: $logs/$1.log"
         return 1
     fi
 }

@@ -42,7 +42,7 @@ verb_help() { # verb
         found = 1
         printf "usage: bt-bench %s%s\n\n%s\n", $1, $2 == "" ? "" : " " $2, $3
         if ($4 != "") { gsub(/\\n/, "\n", $4); printf "\n%s\n", $4 }
-        printf "\nIts options are shown once the program is built, as the first run does.\n"
+        printf "\nIts options are shown after the program is built; the first run builds it.\n"
     } END { exit !found }' || overview
 }
 
@@ -67,9 +67,9 @@ doctor() {
     nvcc=$(command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; } || :)
     gpu=$(nvidia-smi -L 2>/dev/null | head -n 1) || :
     printf 'program    not built yet: any run builds it\n'
-    printf 'packages   %s\n' "$([ -z "$missing" ] && echo "all there" || echo "missing: $(echo "$missing" | tr '\n' ' ')")"
-    printf 'nvcc       %s\n' "${nvcc:-none: the CUDA backend is left out}"
-    printf 'GPU        %s\n' "${gpu:-none seen}"
+    printf 'packages   %s\n' "$([ -z "$missing" ] && echo "all installed" || echo "missing: $(echo "$missing" | tr '\n' ' ')")"
+    printf 'nvcc       %s\n' "${nvcc:-not found: the CUDA backend will not be built}"
+    printf 'GPU        %s\n' "${gpu:-not found}"
     [ -n "$missing" ] || return 0
     printf '\nci/setup.sh run installs what is missing\n'
     exit 4

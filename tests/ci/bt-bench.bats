@@ -124,7 +124,7 @@ calls() { # pattern: how many there were
     wait $first
     cat "$tree/one" "$tree/two"
     [ "$(calls 'cmake --build')" -eq 1 ]
-    grep -q 'waiting for it' "$tree/two"
+    grep -q 'waiting for another bt-bench' "$tree/two"
     grep -q '<two>' "$tree/two"
     grep -q '<one>' "$tree/one"
 }
@@ -153,12 +153,12 @@ calls() { # pattern: how many there were
     compgen -G '/dev/nvidia[0-9]*' >/dev/null && skip "there is a GPU"
     script "$tree/bin/nvcc" :
     run "$repo/bt-bench" show 1
-    [[ "$output" == *"no GPU: leaving CUDA out"* ]]
+    [[ "$output" == *"no GPU; building without CUDA"* ]]
     echo 'BT_CUDA:STRING=OFF' >>"$repo/build/CMakeCache.txt"
     echo '//' >>"$repo/harness/main.c"
     run "$repo/bt-bench" show 1
     [[ "$output" == *"CPU backend (BT_CUDA=OFF)"* ]]
-    [[ "$output" != *"leaving CUDA out"* ]]
+    [[ "$output" != *"building without CUDA"* ]]
 }
 
 @test "help, version, doctor and lists are answered before anything is installed or built" {

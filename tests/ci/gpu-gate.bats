@@ -80,7 +80,7 @@ gate() { # option...
     [ "$status" = 2 ]
     gate --baseline main --base ./old
     [ "$status" = 2 ]
-    [[ $stderr == *"goes with the working tree alone"* ]]
+    [[ $stderr == *"cannot be combined with --base"* ]]
     gate --base ./nowhere -- -q
     [ "$status" = 2 ]
     [ ! -e gate/summary.md ]
@@ -137,7 +137,7 @@ SH
     printf 'SLOW_CASE=64x16 SLOW=3' >build/bin/says
     BT_BENCH='' run --separate-stderr "$root/ci/gpu-gate.sh" --tree . --suite suites/s.json --base HEAD~1 -- -q
     [ "$status" = 1 ]
-    [[ $stderr == *"the candidate changes what judges it"*"harness/file.c"*"suites/policies/default.json"*"suites/s.json"* ]]
+    [[ $stderr == *"the candidate changes files that judge it"*"harness/file.c"*"suites/policies/default.json"*"suites/s.json"* ]]
     grep -q '^\*\*1 slower, 1 same\*\*' gate/summary.md
     grep -q '^    suites/policies/default.json$' gate/summary.md
     grep -q '^    results/baselines/main.json$' gate/summary.md
@@ -160,7 +160,7 @@ SH
         # shellcheck disable=SC2086 # words
         run --separate-stderr ci/gpu-gate.sh $option --base HEAD~1 --candidate ../new
         [ "$status" = 2 ]
-        [[ $stderr == *"cannot bring its own"* ]]
+        [[ $stderr == *"must exist in the base"* ]]
     done
 }
 

@@ -94,7 +94,7 @@ pack() {
     rm "$tree/build/bin/bt-bench"
     pack
     [ "$status" -eq 1 ]
-    [[ "$output" == *"holds no bin/bt-bench"* ]]
+    [[ "$output" == *"does not contain bin/bt-bench"* ]]
 }
 
 @test "the real build packs and starts" {

@@ -46,16 +46,16 @@ verdict() { # name, word
     run --separate-stderr "$root/ci/self-check.sh" --bench "$dir/bt-bench"
     [ "$status" = 1 ]
     [[ $output == *"120 %: found: false"*"480 %: found: false"*"1920 %: found: false"* ]]
-    [[ $stderr == *"an injected slowdown was not found"* ]]
+    [[ $stderr == *"an injected slowdown was not detected"* ]]
     verdict slowed SLOWER
     verdict ab SLOWER
     run --separate-stderr "$root/ci/self-check.sh" --bench "$dir/bt-bench"
     [ "$status" = 1 ]
-    [[ $stderr == *"a build was called slower than itself"* ]]
+    [[ $stderr == *"a build was judged slower than itself"* ]]
     verdict ab SAME
     run --separate-stderr "$root/ci/self-check.sh" --bench "$dir/bt-bench" --device cuda
     [ "$status" = 1 ]
-    [[ $stderr == *"too noisy: 2 % is not found"* ]]
+    [[ $stderr == *"too noisy: a slowdown of 2 % is detected fewer"* ]]
     run "$root/ci/self-check.sh" --device tpu
     [ "$status" = 2 ]
 }

@@ -41,12 +41,12 @@ PY
     [[ $(refusal cuda '"tensor": 3') == "unsupported train.mesh.tensor is 3, which does not divide model.heads 4"* ]]
     [[ $(refusal cuda '"tensor": 4' '"vocab": 62') == *"does not divide model.vocab 62"* ]]
     [[ $(refusal cuda '"tensor": 4, "sequence_parallel": true' '' '"sequence": 18') == *"does not divide train.sequence 18"* ]]
-    [[ $(refusal cuda '"tensor": 2' '"family": "llama"') == *"ranks share GPT-2 alone"* ]]
-    [[ $(refusal cuda '"tensor": 2' '' '"checkpoint": {"at_end": true}') == *"has a part of the state"* ]]
-    [[ $(refusal cpu '"context": 2') == *"attention for CUDA alone"* ]]
+    [[ $(refusal cuda '"tensor": 2' '"family": "llama"') == *"supports it only for GPT-2"* ]]
+    [[ $(refusal cuda '"tensor": 2' '' '"checkpoint": {"at_end": true}') == *"has only a part of the state"* ]]
+    [[ $(refusal cpu '"context": 2') == *"supports only CUDA"* ]]
     [[ $(refusal cuda '"context": 2' '' '"sequence": 18') == *"does not divide train.sequence 18"* ]]
     [[ $(refusal cuda '"context": 2, "rotation": "point_to_point"') == *"PyTorch has all_gather, all_to_all"* ]]
-    [[ $(refusal cuda '"context": 2, "shared_heads": 2') == *"PyTorch's context parallel is a ring"* ]]
+    [[ $(refusal cuda '"context": 2, "shared_heads": 2') == *"PyTorch's context parallelism supports only a ring"* ]]
 }
 
 @test "a mesh that it can run asks for PyTorch's modules alone" {

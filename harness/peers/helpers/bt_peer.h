@@ -156,7 +156,7 @@ static inline void bt_peer_add(bt_peer_call *call, const cJSON *from, bool outpu
     }
     operand->data = operand->size ? calloc((size_t)operand->count, operand->size) : NULL;
     if (!operand->data) {
-        bt_peer_fail("no memory, or no such type, for", operand->name);
+        bt_peer_fail("out of memory, or unknown type, for", operand->name);
     }
 }
 

@@ -26,7 +26,7 @@ def fatbin_of(path):
         start = names + name
         if data[start:data.index(b"\0", start)] == b".nv_fatbin":
             return data[offset:offset + length]
-    raise Cannot("unavailable", f"{path}: holds no device code")
+    raise Cannot("unavailable", f"{path}: contains no device code")
 
 
 class Kernels:
@@ -47,8 +47,8 @@ class Kernels:
         """The kernel `name` (as the compiler mangles it) of FILE.o."""
         path = os.path.join(self.folder, file + ".o")
         if not os.path.exists(path):
-            raise Cannot("unavailable", f"{path} is missing: build the kernel objects as the "
-                         "README of HyperKernels says, for this GPU's architecture")
+            raise Cannot("unavailable", f"{path} is missing: build the kernel objects for this "
+                         "GPU's architecture (README of HyperKernels)")
         if file not in self.modules:
             module = ctypes.c_void_p()
             image = ctypes.create_string_buffer(fatbin_of(path))

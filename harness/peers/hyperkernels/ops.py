@@ -174,9 +174,9 @@ def fill(struct, case, causal, tensors):
 def attention(kernels, case, causal=False):
     torch, (batch, heads, length, size) = case.torch, case.axes
     if size != 64:
-        raise Cannot("unsupported", f"attention of HyperKernels has heads of 64, not of {size}")
+        raise Cannot("unsupported", f"attention of HyperKernels supports only heads of 64, not of {size}")
     if not case.tf32:
-        raise Cannot("unsupported", "attention of HyperKernels multiplies in tf32 only")
+        raise Cannot("unsupported", "attention of HyperKernels supports only tf32")
     inputs, function = pytorch.op_attention(case, causal)
     q, k, v = inputs
     o, lse = torch.empty_like(q), torch.empty(batch, heads, length, device=case.device)

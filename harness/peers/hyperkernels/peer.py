@@ -52,7 +52,7 @@ def run(task):
     import ops  # pylint: disable=import-outside-toplevel
     name = task["case"]["kernel"]["op"]
     if name not in ops.MAKERS:
-        raise Cannot("unsupported", f"no {name} in this peer; there are: {', '.join(sorted(ops.MAKERS))}")
+        raise Cannot("unsupported", f"no {name} in this peer; available: {', '.join(sorted(ops.MAKERS))}")
     case = pytorch.Case(torch, task)
     case.reset()
     found = objects.Kernels(torch, folder)

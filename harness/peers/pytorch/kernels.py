@@ -577,7 +577,7 @@ def prepare(case, compiled, backend=None):
             return special(case, compiled)[1]
         return [timed for timed, _ in made], max(share for _, share in made), again
     if case.op not in OPS:
-        raise Cannot("unsupported", f"no {case.op} in this peer; there are: {', '.join(sorted(OPS))}")
+        raise Cannot("unsupported", f"no {case.op} in this peer; available: {', '.join(sorted(OPS))}")
     inputs, function = OPS[case.op](case)
     if compiled and not case.both:
         # A graph that is kept for repeated backward calls cannot donate its buffers.

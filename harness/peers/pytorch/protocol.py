@@ -52,7 +52,7 @@ def load_torch(device):
     except ImportError as error:
         raise Cannot("unavailable", f"PyTorch cannot be imported: {error}") from error
     if device == "cuda" and not torch.cuda.is_available():
-        raise Cannot("unavailable", f"PyTorch {torch.__version__} finds no CUDA device")
+        raise Cannot("unavailable", f"PyTorch {torch.__version__} found no CUDA device")
     return torch
 
 

@@ -41,16 +41,16 @@ def die_with_parent():
 def check(torch, task):
     mesh, size, device = task["case"]["train"]["mesh"], count(task), task["device"]
     if mesh.get("faults"):
-        raise Cannot("unsupported", "train.mesh.faults: torchrun's ranks do not come back")
+        raise Cannot("unsupported", "train.mesh.faults: this peer cannot restart lost ranks")
     if mesh.get("sharding") in ("zero2", "zero3"):
         raise Cannot("unsupported", f"train.mesh.sharding is {mesh['sharding']}: this peer runs "
-                     "DistributedDataParallel, which shards nothing")
+                     "DistributedDataParallel, which does not shard")
     if task["system"].endswith("-dcp"):
         raise Cannot("unsupported", f"{task['system']} runs on one rank only")
     if not torch.distributed.is_available():
         raise Cannot("unavailable", f"PyTorch {torch.__version__} was built without distributed")
     if device == "cuda" and torch.cuda.device_count() < size:
-        raise Cannot("unavailable", f"train.mesh has {size} ranks, PyTorch finds "
+        raise Cannot("unavailable", f"train.mesh has {size} ranks, but PyTorch found "
                      f"{torch.cuda.device_count()} GPUs")
     has = torch.distributed.is_nccl_available() if device == "cuda" \
         else torch.distributed.is_gloo_available()

@@ -34,7 +34,7 @@ def refuse_rests(what, degree, sizes):
     for name, size in sizes.items():
         if size % degree:
             raise Cannot("unsupported", f"{what} is {degree}, which does not divide {name} {size}: "
-                         "this peer deals out equal parts")
+                         "this peer needs equal parts")
 
 
 def check_tensor(torch, plan, degree):
@@ -51,7 +51,7 @@ def check_context(torch, plan, degree):
     mesh = plan["mesh"]
     refuse_rests("twice train.mesh.context", 2 * degree, {"train.sequence": plan["sequence"]})
     if int(mesh.get("shared_heads", 1)) > 1:
-        raise Cannot("unsupported", "train.mesh.shared_heads: PyTorch's context parallel is a ring")
+        raise Cannot("unsupported", "train.mesh.shared_heads: PyTorch's context parallelism supports only a ring")
     if mesh.get("rotation", "all_gather") not in ROTATIONS:
         raise Cannot("unsupported", f"train.mesh.rotation is {mesh['rotation']}; PyTorch has "
                      f"{', '.join(ROTATIONS)}")
@@ -65,19 +65,19 @@ def check(torch, task):
     if not kind:
         return
     if len(shared) > 1:
-        raise Cannot("unsupported", f"train.mesh has {' and '.join(shared)} above 1: this peer runs "
-                     "one of them at a time")
+        raise Cannot("unsupported", f"train.mesh has {' and '.join(shared)} above 1: this peer supports "
+                     "only one of them")
     if plan["model"].get("family", "gpt2") != "gpt2":
-        raise Cannot("unsupported", f"train.mesh.{kind}: this peer's ranks share GPT-2 alone")
+        raise Cannot("unsupported", f"train.mesh.{kind}: this peer supports it only for GPT-2")
     if plan["mesh"].get("half_batches"):
-        raise Cannot("unsupported", "train.mesh.half_batches: this peer has no such schedule")
+        raise Cannot("unsupported", "train.mesh.half_batches: this peer does not support it")
     if plan["mesh"].get("row_chunks"):
-        raise Cannot("unsupported", "train.mesh.row_chunks: this peer has no such schedule")
+        raise Cannot("unsupported", "train.mesh.row_chunks: this peer does not support it")
     if kind == "context" and task["device"] != "cuda":
-        raise Cannot("unsupported", "train.mesh.context: PyTorch's ring has attention for CUDA alone")
+        raise Cannot("unsupported", "train.mesh.context: PyTorch's ring attention supports only CUDA")
     if any((plan.get("checkpoint") or {}).get(key) for key in ("at_end", "reload")):
         raise Cannot("unsupported", f"train.checkpoint with train.mesh.{kind}: rank 0 of this peer "
-                     "has a part of the state")
+                     "has only a part of the state")
     {"tensor": check_tensor, "context": check_context}[kind](torch, plan, degrees(task)[kind])
 
 

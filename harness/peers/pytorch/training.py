@@ -211,7 +211,7 @@ FAMILIES = {"gpt2": make_gpt2, "llama": make_llama}
 def make_model(torch, shape, recomputed, ranks):
     family = shape.get("family", "gpt2")
     if family not in FAMILIES:
-        raise Cannot("unsupported", f"PyTorch's peer has no models of family {family}")
+        raise Cannot("unsupported", f"the PyTorch peer does not support models of family {family}")
     return FAMILIES[family](torch, shape, recomputed, ranks)
 
 
