@@ -111,6 +111,9 @@ static bt_status initialise(bt_params *params, const bt_param_spec *spec, bt_par
 {
     const int64_t count = bt_tensor_count(param->master);
     void *block = NULL;
+    if (params->uninitialised) {
+        return BT_OK;
+    }
     BT_TRY(bt_mem_alloc((size_t)bt_shape_count(&spec->whole), sizeof(double), &block));
     float *values = block;
     draw(params, spec->whole, mean, deviation, values);

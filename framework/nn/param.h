@@ -37,6 +37,7 @@ typedef struct bt_params {
     bt_dtype master;     // type of the masters: f32, f64
     bt_dtype compute;    // type that ops see: master, or bf16
     uint64_t seed;       // of the initialisation
+    bool uninitialised;  // no values are sampled: the caller writes every master and its copy
     bt_param *items;     // owned [count]
     int64_t count, capacity;
     bt_param_spec *specs; // owned [spec_count]; equal on all ranks except for parts

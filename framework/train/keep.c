@@ -124,6 +124,24 @@ static bt_status expect_empty(const bt_checkpoint_store *store)
                                  store->folder, (long long)last);
 }
 
+bt_status bt_keep_expects(bt_trainer *t, bool *expects)
+{
+    const bt_train_checkpoints *plan = &t->plan->checkpoints;
+    *expects = false;
+    if (!plan->folder || !plan->resume) {
+        return BT_OK;
+    }
+    if (bt_ranks_is_first(t)) {
+        const bt_checkpoint_store store = {.folder = plan->folder};
+        int64_t *steps = NULL;
+        int64_t count = 0;
+        BT_TRY(bt_checkpoint_list(&store, &steps, &count));
+        *expects = count > 0 && (plan->resume_below <= 0 || steps[0] < plan->resume_below);
+        bt_mem_free(steps);
+    }
+    return bt_ranks_share(t, expects, sizeof *expects);
+}
+
 bt_status bt_keep_open(bt_trainer *t)
 {
     const bt_train_checkpoints *plan = &t->plan->checkpoints;
@@ -136,6 +154,10 @@ bt_status bt_keep_open(bt_trainer *t)
     }
     if (plan->resume) {
         BT_TRY(bt_keep_load(t, plan->resume_below, &t->first_step));
+    }
+    if (t->params.uninitialised && keep->given_step < 0) {
+        return bt_error(BT_STATUS_IO, "the checkpoints in %s were removed while the run started",
+                        plan->folder);
     }
     if (!bt_ranks_is_first(t)) {
         return BT_OK; // rank 0 writes

@@ -155,6 +155,7 @@ static bt_status open_model(bt_trainer *t)
         model.sharing = &t->sharing;
     }
     bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
+    BT_TRY(bt_keep_expects(t, &t->params.uninitialised));
     model.tensor = t->mesh.tensor;
     model.sequence_parallel = t->mesh.tensor && plan->parallel.sequence_parallel;
     model.aside = t->aside;

@@ -248,6 +248,8 @@ BT_CHECKED bt_status bt_verify_end(bt_trainer *t, int64_t step, bool *agree, cha
 // The tensor kept of parameter `item` of this rank's list: 0 master, 1 m, 2 v; gathered over the
 // data parallel ranks, if this rank has it.
 bt_tensor *bt_keep_tensor(const bt_trainer *t, int64_t item, int kind);
+// Whether a checkpoint will be loaded, so that the model needs no initial values; collective.
+BT_CHECKED bt_status bt_keep_expects(bt_trainer *t, bool *expects);
 // Creates the list of the state and the writer, and resumes from a checkpoint if the plan says so.
 // Needs model, optimizer and feed. Errors: INVALID_ARGUMENT if there are checkpoints but the plan
 // does not resume

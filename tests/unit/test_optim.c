@@ -39,6 +39,32 @@ static void a_parameter_added_after_init_is_refused(void **state)
     fixture_close(&f);
 }
 
+// The memory of the released tensor is used again, and keeps its values.
+static void uninitialised_parameters_are_not_sampled(void **state)
+{
+    (void)state;
+    enum { COUNT = 4096 };
+    for (int uninitialised = 0; uninitialised < 2; ++uninitialised) {
+        fixture f;
+        bt_params params;
+        bt_tensor *value = NULL, *before = NULL;
+        fixture_open(&f, 0);
+        ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(COUNT), "before", &before));
+        const void *memory = bt_tensor_data(before);
+        bt_tensor_release(before);
+        bt_params_init(&params, &f.context, BT_F32, BT_F32, 1);
+        params.uninitialised = uninitialised;
+        ASSERT_OK(bt_params_add(&params, "p", BT_PARAM_MASTER, BT_SHAPE(COUNT), 3, 0, &value));
+        const float *values = bt_tensor_data(value);
+        assert_ptr_equal(values, memory);
+        for (int i = 0; i < COUNT; ++i) {
+            assert_true(values[i] == (uninitialised ? 0.0F : 3.0F));
+        }
+        bt_params_release(&params);
+        fixture_close(&f);
+    }
+}
+
 enum { BLOCK = BT_SQUARES_BLOCK, ROWS = 3, COLS = BLOCK - 100, VECTOR = 5 };
 
 // A matrix and a vector with random gradients.
@@ -159,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_parameter_added_after_init_is_refused),
+        cmocka_unit_test(uninitialised_parameters_are_not_sampled),
         cmocka_unit_test(slices_give_the_bits_of_the_whole),
         cmocka_unit_test(a_slice_outside_of_its_parameter_is_refused),
         cmocka_unit_test(a_width_that_overflows_is_refused),
