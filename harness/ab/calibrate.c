@@ -297,9 +297,8 @@ static bt_status add_row(const bt_calibration_result *result, const bt_calibrate
 bt_status bt_calibration_store(bt_store *store, const bt_calibration_result *result)
 {
     BT_SCOPED(bt_arena) arena = {0};
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(&arena, (size_t)result->count * sizeof(bt_store_calibration), &block));
-    bt_store_calibration *rows = block;
+    bt_store_calibration *rows = NULL;
+    BT_TRY(BT_ARENA_ARRAY(&arena, result->count, &rows));
     for (int64_t i = 0; i < result->count; ++i) {
         BT_TRY(add_row(result, &result->items[i], &arena, &rows[i]));
     }

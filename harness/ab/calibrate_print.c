@@ -117,9 +117,7 @@ bt_status bt_calibration_text(const bt_calibration_result *result, bt_str *out)
                   run->schedule.seed);
     BT_TRY(print_table(result, out));
     print_advice(result, out);
-    BT_TRY(bt_str_status(out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 // ---- JSON --------------------------------------------------------------------------------------

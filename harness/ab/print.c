@@ -107,9 +107,7 @@ bt_status bt_ab_text(const bt_gate_result *result, const char *report, bt_str *o
     bt_str_format(out, "   report %s   exit %d\n", report, result->exit_code);
     bt_str_format(out, "next           bt-bench show %" PRId64 "%s\n", run->id,
                   result->request.database ? result->request.database : "");
-    BT_TRY(bt_str_status(out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 // ---- JSON --------------------------------------------------------------------------------------

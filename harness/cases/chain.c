@@ -198,10 +198,9 @@ static bt_status open_chain(bt_chain *chain, const bt_chain_args *args, bt_targe
 bt_status bt_chain_open(bt_context *context, const bt_chain_args *args, bool forms,
                         bt_target_kind kind, bt_chain **out)
 {
-    void *block = NULL;
+    bt_chain *chain = NULL;
     *out = NULL;
-    BT_TRY(bt_mem_alloc(1, sizeof(bt_chain), &block));
-    bt_chain *chain = block;
+    BT_TRY(BT_MEM_ARRAY(1, &chain));
     chain->context = (bt_context){.device = context->device,
                                   .pool = context->pool,
                                   .stream = context->stream,

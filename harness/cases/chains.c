@@ -113,7 +113,6 @@ bt_chain_body bt_chain_body_of(bt_kernel_case_op what)
 // The quarter turn of rotary positions: y = Q x is (-second half, first half).
 bt_status bt_chain_constant(const bt_chain_args *args, int64_t *dim, double **values)
 {
-    void *block = NULL;
     *dim = 0;
     *values = NULL;
     if (args->body->what != BT_KERNEL_CASE_chain_rope) {
@@ -123,8 +122,7 @@ bt_status bt_chain_constant(const bt_chain_args *args, int64_t *dim, double **va
     BT_FAIL_IF(size % 2 != 0, BT_STATUS_INVALID_ARGUMENT,
                "a head of %lld elements: rotary positions rotate pairs, so the number must be even",
                (long long)size);
-    BT_TRY(bt_mem_alloc((size_t)(size * size), sizeof(double), &block));
-    *values = block;
+    BT_TRY(BT_MEM_ARRAY(size * size, values));
     *dim = size;
     for (int64_t i = 0; i < half; ++i) {
         (*values)[i * size + i + half] = -1;

@@ -199,7 +199,7 @@ static bt_status compile_chain(const bt_kernel_body *body, const bt_target *targ
                                NULL, operand->name, &at[i]);
     }
     if (status == BT_OK) {
-        body->args(body, body->rows, at, false, false, NULL, &args);
+        body->args(body, &(bt_kernel_asked){.rows = body->rows, .at = at}, &args);
         status = dump_captured(&session.context, &args.chain, target->kind, d);
     }
     BT_IF_OK(status, bt_chain_open(&session.context, &args.chain, true, target->kind, &chain));
@@ -245,7 +245,7 @@ static bt_status compile_kernel(const cJSON *kernel, const char *target_name,
     if (body.is_chain) {
         return compile_chain(&body, &target, target_name != NULL, d, out);
     }
-    body.args(&body, body.rows, at, false, false, &items, &args);
+    body.args(&body, &(bt_kernel_asked){.rows = body.rows, .at = at, .items = &items}, &args);
     BT_TRY(bt_kernel_generated_group(body.op, &args, target.kind, &graph, &group, field_of));
     BT_TRY(bt_compile_dump_graph(d, BT_COMPILE_DUMP_GRAPH, &graph));
     BT_TRY(bt_compile_dump_graph(d, BT_COMPILE_DUMP_SIMPLE, &graph)); // a call alone is simple

@@ -59,10 +59,9 @@ bt_status bt_kernel_chain_make(const kernel_run *run, const bt_kernel_args *args
                           .stream = run->stream,
                           .compute = BT_COMPUTE_NATIVE,
                           .tuner = run->tuner};
-    void *block = NULL;
+    bt_kernel_chain *c = NULL;
     *out = NULL;
-    BT_TRY(bt_mem_alloc(1, sizeof(bt_kernel_chain), &block));
-    bt_kernel_chain *c = block;
+    BT_TRY(BT_MEM_ARRAY(1, &c));
     const bt_status status =
         run->generates ? compile(c, &context, &args->chain)
                        : bt_chain_open(&context, &args->chain, false, BT_TARGET_CPU, &c->chain);

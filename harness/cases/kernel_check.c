@@ -168,7 +168,7 @@ static bt_status run_reference(checking *self)
 {
     const bt_kernel_body *body = &self->part.body;
     const bool adds = self->parts.all_rows && !self->part.first;
-    BT_SCOPED_MEM(void *) block = NULL;
+    BT_SCOPED_MEM(bt_kernel_items *) items = NULL;
     bt_kernel_args args;
     memset(&args, 0, sizeof args);
     if (body->saved) {
@@ -176,8 +176,10 @@ static bt_status run_reference(checking *self)
         BT_TRY(run_on_cpu(self, body->saved_op, &args));
         memset(&args, 0, sizeof args);
     }
-    BT_TRY(bt_mem_alloc(1, sizeof(bt_kernel_items), &block));
-    body->args(body, body->rows, self->at, true, adds, block, &args);
+    BT_TRY(BT_MEM_ARRAY(1, &items));
+    const bt_kernel_asked asked = {
+        .rows = body->rows, .at = self->at, .wide = true, .accumulate = adds, .items = items};
+    body->args(body, &asked, &args);
     bt_status status = body->is_chain ? bt_kernel_chain_reference(&self->cpu, &args)
                                       : run_on_cpu(self, body->op, &args);
     weigh_means(self);

@@ -99,10 +99,9 @@ bt_status bt_kernel_generated_make(const bt_device *device, bt_kernel_op op, bt_
                                    const void *args, bt_kernel_generated **out)
 {
     const bool cpu = device->backend->kind == BT_DEVICE_CPU;
-    void *block = NULL;
+    bt_kernel_generated *g = NULL;
     *out = NULL;
-    BT_TRY(bt_mem_alloc(1, sizeof(bt_kernel_generated), &block));
-    bt_kernel_generated *g = block;
+    BT_TRY(BT_MEM_ARRAY(1, &g));
     BT_SCOPED(bt_dag) graph = {0};
     bt_status status = bt_kernel_generated_group(op, args, cpu ? BT_TARGET_CPU : BT_TARGET_CUDA,
                                                  &graph, &g->group, g->field_of);

@@ -127,7 +127,8 @@ bt_status bt_kernel_call_make(kernel_run *run, kernel_call *call)
                              &call->at[i]));
     }
     BT_TRY(bt_kernel_call_fill(run, call));
-    body->args(body, body->rows, call->at, false, false, &call->items, &call->args);
+    const bt_kernel_asked asked = {.rows = body->rows, .at = call->at, .items = &call->items};
+    body->args(body, &asked, &call->args);
     BT_TRY(find_kernel(run, call));
     size_t bytes = run->plan.number         ? run->plan.workspace_bytes
                    : run->kernel->workspace ? run->kernel->workspace(run->device, &call->args)

@@ -87,6 +87,15 @@ typedef union bt_kernel_items {
     bt_grad_norm_item grad_norm[BT_KERNEL_TENSORS_MAX];
 } bt_kernel_items;
 
+// A call of a body.
+typedef struct bt_kernel_asked {
+    int64_t rows;
+    void *const *at;        // [count of operands]
+    bool wide;              // in f64
+    bool accumulate;        // whole outputs are added to
+    bt_kernel_items *items; // for lists of tensors; lives as long as the call
+} bt_kernel_asked;
+
 typedef struct bt_kernel_body {
     bt_kernel_case_op what; // the operation, a row of kernel_ops.inl
     bt_kernel_shape shape;
@@ -101,10 +110,7 @@ typedef struct bt_kernel_body {
     int64_t rows;
     bt_operand operands[BT_OPERANDS_MAX];
     int count;
-    // The call over `rows` rows with the operands at `at` [count]; wide: in f64. `items`: storage
-    // for lists of tensors; it must live as long as the call.
-    void (*args)(const struct bt_kernel_body *self, int64_t rows, void *const *at, bool wide,
-                 bool accumulate, bt_kernel_items *items, bt_kernel_args *out);
+    void (*args)(const struct bt_kernel_body *self, const bt_kernel_asked *to, bt_kernel_args *out);
     // The call in f64 that computes the inputs of role SAVED from the others. NULL: there are none
     bt_kernel_op saved_op;
     void (*saved)(const struct bt_kernel_body *self, int64_t rows, void *const *at,

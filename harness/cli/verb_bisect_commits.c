@@ -128,11 +128,8 @@ static void print_json(const bisect_verb *self, bt_str *out)
     const bt_bisect *search = &self->search;
     bt_json_writer json = {.out = out, .indent = 2};
     bt_json_writer_open(&json, NULL, '{');
-    if (is_found(search)) {
-        bt_json_writer_text(&json, "first_slower", search->commits[search->high].hash);
-    } else {
-        bt_json_writer_null(&json, "first_slower");
-    }
+    bt_json_writer_text_or_null(&json, "first_slower",
+                                is_found(search) ? search->commits[search->high].hash : NULL);
     BT_JSON_LIST(&json, "commits", i, search->count) {
         BT_JSON_OBJECT(&json, NULL, BT_KV("commit", search->commits[i].hash),
                        BT_KV("subject", search->commits[i].subject),

@@ -54,8 +54,7 @@ static bt_status print_environment(bool as_json, bt_str *out)
         if (as_json) {
             bt_json_writer_open(&json, NULL, '{');
             bt_json_writer_text(&json, "variable", row->name);
-            value ? bt_json_writer_text(&json, "value", value)
-                  : bt_json_writer_null(&json, "value");
+            bt_json_writer_text_or_null(&json, "value", value);
             BT_JSON(&json, BT_OF(row, allowed), BT_OF(row, meaning), BT_OF(row, reader));
             bt_json_writer_close(&json, '}');
         } else {

@@ -90,10 +90,7 @@ bt_status bt_compare_environments_text(const bt_compare_item *items, int64_t cou
     } else {
         bt_str_append(out, "\nthe hard facts are the same: speeds are comparable\n");
     }
-    BT_IF_OK(status, bt_str_status(out));
-    if (status == BT_OK) {
-        bt_text_make_printable(out->text + start);
-    }
+    BT_IF_OK(status, bt_text_end(out, start));
     return status;
 }
 

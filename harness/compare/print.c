@@ -184,8 +184,7 @@ bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *
     size_t start = out->length_bytes;
     BT_TRY(bt_compare_runs(store, left, right, &both));
     BT_TRY(print_all(&both, out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 static void json_side(bt_json_writer *json, const char *key, const bt_metric_value *value)
@@ -246,7 +245,5 @@ bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *
                        BT_OF(&both.items[i], left), BT_OF(&both.items[i], right),
                        BT_KV("level", bt_fact_level_name(both.items[i].level)));
     }
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

@@ -156,9 +156,7 @@ static bt_status describe(bt_corpus_job *job)
     BT_EACH(const bt_corpus_document, document, job->documents, job->document_count) {
         ++(document->val_from == document->begin ? &made->val : &made->train)->documents;
     }
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)job->source_count, sizeof *made->sources, &block));
-    made->sources = block;
+    BT_TRY(BT_MEM_ARRAY(job->source_count, &made->sources));
     for (int64_t i = 0; i < job->source_count; ++i) {
         const bt_corpus_source *source = &job->sources[i];
         BT_TRY(bt_mem_strdup(source->path, &made->sources[i].path));
@@ -228,9 +226,7 @@ static bt_status check_options(const bt_tokenize_options *options)
 // Maps the files, after checking that there is space for the result.
 static bt_status map_sources(const bt_tokenize_options *options, bt_corpus_job *job)
 {
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)options->file_count, sizeof *job->sources, &block));
-    job->sources = block;
+    BT_TRY(BT_MEM_ARRAY(options->file_count, &job->sources));
     for (int64_t i = 0; i < options->file_count; ++i) {
         uint64_t size_bytes = 0;
         BT_TRY(bt_file_size(options->files[i], &size_bytes));

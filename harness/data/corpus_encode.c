@@ -256,9 +256,7 @@ bt_status bt_corpus_encode(bt_corpus_job *job)
     wave shared = {.job = job, .capacity = (int64_t)threads * ITEMS_PER_THREAD};
     worker workers[MAX_THREADS] = {0};
     sink sinks[2] = {[TRAIN] = {.number = 1}, [VAL] = {.number = 0}};
-    void *block = NULL;
-    bt_status status = bt_mem_alloc((size_t)shared.capacity, sizeof *shared.items, &block);
-    shared.items = block;
+    bt_status status = BT_MEM_ARRAY(shared.capacity, &shared.items);
     for (int i = 0; i < threads && status == BT_OK; ++i) {
         workers[i].shared = &shared;
         status = bt_encoder_create(job->tokenizer, &workers[i].encoder);

@@ -26,9 +26,7 @@ bt_status bt_facts_text(const bt_facts *facts, bt_str *out)
         status = bt_table_print(&table, 2, out);
     }
     BT_TRY(status);
-    BT_TRY(bt_str_status(out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 bt_status bt_facts_json(const bt_facts *facts, bt_str *out)

@@ -42,8 +42,7 @@ bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all, bt
                        bt_format_date(row->created_ns).text, row->reason);
     }
     BT_TRY(bt_table_print(&table, 0, out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 bt_status bt_baseline_list_json(const bt_store_baseline_list *list, bool all, bt_str *out)
@@ -142,8 +141,6 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
             bt_str_format(out, "    %s  %.100s\n", fact->key, fact->value);
         }
     }
-    if (status == BT_OK && bt_str_status(out) == BT_OK) {
-        bt_text_make_printable(out->text + start);
-    }
-    return status == BT_OK ? bt_str_status(out) : status;
+    BT_IF_OK(status, bt_text_end(out, start));
+    return status;
 }

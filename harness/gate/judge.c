@@ -487,10 +487,9 @@ static bt_status typical(const judging *self, const double *values, int64_t coun
 
 static bt_status typical_of_side(const judging *self, const bt_gate_side *side, double *out)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(self->arena, (size_t)side->round_count * sizeof(double), &block));
-    int64_t count = values_of(self, side, block);
-    return typical(self, block, count, out);
+    double *values = NULL;
+    BT_TRY(BT_ARENA_ARRAY(self->arena, side->round_count, &values));
+    return typical(self, values, values_of(self, side, values), out);
 }
 
 static bt_status judge_metric(const judging *self)

@@ -205,9 +205,7 @@ bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str 
     if (next.length_bytes > 0) {
         bt_str_format(out, "next  %s\n", bt_str_text(&next));
     }
-    BT_TRY(bt_str_status(out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 // ---- JSON --------------------------------------------------------------------------------------

@@ -49,9 +49,9 @@ bt_status bt_history_sparkline(const bt_history_series *series, int64_t width, b
 {
     static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     int64_t buckets = series->session_count < width ? series->session_count : width;
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)(buckets > 0 ? buckets : 1), sizeof(double), &block));
-    double *heights = block, low = (double)INFINITY, high = -(double)INFINITY;
+    double low = (double)INFINITY, high = -(double)INFINITY;
+    BT_SCOPED_MEM(double *) heights = NULL;
+    BT_TRY(BT_MEM_ARRAY(buckets, &heights));
     bt_status status = thin(series, buckets, heights);
     for (int64_t i = 0; i < buckets; i++) {
         low = fmin(low, heights[i]);
@@ -61,7 +61,6 @@ bt_status bt_history_sparkline(const bt_history_series *series, int64_t width, b
         double share = high > low ? (heights[i] - low) / (high - low) : 0;
         bt_str_append(out, share >= 0 && share <= 1 ? bars[(int)(share * 7.999)] : " ");
     }
-    bt_mem_free(heights);
     return status == BT_OK ? bt_str_status(out) : status;
 }
 
@@ -150,9 +149,7 @@ bt_status bt_history_text(const bt_history *history, bt_str *out)
                            "the definition of a round's time (earlier versions used the median, "
                            "later ones the mean); their numbers are not compared.\n");
     }
-    BT_TRY(bt_str_status(out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 // ---- JSON --------------------------------------------------------------------------------------

@@ -103,9 +103,7 @@ bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
                       (long long)verdicts[parts[i].verdict], parts[i].words);
     }
     bt_str_append(out, "; claims about one measurement count once\n");
-    BT_TRY(bt_str_status(out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,

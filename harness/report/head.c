@@ -194,11 +194,11 @@ static void write_ratios(const ratio_list *list, bt_str *out)
 // Kernels of one system: their median fraction of a copy, the lowest one, and the copy.
 static bt_status write_shares(const report_set *set, bt_str *out)
 {
-    void *block = NULL;
+    BT_SCOPED_MEM(double *) shares = NULL;
+    double copy = (double)NAN;
     int64_t count = 0;
     const report_case *lowest = NULL;
-    BT_TRY(bt_mem_alloc((size_t)set->case_count, sizeof(double), &block));
-    double *shares = block, copy = (double)NAN;
+    BT_TRY(BT_MEM_ARRAY(set->case_count, &shares));
     for (int64_t i = 0; i < set->case_count; i++) {
         const bt_metric_value *metrics = set->cases[i].summary.metrics;
         double share = metrics[BT_METRIC_COPY_SHARE].value;
@@ -214,8 +214,8 @@ static bt_status write_shares(const report_set *set, bt_str *out)
         }
     }
     bt_stats stats;
-    bt_status status = bt_stats_of(shares, count, &stats);
-    if (status == BT_OK && count > 0) {
+    BT_TRY(bt_stats_of(shares, count, &stats));
+    if (count > 0) {
         bt_metric_value middle = {stats.median, stats.low, stats.high, count};
         open_metric(out, "Share of copy bandwidth", BT_UNIT_SHARE, &middle);
         bt_str_format(out, "median of %lld memory-bound case%s%s", (long long)count,
@@ -230,8 +230,7 @@ static bt_status write_shares(const report_set *set, bt_str *out)
         bt_str_append(out, "256 MiB, measured in this run");
         close_number(out);
     }
-    bt_mem_free(shares);
-    return status;
+    return BT_OK;
 }
 
 static bt_status write_numbers(const report_set *set, bt_str *out)

@@ -246,11 +246,11 @@ static bt_status write_page(const index_page *page, const char *database, bt_str
 bt_status bt_report_index(bt_store *store, const char *folder, bt_str *out)
 {
     index_page page = {.folder = folder};
-    BT_SCOPED_MEM(void *) block = NULL;
+    BT_SCOPED_MEM(double *) values = NULL;
     BT_TRY(bt_store_run_list_read(store, &page.runs));
     bt_status status = bt_store_points_read(store, &page.points);
-    BT_IF_OK(status, bt_mem_alloc((size_t)page.points.count + 1, sizeof(double), &block));
-    page.values = block;
+    BT_IF_OK(status, BT_MEM_ARRAY(page.points.count, &values));
+    page.values = values;
     BT_IF_OK(status, write_page(&page, bt_store_path(store), out));
     bt_store_points_release(&page.points);
     bt_store_run_list_release(&page.runs);

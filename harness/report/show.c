@@ -221,9 +221,7 @@ bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
         bt_str_format(out, "\nreport         %s\n", report);
     }
     BT_TRY(status);
-    BT_TRY(bt_str_status(out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 static void json_metrics(bt_json_writer *json, const bt_summary *summary)
@@ -273,32 +271,22 @@ void bt_report_json_run(bt_json_writer *json, const bt_store_run *run)
                        BT_OF(&run->gaps[i], resumed_ns),
                        BT_KV("status", bt_run_status_name(run->gaps[i].status)));
     }
-    const char *report = bt_run_report_path(run);
-    if (report) {
-        bt_json_writer_text(json, "report", report);
-    } else {
-        bt_json_writer_null(json, "report");
-    }
+    bt_json_writer_text_or_null(json, "report", bt_run_report_path(run));
 }
 
 bt_status bt_show_json(bt_store *store, int64_t id, bt_str *out)
 {
     BT_SCOPED(bt_store_run) run = {0};
-    bt_status status = BT_OK;
     bt_json_writer json = {.out = out, .indent = 2};
     BT_TRY(bt_store_run_read(store, id, &run));
     bt_json_writer_open(&json, NULL, '{');
     bt_report_json_run(&json, &run);
-    bt_json_writer_open(&json, "cases", '[');
-    for (int64_t i = 0; status == BT_OK && i < run.round_count; i++) {
+    BT_JSON_LIST(&json, "cases", i, run.round_count) {
         bt_json_writer_open(&json, NULL, '{');
-        status = bt_report_json_case(&json, &run.rounds[i]);
+        BT_TRY(bt_report_json_case(&json, &run.rounds[i]));
         bt_json_writer_close(&json, '}');
     }
-    bt_json_writer_close(&json, ']');
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return status == BT_OK ? bt_str_status(out) : status;
+    return bt_json_writer_end(&json, '}');
 }
 
 bt_status bt_show_list_text(bt_store *store, bt_str *out)
@@ -321,6 +309,5 @@ bt_status bt_show_list_text(bt_store *store, bt_str *out)
     }
     size_t start = out->length_bytes;
     BT_TRY(bt_table_print(&table, 0, out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
+    return bt_text_end(out, start);
 }

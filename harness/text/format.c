@@ -201,3 +201,11 @@ bt_text bt_format_date(int64_t wall_ns)
     }
     return out;
 }
+
+bt_status bt_text_end(bt_str *out, size_t start)
+{
+    if (out->status == BT_OK && out->length_bytes > start) {
+        bt_text_make_printable(out->text + start);
+    }
+    return bt_str_status(out);
+}

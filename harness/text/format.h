@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "framework/base/status.h"
+#include "framework/base/str.h"
 #include "harness/record/metrics.h"
 
 typedef struct bt_text {
@@ -33,5 +34,7 @@ bt_text bt_format_clock(double time_ns);
 bt_text bt_format_date(int64_t wall_ns);
 // Replaces control bytes except newlines by '?', for untrusted text printed to a terminal.
 void bt_text_make_printable(char *text);
+// Ends an output: does so with what was appended from offset `start` on. Returns its status.
+BT_CHECKED bt_status bt_text_end(bt_str *out, size_t start);
 
 #endif

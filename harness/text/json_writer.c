@@ -125,6 +125,11 @@ void bt_json_writer_bool(bt_json_writer *json, const char *key, bool value)
     bt_str_append(json->out, value ? "true" : "false");
 }
 
+void bt_json_writer_text_or_null(bt_json_writer *json, const char *key, const char *value)
+{
+    value ? bt_json_writer_text(json, key, value) : bt_json_writer_null(json, key);
+}
+
 void bt_json_writer_null(bt_json_writer *json, const char *key)
 {
     begin(json, key);

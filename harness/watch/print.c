@@ -165,17 +165,10 @@ bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_st
     return bt_str_status(out);
 }
 
-static bt_status end_lines(bt_str *out, size_t start)
-{
-    BT_TRY(bt_str_status(out));
-    bt_text_make_printable(out->text + start);
-    return BT_OK;
-}
-
 static bt_status finish_line(bt_str *out, size_t start)
 {
     bt_str_append(out, "\n");
-    return end_lines(out, start);
+    return bt_text_end(out, start);
 }
 
 bt_status bt_watch_heading(const bt_watch_view *view, bt_str *out)
@@ -201,10 +194,7 @@ bt_status bt_watch_ended(const bt_watch_view *view, int64_t *seen, bt_str *out)
     }
     *seen = newest;
     BT_TRY(bt_table_print(&table, 0, out));
-    if (out->length_bytes > start) {
-        bt_text_make_printable(out->text + start);
-    }
-    return BT_OK;
+    return bt_text_end(out, start);
 }
 
 bt_status bt_watch_line(const bt_watch_view *view, bt_str *out)
@@ -220,7 +210,7 @@ bt_status bt_watch_line(const bt_watch_view *view, bt_str *out)
     }
     bt_str_append(out, "\n");
     bt_watch_ranks(view, RANK_COLUMNS, RANKS_SHOWN, out);
-    return end_lines(out, start);
+    return bt_text_end(out, start);
 }
 
 bt_status bt_watch_end(const bt_watch_view *view, bt_str *out)

@@ -175,8 +175,11 @@ static uint64_t operand_bytes(const bt_kernel_body *body)
 
 static void set_args(const table *self, kernel_run *run, kernel_call *call)
 {
-    run->body.args(&run->body, run->body.rows, call->at, false, self->accumulate, &call->items,
-                   &call->args);
+    const bt_kernel_asked asked = {.rows = run->body.rows,
+                                   .at = call->at,
+                                   .accumulate = self->accumulate,
+                                   .items = &call->items};
+    run->body.args(&run->body, &asked, &call->args);
 }
 
 // A call with copies of another call's operands.

@@ -11,14 +11,11 @@ static bt_attention_view view_of(const body *self, void *base)
 
 static bool is_causal(const body *self) { return self->what == BT_KERNEL_CASE_attention_causal; }
 
-static void attention_args(const body *self, int64_t rows, void *const *at, bool wide,
-                           bool accumulate, items *lists, any *out)
+static void attention_args(const body *self, const asked *to, any *out)
 {
-    (void)accumulate;
-    (void)lists;
     const int64_t *axes = self->shape.axes;
-    bt_compute compute = self->tf32 && !wide ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
-    bt_attention_shape shape = {.batch = rows,
+    bt_compute compute = self->tf32 && !to->wide ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
+    bt_attention_shape shape = {.batch = to->rows,
                                 .heads = axes[1],
                                 .kv_heads = axes[1],
                                 .q_tokens = axes[2],
@@ -28,7 +25,7 @@ static void attention_args(const body *self, int64_t rows, void *const *at, bool
                                 .causal = is_causal(self)};
     bt_attention_view views[9];
     for (int i = 0; i < self->count && i < 9; ++i) {
-        views[i] = view_of(self, at[i]);
+        views[i] = view_of(self, to->at[i]);
     }
     if (self->backward) {
         out->attention_backward =
@@ -36,24 +33,24 @@ static void attention_args(const body *self, int64_t rows, void *const *at, bool
                                          .k = views[1],
                                          .v = views[2],
                                          .o = views[3],
-                                         .lse = at[4],
+                                         .lse = to->at[4],
                                          .d_o = views[5],
                                          .dq = views[6],
                                          .dk = views[7],
                                          .dv = views[8],
                                          .shape = shape,
                                          .compute = compute,
-                                         .dtype = bt_operand_type(self, wide)};
+                                         .dtype = bt_operand_type(self, to->wide)};
         return;
     }
     out->attention = (bt_attention_args){.q = views[0],
                                          .k = views[1],
                                          .v = views[2],
                                          .o = views[3],
-                                         .lse = at[4],
+                                         .lse = to->at[4],
                                          .shape = shape,
                                          .compute = compute,
-                                         .dtype = bt_operand_type(self, wide)};
+                                         .dtype = bt_operand_type(self, to->wide)};
 }
 
 // Output and log-sum-exp, as inputs of the backward call.
@@ -61,7 +58,7 @@ static void attention_saved(const body *self, int64_t rows, void *const *at, any
 {
     body forward = *self;
     forward.backward = false;
-    attention_args(&forward, rows, at, true, false, NULL, out);
+    attention_args(&forward, &(asked){.rows = rows, .at = at, .wide = true}, out);
 }
 
 // Products of rounded operands (bf16, tf32) have an error of their epsilon, sums that of f32.

@@ -10,14 +10,12 @@
 #define SOFTMAX_MOST                                                                               \
     220.0 // largest probability of normal logits times a dy of 4, times the columns
 
-static void chain_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,
-                       items *lists, any *out)
+static void chain_args(const body *self, const asked *to, any *out)
 {
-    (void)lists;
-    out->chain =
-        (bt_chain_args){.body = self, .rows = rows, .wide = wide, .accumulate = accumulate};
+    out->chain = (bt_chain_args){
+        .body = self, .rows = to->rows, .wide = to->wide, .accumulate = to->accumulate};
     for (int i = 0; i < self->count; ++i) {
-        out->chain.at[i] = at[i];
+        out->chain.at[i] = to->at[i];
     }
 }
 

@@ -3,35 +3,32 @@
 
 #include "harness/cases/operands/make.h"
 
-static void cross_entropy_args(const body *self, int64_t rows, void *const *at, bool wide,
-                               bool accumulate, items *lists, any *out)
+static void cross_entropy_args(const body *self, const asked *to, any *out)
 {
-    (void)accumulate;
-    (void)lists;
     int64_t vocab = self->shape.axes[1];
-    bt_dtype dtype = bt_operand_type(self, wide);
+    bt_dtype dtype = bt_operand_type(self, to->wide);
     if (self->backward) {
-        out->cross_entropy_backward = (bt_cross_entropy_backward_args){.logits = at[0],
-                                                                       .targets = at[1],
-                                                                       .lse = at[2],
-                                                                       .inv_count = at[3],
-                                                                       .dmean = at[4],
-                                                                       .dlogits = at[5],
-                                                                       .rows = rows,
+        out->cross_entropy_backward = (bt_cross_entropy_backward_args){.logits = to->at[0],
+                                                                       .targets = to->at[1],
+                                                                       .lse = to->at[2],
+                                                                       .inv_count = to->at[3],
+                                                                       .dmean = to->at[4],
+                                                                       .dlogits = to->at[5],
+                                                                       .rows = to->rows,
                                                                        .vocab = vocab,
                                                                        .logits_stride = vocab,
                                                                        .ignore = -100,
                                                                        .dtype = dtype};
         return;
     }
-    out->cross_entropy = (bt_cross_entropy_args){.logits = at[0],
-                                                 .targets = at[1],
-                                                 .loss = at[2],
-                                                 .lse = at[3],
-                                                 .mean = at[4],
-                                                 .inv_count = at[5],
-                                                 .bad_row = at[6],
-                                                 .rows = rows,
+    out->cross_entropy = (bt_cross_entropy_args){.logits = to->at[0],
+                                                 .targets = to->at[1],
+                                                 .loss = to->at[2],
+                                                 .lse = to->at[3],
+                                                 .mean = to->at[4],
+                                                 .inv_count = to->at[5],
+                                                 .bad_row = to->at[6],
+                                                 .rows = to->rows,
                                                  .vocab = vocab,
                                                  .logits_stride = vocab,
                                                  .ignore = -100,
@@ -45,10 +42,9 @@ static void cross_entropy_saved(const body *self, int64_t rows, void *const *at,
     double *free = at[5];
     body forward = *self;
     forward.backward = false;
-    cross_entropy_args(
-        &forward, rows,
-        (void *[]){at[0], at[1], free, at[2], free + rows, free + rows + 1, free + rows + 2}, true,
-        false, NULL, out);
+    void *const places[] = {at[0],       at[1],           free,           at[2],
+                            free + rows, free + rows + 1, free + rows + 2};
+    cross_entropy_args(&forward, &(asked){.rows = rows, .at = places, .wide = true}, out);
 }
 
 void bt_operands_cross_entropy(body *self)

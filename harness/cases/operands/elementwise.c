@@ -1,19 +1,16 @@
 // harness/cases/operands/elementwise.c - copies, casts, transposes, GELU, bias
 #include "harness/cases/operands/make.h"
 
-static void copy_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,
-                      items *lists, any *out)
+static void copy_args(const body *self, const asked *to, any *out)
 {
-    (void)accumulate;
-    (void)lists;
     out->copy = (bt_copy_args){.rank = 1,
-                               .shape = {rows},
-                               .x = at[0],
+                               .shape = {to->rows},
+                               .x = to->at[0],
                                .x_stride = {1},
-                               .x_dtype = bt_operand_type(self, wide),
-                               .y = at[1],
+                               .x_dtype = bt_operand_type(self, to->wide),
+                               .y = to->at[1],
                                .y_stride = {1},
-                               .y_dtype = wide ? BT_F64 : self->operands[1].dtype};
+                               .y_dtype = to->wide ? BT_F64 : self->operands[1].dtype};
 }
 
 void bt_operands_copy(body *self)
@@ -31,20 +28,17 @@ void bt_operands_cast(body *self)
 }
 
 // y[r,c] = x[c,r]; the reference is one call, since a part of y's rows needs the whole x.
-static void transpose_args(const body *self, int64_t rows, void *const *at, bool wide,
-                           bool accumulate, items *lists, any *out)
+static void transpose_args(const body *self, const asked *to, any *out)
 {
-    (void)accumulate;
-    (void)lists;
     int64_t cols = self->shape.axes[1];
     out->copy = (bt_copy_args){.rank = 2,
-                               .shape = {rows, cols},
-                               .x = at[0],
-                               .x_stride = {1, rows},
-                               .x_dtype = bt_operand_type(self, wide),
-                               .y = at[1],
+                               .shape = {to->rows, cols},
+                               .x = to->at[0],
+                               .x_stride = {1, to->rows},
+                               .x_dtype = bt_operand_type(self, to->wide),
+                               .y = to->at[1],
                                .y_stride = {cols, 1},
-                               .y_dtype = bt_operand_type(self, wide)};
+                               .y_dtype = bt_operand_type(self, to->wide)};
 }
 
 void bt_operands_transpose(body *self)
@@ -56,25 +50,22 @@ void bt_operands_transpose(body *self)
     self->args = transpose_args;
 }
 
-static void gelu_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,
-                      items *lists, any *out)
+static void gelu_args(const body *self, const asked *to, any *out)
 {
-    (void)lists;
     if (self->backward) {
         out->unary_backward = (bt_unary_backward_args){.function = BT_UNARY_GELU,
-                                                       .x = at[0],
-                                                       .dy = at[1],
-                                                       .dx = at[2],
-                                                       .count = rows,
-                                                       .dtype = bt_operand_type(self, wide)};
+                                                       .x = to->at[0],
+                                                       .dy = to->at[1],
+                                                       .dx = to->at[2],
+                                                       .count = to->rows,
+                                                       .dtype = bt_operand_type(self, to->wide)};
         return;
     }
-    (void)accumulate;
     out->unary = (bt_unary_args){.function = BT_UNARY_GELU,
-                                 .x = at[0],
-                                 .y = at[1],
-                                 .count = rows,
-                                 .dtype = bt_operand_type(self, wide)};
+                                 .x = to->at[0],
+                                 .y = to->at[1],
+                                 .count = to->rows,
+                                 .dtype = bt_operand_type(self, to->wide)};
 }
 
 void bt_operands_gelu(body *self)
@@ -89,21 +80,18 @@ void bt_operands_gelu(body *self)
     self->args = gelu_args;
 }
 
-static void bias_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,
-                      items *lists, any *out)
+static void bias_args(const body *self, const asked *to, any *out)
 {
-    (void)accumulate;
-    (void)lists;
     int64_t cols = self->shape.axes[1];
     out->binary = (bt_binary_args){.function = BT_BINARY_ADD,
                                    .rank = 2,
-                                   .shape = {rows, cols},
-                                   .a = at[0],
+                                   .shape = {to->rows, cols},
+                                   .a = to->at[0],
                                    .a_stride = {cols, 1},
-                                   .b = at[1],
+                                   .b = to->at[1],
                                    .b_stride = {0, 1},
-                                   .y = at[2],
-                                   .dtype = bt_operand_type(self, wide)};
+                                   .y = to->at[2],
+                                   .dtype = bt_operand_type(self, to->wide)};
 }
 
 void bt_operands_bias(body *self)

@@ -40,35 +40,34 @@ static bool has_gelu(const gemm_facts *facts)
     return facts->epilogue == BT_EPILOGUE_BIAS_GELU || facts->epilogue == BT_EPILOGUE_DGELU;
 }
 
-static void gemm_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,
-                      items *lists, any *out)
+static void gemm_args(const body *self, const asked *to, any *out)
 {
-    (void)lists;
     const gemm_facts *facts = facts_of(self);
     const bool tn = facts->trans_a;
     const int64_t *axes = &self->shape.axes[facts->batched];
-    const int64_t m = tn || facts->batched ? axes[0] : rows, n = axes[1], k = tn ? rows : axes[2];
+    const int64_t m = tn || facts->batched ? axes[0] : to->rows, n = axes[1],
+                  k = tn ? to->rows : axes[2];
     bt_gemm_args *args = &out->gemm;
     *args = (bt_gemm_args){.m = m, .n = n, .k = k, .alpha = 1, .epilogue = facts->epilogue};
     args->trans_a = tn;
     args->trans_b = facts->trans_b;
-    args->a = at[GEMM_A];
-    args->b = at[GEMM_B];
-    args->d = at[GEMM_D];
-    args->c = facts->residual ? at[GEMM_OTHER] : args->d;
-    args->bias = has_bias(facts) ? at[GEMM_BIAS] : NULL;
-    args->aux = has_gelu(facts) ? at[GEMM_OTHER] : NULL;
-    args->beta = facts->residual || (tn && accumulate) ? 1 : 0;
+    args->a = to->at[GEMM_A];
+    args->b = to->at[GEMM_B];
+    args->d = to->at[GEMM_D];
+    args->c = facts->residual ? to->at[GEMM_OTHER] : args->d;
+    args->bias = has_bias(facts) ? to->at[GEMM_BIAS] : NULL;
+    args->aux = has_gelu(facts) ? to->at[GEMM_OTHER] : NULL;
+    args->beta = facts->residual || (tn && to->accumulate) ? 1 : 0;
     args->lda = tn ? m : k;
     args->ldb = facts->trans_b ? k : n;
     args->ldc = args->ldd = n;
-    args->batch = facts->batched ? rows : 1;
+    args->batch = facts->batched ? to->rows : 1;
     args->stride_a = m * k;
     args->stride_b = n * k;
     args->stride_c = args->stride_d = m * n;
-    args->ab_dtype = bt_operand_type(self, wide);
-    args->d_dtype = tn ? bt_operand_sum_type(self, wide) : args->ab_dtype;
-    args->compute = self->tf32 && !wide ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
+    args->ab_dtype = bt_operand_type(self, to->wide);
+    args->d_dtype = tn ? bt_operand_sum_type(self, to->wide) : args->ab_dtype;
+    args->compute = self->tf32 && !to->wide ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
 }
 
 // Operands of magnitude about 1 and 1/sqrt(k): D is about 1, its error that of a random walk over k

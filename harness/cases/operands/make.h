@@ -12,7 +12,7 @@
 
 typedef bt_kernel_body body;
 typedef bt_kernel_args any;
-typedef bt_kernel_items items;
+typedef bt_kernel_asked asked;
 
 #define VOCABULARY_SHIFT 0.5 // log-sum-exp of n normal numbers is about log(n) + 1/2
 

@@ -1,35 +1,33 @@
 // harness/cases/operands/optimizer.c - updates and norms over lists of tensors
 #include "harness/cases/operands/make.h"
 
-static void adamw_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,
-                       items *lists, any *out)
+static void adamw_args(const body *self, const asked *to, any *out)
 {
-    (void)accumulate;
-    bt_dtype dtype = wide ? BT_F64 : self->operands[0].dtype;
+    bt_dtype dtype = to->wide ? BT_F64 : self->operands[0].dtype;
     size_t size = bt_dtype_size(dtype), start = 0;
-    int count = wide ? 1 : self->shape.tensor_count; // the update is elementwise
-    bool copies = self->count > 5 && !wide;
+    int count = to->wide ? 1 : self->shape.tensor_count; // the update is elementwise
+    bool copies = self->count > 5 && !to->wide;
     for (int i = 0; i < count; ++i) {
-        int64_t elements = wide ? rows : self->shape.tensors[i];
-        lists->adamw[i] = (bt_adamw_item){
-            .param = (char *)at[0] + start * size,
-            .grad = (char *)at[1] + start * size,
-            .m = (char *)at[2] + start * size,
-            .v = (char *)at[3] + start * size,
-            .copy = copies ? (uint16_t *)at[5] + start : NULL,
+        int64_t elements = to->wide ? to->rows : self->shape.tensors[i];
+        to->items->adamw[i] = (bt_adamw_item){
+            .param = (char *)to->at[0] + start * size,
+            .grad = (char *)to->at[1] + start * size,
+            .m = (char *)to->at[2] + start * size,
+            .v = (char *)to->at[3] + start * size,
+            .copy = copies ? (uint16_t *)to->at[5] + start : NULL,
             .count = elements,
             .decay = 0.1,
         };
         start += (size_t)elements;
     }
-    out->adamw = (bt_adamw_args){.items = lists->adamw,
+    out->adamw = (bt_adamw_args){.items = to->items->adamw,
                                  .item_count = count,
                                  .lr = 6e-4,
                                  .beta1 = 0.9,
                                  .beta2 = 0.95,
                                  .epsilon = 1e-8,
                                  .step = 10,
-                                 .scale = at[4],
+                                 .scale = to->at[4],
                                  .dtype = dtype};
 }
 
@@ -59,23 +57,21 @@ void bt_operands_adamw(body *self)
     self->args = adamw_args;
 }
 
-static void grad_norm_args(const body *self, int64_t rows, void *const *at, bool wide,
-                           bool accumulate, items *lists, any *out)
+static void grad_norm_args(const body *self, const asked *to, any *out)
 {
-    (void)rows;
-    (void)accumulate;
-    bt_dtype dtype = bt_operand_type(self, wide);
+    bt_dtype dtype = bt_operand_type(self, to->wide);
     size_t start = 0;
     for (int i = 0; i < self->shape.tensor_count; ++i) {
-        lists->grad_norm[i] = (bt_grad_norm_item){(char *)at[0] + start, self->shape.tensors[i]};
+        to->items->grad_norm[i] =
+            (bt_grad_norm_item){(char *)to->at[0] + start, self->shape.tensors[i]};
         start += (size_t)self->shape.tensors[i] * bt_dtype_size(dtype);
     }
-    out->grad_norm = (bt_grad_norm_args){.items = lists->grad_norm,
+    out->grad_norm = (bt_grad_norm_args){.items = to->items->grad_norm,
                                          .item_count = self->shape.tensor_count,
                                          .grad_scale = 1,
                                          .max_norm = 1,
-                                         .norm = at[1],
-                                         .scale = at[2],
+                                         .norm = to->at[1],
+                                         .scale = to->at[2],
                                          .dtype = dtype};
 }
 

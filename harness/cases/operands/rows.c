@@ -1,40 +1,38 @@
 // harness/cases/operands/rows.c - LayerNorm and softmax, row by row
 #include "harness/cases/operands/make.h"
 
-static void layernorm_args(const body *self, int64_t rows, void *const *at, bool wide,
-                           bool accumulate, items *lists, any *out)
+static void layernorm_args(const body *self, const asked *to, any *out)
 {
-    (void)lists;
     int64_t cols = self->shape.axes[1];
-    bt_dtype dtype = bt_operand_type(self, wide);
+    bt_dtype dtype = bt_operand_type(self, to->wide);
     if (self->backward) {
         out->layernorm_backward =
-            (bt_layernorm_backward_args){.dy = at[0],
-                                         .s = at[1],
-                                         .gamma = at[2],
-                                         .mean = at[3],
-                                         .rstd = at[4],
-                                         .dx = at[5],
-                                         .dgamma = at[6],
-                                         .dbeta = at[7],
-                                         .rows = rows,
+            (bt_layernorm_backward_args){.dy = to->at[0],
+                                         .s = to->at[1],
+                                         .gamma = to->at[2],
+                                         .mean = to->at[3],
+                                         .rstd = to->at[4],
+                                         .dx = to->at[5],
+                                         .dgamma = to->at[6],
+                                         .dbeta = to->at[7],
+                                         .rows = to->rows,
                                          .cols = cols,
-                                         .accumulate_params = accumulate,
+                                         .accumulate_params = to->accumulate,
                                          .dtype = dtype,
                                          .param_dtype = dtype,
-                                         .grad_dtype = bt_operand_sum_type(self, wide)};
+                                         .grad_dtype = bt_operand_sum_type(self, to->wide)};
         return;
     }
     bool residual = self->what == BT_KERNEL_CASE_residual_layernorm;
-    out->layernorm = (bt_layernorm_args){.x = at[0],
-                                         .gamma = at[1],
-                                         .beta = at[2],
-                                         .y = at[3],
-                                         .mean = at[4],
-                                         .rstd = at[5],
-                                         .residual = residual ? at[6] : NULL,
-                                         .sum = residual ? at[7] : NULL,
-                                         .rows = rows,
+    out->layernorm = (bt_layernorm_args){.x = to->at[0],
+                                         .gamma = to->at[1],
+                                         .beta = to->at[2],
+                                         .y = to->at[3],
+                                         .mean = to->at[4],
+                                         .rstd = to->at[5],
+                                         .residual = residual ? to->at[6] : NULL,
+                                         .sum = residual ? to->at[7] : NULL,
+                                         .rows = to->rows,
                                          .cols = cols,
                                          .epsilon = 1e-5,
                                          .dtype = dtype,
@@ -46,8 +44,8 @@ static void layernorm_saved(const body *self, int64_t rows, void *const *at, any
 {
     body forward = *self;
     forward.backward = false;
-    layernorm_args(&forward, rows, (void *[8]){at[1], at[2], at[2], at[5], at[3], at[4]}, true,
-                   false, NULL, out);
+    void *const places[8] = {at[1], at[2], at[2], at[5], at[3], at[4]};
+    layernorm_args(&forward, &(asked){.rows = rows, .at = places, .wide = true}, out);
 }
 
 static void operands_layernorm_backward(body *self)
@@ -106,17 +104,15 @@ void bt_operands_residual_layernorm(body *self)
     self->operands[4].rounded = self->operands[5].rounded = 1;
 }
 
-static void softmax_args(const body *self, int64_t rows, void *const *at, bool wide,
-                         bool accumulate, items *lists, any *out)
+static void softmax_args(const body *self, const asked *to, any *out)
 {
-    (void)accumulate;
-    (void)lists;
     int64_t cols = self->shape.axes[1];
     if (self->backward) {
         out->softmax_backward = (bt_softmax_backward_args){
-            at[0], at[1], at[2], rows, cols, bt_operand_type(self, wide)};
+            to->at[0], to->at[1], to->at[2], to->rows, cols, bt_operand_type(self, to->wide)};
     } else {
-        out->softmax = (bt_softmax_args){at[0], at[1], rows, cols, bt_operand_type(self, wide)};
+        out->softmax = (bt_softmax_args){to->at[0], to->at[1], to->rows, cols,
+                                         bt_operand_type(self, to->wide)};
     }
 }
 

@@ -1,21 +1,19 @@
 // harness/cases/operands/sums.c - sums over rows or along them, and rows of a table
 #include "harness/cases/operands/make.h"
 
-static void reduce_sum_args(const body *self, int64_t rows, void *const *at, bool wide,
-                            bool accumulate, items *lists, any *out)
+static void reduce_sum_args(const body *self, const asked *to, any *out)
 {
-    (void)lists;
     bool over_rows = self->operands[1].per_row == 0;
     int64_t cols = self->shape.axes[1];
-    out->reduce_sum = (bt_reduce_sum_args){.x = at[0],
-                                           .y = at[1],
-                                           .outer = over_rows ? 1 : rows,
-                                           .reduce = over_rows ? rows : cols,
+    out->reduce_sum = (bt_reduce_sum_args){.x = to->at[0],
+                                           .y = to->at[1],
+                                           .outer = over_rows ? 1 : to->rows,
+                                           .reduce = over_rows ? to->rows : cols,
                                            .inner = over_rows ? cols : 1,
                                            .scale = 1,
-                                           .accumulate = accumulate && over_rows,
-                                           .dtype = bt_operand_type(self, wide),
-                                           .y_dtype = bt_operand_sum_type(self, wide)};
+                                           .accumulate = to->accumulate && over_rows,
+                                           .dtype = bt_operand_type(self, to->wide),
+                                           .y_dtype = bt_operand_sum_type(self, to->wide)};
 }
 
 void bt_operands_reduce_sum(body *self)
@@ -36,31 +34,29 @@ void bt_operands_reduce_sum_rows(body *self)
     self->operands[1].terms = (double)self->shape.axes[1];
 }
 
-static void embedding_args(const body *self, int64_t rows, void *const *at, bool wide,
-                           bool accumulate, items *lists, any *out)
+static void embedding_args(const body *self, const asked *to, any *out)
 {
-    (void)lists;
     int64_t cols = self->shape.axes[1], vocab = self->shape.axes[2];
     if (self->backward) {
         out->embedding_backward =
-            (bt_embedding_backward_args){.ids = at[0],
-                                         .dy = at[1],
-                                         .dtable = at[2],
-                                         .rows = rows,
+            (bt_embedding_backward_args){.ids = to->at[0],
+                                         .dy = to->at[1],
+                                         .dtable = to->at[2],
+                                         .rows = to->rows,
                                          .cols = cols,
                                          .vocab = vocab,
-                                         .accumulate = accumulate,
-                                         .dtype = bt_operand_type(self, wide),
-                                         .grad_dtype = bt_operand_sum_type(self, wide)};
+                                         .accumulate = to->accumulate,
+                                         .dtype = bt_operand_type(self, to->wide),
+                                         .grad_dtype = bt_operand_sum_type(self, to->wide)};
         return;
     }
-    out->embedding = (bt_embedding_args){.ids = at[0],
-                                         .table = at[1],
-                                         .y = at[2],
-                                         .rows = rows,
+    out->embedding = (bt_embedding_args){.ids = to->at[0],
+                                         .table = to->at[1],
+                                         .y = to->at[2],
+                                         .rows = to->rows,
                                          .cols = cols,
                                          .vocab = vocab,
-                                         .dtype = bt_operand_type(self, wide)};
+                                         .dtype = bt_operand_type(self, to->wide)};
 }
 
 void bt_operands_embedding(body *self)
