@@ -42,7 +42,7 @@ static void say(void *self, const char *line)
     }
 }
 
-static void print_dataset(const bt_dataset *dataset, bt_cli_call *call)
+static bt_status print_dataset(const bt_dataset *dataset, bt_cli_call *call)
 {
     bt_json_writer json = {.out = &call->out};
     if (call->json) {
@@ -58,15 +58,7 @@ static void print_dataset(const bt_dataset *dataset, bt_cli_call *call)
                       (long long)dataset->train.count, bt_format_count(dataset->val.tokens).text,
                       (long long)dataset->val.count);
     }
-}
-
-static bt_status finish(bt_cli_call *call, bt_status status, bt_dataset *dataset)
-{
-    if (status == BT_OK) {
-        print_dataset(dataset, call);
-    }
-    bt_dataset_release(dataset);
-    return status;
+    return BT_OK;
 }
 
 static bt_status prepare(bt_cli_call *call)
@@ -75,7 +67,7 @@ static bt_status prepare(bt_cli_call *call)
     const char *out = bt_cli_value(arguments, "output");
     BT_SCOPED(bt_str) folder = {0};
     bool found = false;
-    bt_dataset dataset = {0};
+    BT_SCOPED(bt_dataset) dataset = {0};
     if (out) {
         bt_str_append(&folder, out);
     } else {
@@ -87,7 +79,7 @@ static bt_status prepare(bt_cli_call *call)
         status = bt_run_data_prepare(bt_str_text(&folder), say, quiet);
     }
     BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
-    return finish(call, status, &dataset);
+    return status == BT_OK ? print_dataset(&dataset, call) : status;
 }
 
 static bt_status read_fraction(const bt_cli_arguments *arguments, double *fraction)
@@ -118,7 +110,7 @@ static bt_status check_free(const bt_cli_arguments *arguments, const char *folde
 static bt_status tokenize(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
-    bt_dataset dataset = {0};
+    BT_SCOPED(bt_dataset) dataset = {0};
     BT_SCOPED_MEM(char *) ranks = NULL;
     const char *given = bt_cli_value(arguments, "ranks");
     bt_tokenize_options options = {.files = arguments->words + 1,
@@ -141,7 +133,7 @@ static bt_status tokenize(bt_cli_call *call)
         options.ranks = ranks;
     }
     BT_IF_OK(status, bt_data_tokenize(&options, &dataset));
-    return finish(call, status, &dataset);
+    return status == BT_OK ? print_dataset(&dataset, call) : status;
 }
 
 // The list of corpora: --list, or the installation's.
@@ -160,7 +152,7 @@ static bt_status list_path(const bt_cli_arguments *arguments, bt_str *path)
 static bt_status fetch_into(bt_cli_call *call, const char *list, const char *folder)
 {
     const bt_cli_arguments *arguments = call->arguments;
-    bt_dataset dataset = {0};
+    BT_SCOPED(bt_dataset) dataset = {0};
     bt_fetch_options options = {.list = list,
                                 .name = arguments->words[1],
                                 .out_dir = folder,
@@ -170,7 +162,7 @@ static bt_status fetch_into(bt_cli_call *call, const char *list, const char *fol
     }
     bt_status status = bt_cli_number(arguments, "files", 1, 1000000, 0, &options.max_files);
     BT_IF_OK(status, bt_data_fetch(&options, &dataset));
-    return finish(call, status, &dataset);
+    return status == BT_OK ? print_dataset(&dataset, call) : status;
 }
 
 static bt_status fetch(bt_cli_call *call)
@@ -193,7 +185,7 @@ static bt_status fetch(bt_cli_call *call)
 static bt_status verify(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
-    bt_dataset dataset = {0};
+    BT_SCOPED(bt_dataset) dataset = {0};
     BT_SCOPED(bt_str) folder = {0};
     bool found = false;
     const char *name = arguments->words[1];
@@ -205,7 +197,7 @@ static bt_status verify(bt_cli_call *call)
     bt_status status = bt_str_status(&folder);
     BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
     BT_IF_OK(status, bt_dataset_verify(&dataset));
-    return finish(call, status, &dataset);
+    return status == BT_OK ? print_dataset(&dataset, call) : status;
 }
 
 bt_status bt_verb_data(bt_cli_call *call)

@@ -5,10 +5,10 @@
 
 #include "framework/base/scoped.h"
 #include "harness/compare/compare.h"
+#include "harness/suite/utf8.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
-#include "harness/text/utf8.h"
 
 static double ratio_of(const bt_metric_value *left, const bt_metric_value *right)
 {

@@ -8,7 +8,6 @@
 #include "harness/stats/sessions.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
-#include "harness/text/utf8.h"
 
 // Verdicts in order of importance.
 static const bt_gate_word by_weight[] = {

@@ -5,10 +5,10 @@
 
 #include "framework/base/scoped.h"
 #include "harness/gate/gate.h"
+#include "harness/suite/utf8.h"
 #include "harness/text/escape.h"
 #include "harness/text/format.h"
 #include "harness/text/table.h"
-#include "harness/text/utf8.h"
 
 enum { ROWS_MAX = 100 }; // rows of a table; a comment may have 64 KiB
 

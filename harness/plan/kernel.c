@@ -185,11 +185,10 @@ bt_status bt_plan_case_add(const bt_plan_expansion *self, const char *name, cons
     }
     made =
         made && (!systems || cJSON_AddItemToObject(item, "systems", cJSON_Duplicate(systems, 1)));
-    if (!made || !cJSON_AddItemToArray(self->cases, item)) {
+    if (!made) {
         cJSON_Delete(item);
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
     }
-    return BT_OK;
+    return bt_json_put(self->cases, NULL, made ? item : NULL, "the plan");
 }
 
 static bool does_multiply(const char *op)

@@ -27,9 +27,11 @@ typedef struct expansion {
     bool does_not_fit;  // not even the smallest micro-batch fits the device
 } expansion;
 
+#define PLAN "the plan" // in messages
+
 static bt_status no_memory(void)
 {
-    return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
+    return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for " PLAN);
 }
 
 // ---- choosing the profile ----------------------------------------------------------------------
@@ -93,24 +95,14 @@ static bt_status merge(cJSON *into, const cJSON *from)
             BT_TRY(merge(old, node));
             continue;
         }
-        cJSON_DeleteItemFromObjectCaseSensitive(into, node->string);
-        cJSON *copy = cJSON_Duplicate(node, 1);
-        if (!copy || !cJSON_AddItemToObject(into, node->string, copy)) {
-            cJSON_Delete(copy);
-            return no_memory();
-        }
+        BT_TRY(bt_json_put(into, node->string, cJSON_Duplicate(node, 1), PLAN));
     }
     return BT_OK;
 }
 
 static bt_status replace(cJSON *object, const char *key, cJSON *node)
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(object, key);
-    if (!node || !cJSON_AddItemToObject(object, key, node)) {
-        cJSON_Delete(node);
-        return no_memory();
-    }
-    return BT_OK;
+    return bt_json_put(object, key, node, PLAN);
 }
 
 // The dataset as an object: {"name": ...} or {"train": [paths], "val": [paths]}, with the paths of
@@ -129,10 +121,10 @@ static bt_status join_paths(const char *suite_path, cJSON *dataset, const char *
         bt_str_append(&path, node->valuestring);
         cJSON *text = path.status == BT_OK ? cJSON_CreateString(bt_str_text(&path)) : NULL;
         bt_str_release(&path);
-        if (!text || !cJSON_AddItemToArray(joined, text)) {
-            cJSON_Delete(text);
+        bt_status status = bt_json_put(joined, NULL, text, PLAN);
+        if (status != BT_OK) {
             cJSON_Delete(joined);
-            return no_memory();
+            return status;
         }
     }
     return replace(dataset, key, joined);
@@ -469,11 +461,7 @@ static bt_status begin_case(expansion *expand, const char *name, cJSON *cases)
         return BT_OK;
     }
     expand->item = cJSON_CreateObject();
-    if (!expand->item || !cJSON_AddItemToArray(cases, expand->item)) {
-        cJSON_Delete(expand->item);
-        return no_memory();
-    }
-    return BT_OK;
+    return bt_json_put(cases, NULL, expand->item, PLAN);
 }
 
 // A training case becomes one case of the plan, if selected.
@@ -604,10 +592,7 @@ static bt_status add_systems(const expansion *expand, cJSON *root)
         bt_str_append_bytes(&name, given ? given : next->valuestring, length);
         cJSON *text = bt_str_status(&name) == BT_OK ? cJSON_CreateString(bt_str_text(&name)) : NULL;
         bt_str_release(&name);
-        if (!text || !cJSON_AddItemToArray(systems, text)) {
-            cJSON_Delete(text);
-            return no_memory();
-        }
+        BT_TRY(bt_json_put(systems, NULL, text, PLAN));
         given = given ? given + length + (given[length] == ',') : NULL;
         next = !given && next ? next->next : next;
     }

@@ -9,9 +9,11 @@
 
 enum { DEPTH_MAX = 4 };
 
+#define INCLUDED "the included suites" // in messages
+
 static bt_status no_memory(void)
 {
-    return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the included suites");
+    return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for " INCLUDED);
 }
 
 // Copies the members of `from` that `into` lacks, groups recursively.
@@ -22,11 +24,7 @@ static bt_status add_missing(cJSON *into, const cJSON *from)
         if (own && cJSON_IsObject(own) && cJSON_IsObject(node)) {
             BT_TRY(add_missing(own, node));
         } else if (!own) {
-            cJSON *copy = cJSON_Duplicate(node, 1);
-            if (!copy || !cJSON_AddItemToObject(into, node->string, copy)) {
-                cJSON_Delete(copy);
-                return no_memory();
-            }
+            BT_TRY(bt_json_put(into, node->string, cJSON_Duplicate(node, 1), INCLUDED));
         }
     }
     return BT_OK;
@@ -38,10 +36,7 @@ static bt_status add_case(const cJSON *suite, const cJSON *profile, const cJSON 
     static const char *const groups[] = {"dataset", "train", "kernel", "collective", "command"};
     const char *kind = bt_json_get(item, "kind")->valuestring;
     cJSON *copy = cJSON_Duplicate(item, 1);
-    if (!copy || !cJSON_AddItemToArray(cases, copy)) {
-        cJSON_Delete(copy);
-        return no_memory();
-    }
+    BT_TRY(bt_json_put(cases, NULL, copy, INCLUDED));
     for (int i = 0; i < 5; ++i) {
         const cJSON *levels[] = {profile, suite};
         const bool wanted =
@@ -52,11 +47,7 @@ static bt_status add_case(const cJSON *suite, const cJSON *profile, const cJSON 
             if (own && values && cJSON_IsObject(own) && i > 0) {
                 BT_TRY(add_missing(own, values));
             } else if (!own && values) {
-                own = cJSON_Duplicate(values, 1);
-                if (!own || !cJSON_AddItemToObject(copy, groups[i], own)) {
-                    cJSON_Delete(own);
-                    return no_memory();
-                }
+                BT_TRY(bt_json_put(copy, groups[i], cJSON_Duplicate(values, 1), INCLUDED));
             }
         }
     }
@@ -72,11 +63,9 @@ static bt_status add_profiles(const cJSON *from, cJSON *into)
             own = cJSON_AddObjectToObject(into, profile->string);
             static const char *const copied[] = {"device", "automatic", "rounds", "systems"};
             for (int i = 0; own && i < 4; ++i) {
-                cJSON *value = cJSON_Duplicate(bt_json_get(profile, copied[i]), 1);
-                if (value && !cJSON_AddItemToObject(own, copied[i], value)) {
-                    cJSON_Delete(value);
-                    return no_memory();
-                }
+                const cJSON *value = bt_json_get(profile, copied[i]);
+                BT_TRY(value ? bt_json_put(own, copied[i], cJSON_Duplicate(value, 1), INCLUDED)
+                             : BT_OK);
             }
             if (!own || !cJSON_AddArrayToObject(own, "cases")) {
                 return no_memory();

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "framework/base/scoped.h"
+#include "harness/suite/utf8.h"
 
 typedef struct scanner {
     bt_json_doc *json;
@@ -137,32 +138,6 @@ static bt_status note(scanner *scan, size_t key_offset, size_t value_offset)
     return BT_OK;
 }
 
-// Length of the UTF-8 sequence at `at`, 0 if it is invalid (overlong, surrogate, truncated).
-static size_t utf8_length(const scanner *scan)
-{
-    const unsigned char *byte = (const unsigned char *)scan->text + scan->at;
-    size_t left = scan->size_bytes - scan->at;
-    size_t length = byte[0] < 0x80   ? 1
-                    : byte[0] < 0xc2 ? 0
-                    : byte[0] < 0xe0 ? 2
-                    : byte[0] < 0xf0 ? 3
-                    : byte[0] < 0xf5 ? 4
-                                     : 0;
-    if (length == 0 || length > left) {
-        return 0;
-    }
-    for (size_t i = 1; i < length; ++i) {
-        if ((byte[i] & 0xc0U) != 0x80U) {
-            return 0;
-        }
-    }
-    if ((byte[0] == 0xe0 && byte[1] < 0xa0) || (byte[0] == 0xed && byte[1] > 0x9f) ||
-        (byte[0] == 0xf0 && byte[1] < 0x90) || (byte[0] == 0xf4 && byte[1] > 0x8f)) {
-        return 0;
-    }
-    return length;
-}
-
 // Four hex digits after "\u"; -1 if they are missing.
 static int32_t hex4(scanner *scan)
 {
@@ -223,7 +198,7 @@ static bt_status scan_string(scanner *scan)
             BT_TRY(scan_escape(scan));
             continue;
         }
-        size_t length = utf8_length(scan);
+        size_t length = bt_utf8_length(scan->text + scan->at); // the text ends with a zero byte
         if (!length) {
             return refuse(scan, "not UTF-8");
         }
@@ -424,6 +399,18 @@ void bt_json_doc_release(bt_json_doc *json)
 cJSON *bt_json_get(const cJSON *object, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+bt_status bt_json_put(cJSON *to, const char *key, cJSON *node, const char *what)
+{
+    if (key) {
+        cJSON_DeleteItemFromObjectCaseSensitive(to, key);
+    }
+    if (!node || !(key ? cJSON_AddItemToObject(to, key, node) : cJSON_AddItemToArray(to, node))) {
+        cJSON_Delete(node);
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for %s", what);
+    }
+    return BT_OK;
 }
 
 double bt_json_number_of(const cJSON *object, const char *key)

@@ -48,6 +48,9 @@ bt_status bt_json_error(const bt_json_doc *json, const cJSON *node, bt_json_part
 
 // The member of an object, NULL if it has none.
 cJSON *bt_json_get(const cJSON *object, const char *key);
+// Sets a member of an object, or with key NULL appends to a list. `node` is owned by the tree, or
+// deleted; NULL: it could not be made. Errors  OUT_OF_MEMORY "host memory for WHAT"
+BT_CHECKED bt_status bt_json_put(cJSON *to, const char *key, cJSON *node, const char *what);
 // A number member of an object, 0 if it has none.
 double bt_json_number_of(const cJSON *object, const char *key);
 // A text member of an object, NULL or "" if it has none. Borrowed.

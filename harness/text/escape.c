@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/text/utf8.h"
+#include "harness/suite/utf8.h"
 
 // A backslash keeps a character from being markup, but mentions and references are searched in the
 // remaining text: U+2060, which has no width and no break, separates the sign from the name.

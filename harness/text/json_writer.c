@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/text/utf8.h"
+#include "harness/suite/utf8.h"
 
 static void line(bt_json_writer *json)
 {

@@ -8,11 +8,11 @@
 
 #include "framework/base/mem.h"
 #include "harness/compare/compare.h"
+#include "harness/suite/utf8.h"
 #include "harness/text/escape.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
-#include "harness/text/utf8.h"
 #include "tests/harness/sample_run.h"
 #include "tests/harness/scratch_store.h"
 

@@ -1,6 +1,6 @@
-// harness/text/utf8.h - validates UTF-8
-#ifndef BT_HARNESS_TEXT_UTF8_H
-#define BT_HARNESS_TEXT_UTF8_H
+// harness/suite/utf8.h - validates UTF-8
+#ifndef BT_HARNESS_SUITE_UTF8_H
+#define BT_HARNESS_SUITE_UTF8_H
 
 #include <stddef.h>
 

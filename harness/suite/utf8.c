@@ -1,5 +1,5 @@
-// harness/text/utf8.c - Unicode 15, table 3-7, well-formed byte sequences
-#include "harness/text/utf8.h"
+// harness/suite/utf8.c - Unicode 15, table 3-7, well-formed byte sequences
+#include "harness/suite/utf8.h"
 
 size_t bt_utf8_length(const char *text)
 {
