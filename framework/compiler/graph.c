@@ -382,6 +382,39 @@ static bt_status check_attributes(const bt_dag_node *node, int at)
     return BT_OK;
 }
 
+// Operands that the passes rely on.
+static bt_status check_present(const bt_dag_node *node, int at, const bt_kernel_operand *fields,
+                               int count)
+{
+    static const struct {
+        bt_kernel_op op;
+        const char *fields[4];
+    } needed[] = {{BT_KERNEL_FILL, {"y"}},
+                  {BT_KERNEL_COPY, {"x", "y"}},
+                  {BT_KERNEL_UNARY, {"x", "y"}},
+                  {BT_KERNEL_UNARY_BACKWARD, {"x", "dy", "dx"}},
+                  {BT_KERNEL_BINARY, {"a", "b", "y"}},
+                  {BT_KERNEL_REDUCE_SUM, {"x", "y"}},
+                  {BT_KERNEL_SOFTMAX, {"x", "y"}},
+                  {BT_KERNEL_LAYERNORM, {"x", "y"}},
+                  {BT_KERNEL_GEMM, {"a", "b", "d"}}};
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; ++i) {
+        for (int k = 0; k < 4 && needed[i].op == node->op && needed[i].fields[k]; ++k) {
+            bool present = false;
+            for (int f = 0; f < count; ++f) {
+                present = present ||
+                          (fields[f].pointer && strcmp(fields[f].name, needed[i].fields[k]) == 0);
+            }
+            if (!present) {
+                return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                "node %d, %s: operand \"%s\" is missing", at,
+                                bt_kernel_op_name(node->op), needed[i].fields[k]);
+            }
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status check_node(const bt_dag *graph, int at)
 {
     static char somewhere;
@@ -409,6 +442,7 @@ static bt_status check_node(const bt_dag *graph, int at)
         }
     }
     (void)bt_kernel_operands_of(node->op, args, fields);
+    BT_IF_OK(status, check_present(node, at, fields, count));
     for (int i = 0; i < node->operand_count && status == BT_OK; ++i) {
         status = check_operand(graph, at, &node->operands[i], &fields[node->operands[i].field]);
     }

@@ -290,6 +290,22 @@ static bool parse_axes(const char *text, void *at)
     return false;
 }
 
+// Whether a number is one of those that the attribute can have: the sizes of arrays and tables.
+static bool is_possible(const bt_kernel_attribute *attribute, int64_t number)
+{
+    static const struct {
+        const char *name;
+        int count;
+    } limits[] = {
+        {"rank", BT_MAX_RANK + 1}, {"epilogue", BT_EPILOGUE_COUNT}, {"compute", BT_COMPUTE_COUNT}};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; ++i) {
+        if (strcmp(attribute->name, limits[i].name) == 0) {
+            return number >= 0 && number < limits[i].count;
+        }
+    }
+    return !name_of(attribute, 0) && number >= INT32_MIN && number <= INT32_MAX;
+}
+
 static bool parse_named(const bt_kernel_attribute *attribute, const char *text, void *at)
 {
     int64_t number = 0;
@@ -302,7 +318,7 @@ static bool parse_named(const bt_kernel_attribute *attribute, const char *text, 
         }
     }
     value = 0;
-    if (!read_whole(text, &number) || number < INT32_MIN || number > INT32_MAX) {
+    if (!read_whole(text, &number) || !is_possible(attribute, number)) {
         return false;
     }
     value = (int)number;

@@ -85,7 +85,14 @@ static void the_text_is_as_documented(void **state)
          "node unary forward \"\" x=1 y=>0 count=21 dtype=f32\n"
          "node unary forward \"\" x=0 y=>1 count=21 dtype=f32\n",
          "is made later"},
-        {"value 0 f32 84 \"\"\nnode binary forward \"\" a=0 rank=9 dtype=f32\n", "rank is 9"},
+        {"value 0 f32 84 \"\"\nnode binary forward \"\" a=0 rank=9 dtype=f32\n",
+         "line 2: expected a value of the attribute, got \"rank=9\""},
+        {"value 0 f32 84 \"\"\nnode binary forward \"\" rank=90000 a=0\n", "rank=90000"},
+        {"value 0 f32 84 \"\"\nnode unary forward \"\" y=>0 count=21 dtype=f32\n",
+         "node 0, unary: operand \"x\" is missing"},
+        {"value 0 f32 84 \"\"\nnode unary forward \"\" function=99 x=0\n", "function=99"},
+        {"value 0 f32 84 \"\"\nnode unary forward \"\" dtype=99 x=0\n", "dtype=99"},
+        {"value 0 f32 84 \"\"\nnode gemm forward \"\" epilogue=99 a=0\n", "epilogue=99"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
         ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, wrong[i].words, bt_dag_parse(wrong[i].text, &g));
