@@ -69,10 +69,10 @@ static bt_status beside_late_ranks(bt_group *group, void *argument, rank_result 
     return compare(group, &prompt, argument);
 }
 
-static void expect(bt_status (*body)(bt_group *, void *, rank_result *), how with, int ranks)
+static void expect_by(ranks_kind kind, rank_body body, how with, int ranks)
 {
     rank_result results[RANKS_MAX];
-    run_ranks(RANKS_THREADS, ranks, gpt_timeout_ns, body, &with, results);
+    run_ranks(kind, ranks, gpt_timeout_ns, body, &with, results);
     for (int rank = 0; rank < ranks; ++rank) {
         if (results[rank].ended || results[rank].status != BT_OK) {
             fail_msg("%lld heads, mode %d, type %s, rank %d of %d: %s", (long long)with.heads,
@@ -80,6 +80,11 @@ static void expect(bt_status (*body)(bt_group *, void *, rank_result *), how wit
                      results[rank].message);
         }
     }
+}
+
+static void expect(rank_body body, how with, int ranks)
+{
+    expect_by(RANKS_THREADS, body, with, ranks);
 }
 
 static how chunks_of(size_t type)
@@ -102,9 +107,9 @@ static bool rows_are_independent(void)
     bt_session session;
     bool same_bits = true;
     assert_int_equal(bt_session_open("cpu", 0, 0, &session), BT_OK);
-    for (int i = 0; i < ROWS * DEPTH; ++i) {
-        a[i] = 1.0 / (1 + i % 97);
-        b[i % (COLS * DEPTH)] = 1.0 / (3 + i % 89);
+    for (int i = 0; i < COLS * DEPTH; ++i) {
+        a[i % (ROWS * DEPTH)] = 1.0 / (1 + i % 97);
+        b[i] = 1.0 / (3 + i % 89);
     }
     for (int rows = 2; rows <= ROWS; rows *= 2) {
         for (int transposed = 0; transposed < 2; ++transposed) {
@@ -171,6 +176,16 @@ static void every_degree_agrees_with_one_rank(void **state)
     gpt_expect_one_rank(with, 2);
 }
 
+// Shared memory, and two hosts.
+static void processes_have_the_same_bits(void **state)
+{
+    (void)state;
+    how with = chunks_of(1);
+    with.slow_seed = 9;
+    expect_by(RANKS_MEMORY, beside_late_ranks, with, 2);
+    expect_by(RANKS_MIXED, beside_late_ranks, with, 4);
+}
+
 static void late_ranks_and_recomputation_change_no_bit(void **state)
 {
     (void)state;
@@ -189,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_degree_has_the_bits_of_sequence_parallel),
         cmocka_unit_test(every_degree_agrees_with_one_rank),
+        cmocka_unit_test(processes_have_the_same_bits),
         cmocka_unit_test(late_ranks_and_recomputation_change_no_bit),
     };
     return cmocka_run_group_tests_name("dist.row_chunks", tests, NULL, NULL);
