@@ -3,7 +3,7 @@
 //
 // A lane is (r, c), r in 0..3, c in 0..7. r is made of lane bits 1 and 4, c of bits 0, 2 and 3, so
 // that of any 16-byte access half the lanes of a pair of quarter-warps repeat each other. A
-// thread's rows are runs of 4, 16 apart, its columns runs of 4, 32 apart.
+// thread's rows are runs of 4, 16 apart (64 in the forward), its columns runs of 4, 32 apart.
 // Every product is summed in ascending order of its summed index by one thread, in FFMAs.
 //
 // An FFMA that reads two operands from one of the two register banks costs a further cycle. A load
@@ -48,9 +48,9 @@ __device__ __forceinline__ void load_runs(float (&x)[N], const float *at, int ap
     }
 }
 
-// The products below fetch operands one step ahead, across the end of an iteration as well (the
-// last time those of step 0, for nothing): the compiler alone leaves an iteration's first loads
-// directly before their use. `count`, the length of the sum, is a multiple of 8.
+// product_along and product_across fetch operands one step ahead, across the end of an iteration as
+// well (the last time those of step 0, for nothing): the compiler alone leaves an iteration's first
+// loads directly before their use. `count`, the length of the sum, is a multiple of 8.
 
 // sum[i][j] += a[i][k] b[k][j]: a from the thread's first row, along the summed index, b from its
 // column 4c.
@@ -115,6 +115,31 @@ __device__ __forceinline__ void product_across(float (&sum)[I][J], const float *
                 for (int i = 0; i < I; ++i) {
                     const int turned = j & 1 ? I - 1 - i : i;
                     sum[turned][j] = fmaf(y[e % 2][j], x[e % 2][turned], sum[turned][j]);
+                }
+            }
+        }
+    }
+}
+
+// The same for sums of 8 x 8, the runs of rows `apart`. The compiler places the loads: with four
+// FFMAs for each value loaded, fetching ahead across iterations costs more than it gains.
+template <int I, int J>
+__device__ __forceinline__ void product_square(float (&sum)[I][J], const float *a, int a_step,
+                                               int apart, const float *b, int b_step, int count)
+{
+#pragma unroll 1
+    for (int k = 0; k < count; k += 8) {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+            float x[I], y[J];
+            load_runs(x, a + (k + e) * a_step, apart);
+            load_runs(y, b + (k + e) * b_step, 32);
+#pragma unroll
+            for (int j = 0; j < J; ++j) {
+#pragma unroll
+                for (int i = 0; i < I; ++i) {
+                    const int turned = j & 1 ? I - 1 - i : i;
+                    sum[turned][j] = fmaf(y[j], x[turned], sum[turned][j]);
                 }
             }
         }

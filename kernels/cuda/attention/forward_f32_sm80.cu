@@ -8,9 +8,10 @@
 //          both products are outer products: ffma.cuh. P passes through a patch of shared memory
 //          that belongs to the warp, transposed as well, 32 keys at a time. k and v take turns as
 //          in forward_tf32_sm80.cu.
-// Order    Rows that see most keys come first, of all heads. Under a causal mask the first warps of
-//          a block have less to do: of two blocks on an SM one takes its rows in reverse order, so
-//          that every scheduler gets as much.
+// Order    Rows that see most keys come first, of all heads. A warp of 32 rows has 16 in each half
+//          of its block: under a causal mask all warps compute the last tile, for the second half
+//          alone. The first warps still have less to do: of two blocks on an SM one takes its rows
+//          in reverse order, so that every scheduler gets as much.
 // Bitwise  one thread sums an output, in ascending key order; a row's l is a tree over 8 lanes
 // NaN      as forward_bf16_sm80.cu
 // Errors   accepts() as in accepts.cu
@@ -30,6 +31,13 @@ template <int D> struct config {
     static constexpr int SHARED = (Q_FLOATS + K_FLOATS + V_FLOATS + 4 * P_FLOATS) * 4;
 };
 
+// Row i of a thread, from its first one on.
+__host__ __device__ constexpr int row_of(int i) { return i / 4 * 64 + i % 4; }
+
+template <int FIRST> struct rows_from {
+    static constexpr int value = FIRST;
+};
+
 // Whether this block has the upper warp slots of its SM's schedulers; the same for all threads.
 __device__ __forceinline__ bool upper_slots()
 {
@@ -41,14 +49,15 @@ __device__ __forceinline__ bool upper_slots()
     return slot & 4;
 }
 
-// Scores of one tile become unscaled P; row_max, row_sum and o are brought up to date.
-template <int ROWS, int KEYS, int COLS>
+// Scores of a tile become unscaled P, of rows FIRST on; row_max, row_sum and o are brought up to
+// date.
+template <int FIRST, int ROWS, int KEYS, int COLS>
 __device__ __forceinline__ void softmax(float (&s)[ROWS][KEYS], float (&o)[ROWS][COLS],
                                         float (&row_max)[ROWS], float (&row_sum)[ROWS],
                                         float scale_log2)
 {
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
+    for (int i = FIRST; i < ROWS; ++i) {
         float top = row_max[i];
 #pragma unroll
         for (int j = 0; j < KEYS; ++j) {
@@ -84,9 +93,8 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
     const int row0 = ((tokens - 1) / C::BM - (int)(blockIdx.x / heads)) * C::BM;
     const int lane = threadIdx.x & 31, r = lane_r(lane), c = lane_c(lane);
     const int warp = CAUSAL && upper_slots() ? 3 - (threadIdx.x >> 5) : threadIdx.x >> 5;
-    const int warp_row = warp * 4 * C::ROWS, last_row = row0 + warp_row + 4 * C::ROWS - 1;
-    const int first_row =
-        row0 + warp_row + 4 * r; // the thread's; row i: 16 (i / 4) + i % 4 further
+    const int warp_row = warp * 16, last_row = row0 + C::BM - 64 + warp_row + 15;
+    const int first_row = row0 + warp_row + 4 * r; // the thread's; row i: row_of(i) further
     const int keys = CAUSAL ? min(tokens, row0 + C::BM) : tokens;
 
     const float *q = view_head<const float>(a.q, place);
@@ -108,7 +116,9 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
     for (int i = 0; i < C::ROWS; ++i) {
         row_max[i] = -INFINITY;
     }
-    for (int key0 = 0; key0 < keys; key0 += C::BN) {
+    // Rows from `first` on meet keys key0 ..; a thread's other rows see none of them.
+    auto step = [&](int key0, auto first) {
+        constexpr int FIRST = decltype(first)::value, COUNT = C::ROWS - FIRST;
         const bool active = !CAUSAL || key0 <= last_row;
         float s[C::ROWS][C::KEYS] = {};
         cp_async_wait<0>();
@@ -117,22 +127,22 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
                                                tokens, head_dim);
         cp_async_commit();
         if (active) {
-            product_across<C::ROWS, C::KEYS>(s, q_tile + warp_row + 4 * r, C::Q_STRIDE,
-                                             k_tile + 4 * c, C::K_STRIDE, D);
+            product_square<COUNT, C::KEYS>(*(float(*)[COUNT][C::KEYS])(s + FIRST),
+                                           q_tile + warp_row + 4 * r + row_of(FIRST), C::Q_STRIDE,
+                                           64, k_tile + 4 * c, C::K_STRIDE, D);
             if (key0 + C::BN > tokens || (CAUSAL && key0 + C::BN - 1 > row0 + warp_row)) {
 #pragma unroll
-                for (int i = 0; i < C::ROWS; ++i) {
+                for (int i = FIRST; i < C::ROWS; ++i) {
 #pragma unroll
                     for (int j = 0; j < C::KEYS; ++j) {
                         const int key = key0 + 4 * c + j / 4 * 32 + j % 4;
-                        const int row = first_row + i / 4 * 16 + i % 4;
-                        if (key >= tokens || (CAUSAL && key > row)) {
+                        if (key >= tokens || (CAUSAL && key > first_row + row_of(i))) {
                             s[i][j] = -INFINITY;
                         }
                     }
                 }
             }
-            softmax(s, o, row_max, row_sum, params.scale_log2);
+            softmax<FIRST>(s, o, row_max, row_sum, params.scale_log2);
         }
         cp_async_wait<0>();
         __syncthreads(); // v has landed for all, and all are done with k
@@ -148,22 +158,30 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
 #pragma unroll
-                for (int i = 0; i < C::ROWS; i += 4) {
+                for (int i = FIRST; i < C::ROWS; i += 4) {
                     const int key = 4 * part + j; // of the thread's
                     *(float4 *)(p_tile + (4 * c + j) * C::P_STRIDE + 4 * r + 4 * i) =
                         make_float4(s[i][key], s[i + 1][key], s[i + 2][key], s[i + 3][key]);
                 }
             }
             __syncwarp();
-            product_across<C::ROWS, C::COLS>(o, p_tile + 4 * r, C::P_STRIDE,
-                                             v_tile + part * 32 * C::STRIDE + 4 * c, C::STRIDE, 32);
+            product_square<COUNT, C::COLS>(*(float(*)[COUNT][C::COLS])(o + FIRST),
+                                           p_tile + 4 * r + 4 * FIRST, C::P_STRIDE, 16,
+                                           v_tile + part * 32 * C::STRIDE + 4 * c, C::STRIDE, 32);
+        }
+    };
+    for (int key0 = 0; key0 < keys; key0 += C::BN) {
+        if (CAUSAL && C::ROWS == 8 && key0 >= row0 + 64) {
+            step(key0, rows_from<C::ROWS - 4>{});
+        } else {
+            step(key0, rows_from<0>{});
         }
     }
 
     float *lse = (float *)a.lse + head * a.shape.q_tokens, *out = view_head<float>(a.o, place);
 #pragma unroll
     for (int i = 0; i < C::ROWS; ++i) {
-        const int row = first_row + i / 4 * 16 + i % 4;
+        const int row = first_row + row_of(i);
         const float sum = row_of_lanes_sum(row_sum[i]);
         if (row < tokens) {
             if (c == 0) {
