@@ -66,19 +66,21 @@ BT_ACCEPTS(bt_cross_entropy_grad_sm90_bf16_accepts,
            "compute capability 9.0; rows of 16 KB to 225 KB, aligned to 16 bytes, with a gradient")
 BT_ACCEPTS(bt_gemm_cpu_accepts, "native arithmetic, d of the same type; strides below 2^31")
 BT_ACCEPTS(bt_gemm_cpu_bf16_accepts, "d bf16 or f32; strides below 2^31")
-BT_ACCEPTS(bt_gemm_grouped_cpu_accepts, "products that the rows of gemm serve one by one")
+BT_ACCEPTS(bt_gemm_grouped_cpu_accepts, "products that rows of gemm serve one by one")
 BT_ACCEPTS(bt_gemm_grouped_bf16_sm90_accepts,
            "bf16 weight gradients in f32 (op(A) transposed, stored or added to d), aligned to 16 "
            "bytes, n a multiple of 4; with BT_GEMM=auto of up to 8192 rows")
 BT_ACCEPTS(bt_gemm_cublaslt_accepts,
-           "what cuBLASLt has a kernel for; GELU epilogues in bf16, beta 0")
+           "calls for which cuBLASLt has a kernel; GELU epilogues in bf16, beta 0")
 BT_ACCEPTS(bt_gemm_bf16_sm80_accepts,
-           "any product with BT_GEMM=own or sm80; GELU with beta 0; what cuBLASLt lacks")
-BT_ACCEPTS(bt_gemm_fp32_sm80_accepts,
-           "native; any product with BT_GEMM=own or sm80; GELU with beta 0; what cuBLASLt lacks; "
-           "with BT_GEMM=auto on 9.0 weight gradients of more than 768 x 768 and 4096 rows")
-BT_ACCEPTS(bt_gemm_tf32_sm80_accepts,
-           "tf32; any product with BT_GEMM=own or sm80; GELU with beta 0; what cuBLASLt lacks")
+           "any product with BT_GEMM=own or sm80; GELU with beta 0; calls that cuBLASLt lacks")
+BT_ACCEPTS(
+    bt_gemm_fp32_sm80_accepts,
+    "native; any product with BT_GEMM=own or sm80; GELU with beta 0; calls that cuBLASLt lacks; "
+    "with BT_GEMM=auto on 9.0 weight gradients of more than 768 x 768 and 4096 rows")
+BT_ACCEPTS(
+    bt_gemm_tf32_sm80_accepts,
+    "tf32; any product with BT_GEMM=own or sm80; GELU with beta 0; calls that cuBLASLt lacks")
 BT_ACCEPTS(
     bt_gemm_tf32_sm90_accepts,
     "tf32; aligned to 16 bytes, n a multiple of 4; with BT_GEMM=auto where it is expected to "

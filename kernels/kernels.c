@@ -97,7 +97,7 @@ static bt_status none_serves(const bt_device *device, bt_kernel_op op, bt_dtype 
         }
     }
     bt_status status =
-        bt_error(BT_STATUS_UNSUPPORTED, "no %s kernel for %s on %s serves this call; there are:%s",
+        bt_error(BT_STATUS_UNSUPPORTED, "no %s kernel for %s on %s serves this call; available:%s",
                  bt_kernel_op_name(op), bt_dtype_name(dtype), device->info.name,
                  refused.length_bytes ? bt_str_text(&refused) : " none");
     bt_str_release(&refused);

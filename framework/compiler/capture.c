@@ -218,7 +218,8 @@ static bt_status place(bt_dag_capture *c, const bt_kernel_operand *x, bt_dag_sto
     }
     out->offset_bytes = (const char *)x->pointer - (*s)->data;
     if (out->offset_bytes + bytes > (*s)->size_bytes) {
-        return bt_error(BT_STATUS_INTERNAL, "operand \"%s\" leaves its tensor's memory", x->name);
+        return bt_error(BT_STATUS_INTERNAL, "operand \"%s\" extends beyond its tensor's memory",
+                        x->name);
     }
     return BT_OK;
 }
@@ -230,7 +231,7 @@ static bt_status read_value(bt_dag_storage *s, const bt_kernel_operand *x, bt_da
     out->value = covers ? -1 : s->value;
     if (x->reads && out->value < 0) {
         return bt_error(BT_STATUS_UNSUPPORTED,
-                        "operand \"%s\" reads memory that nothing captured has written", x->name);
+                        "operand \"%s\" reads memory that no captured call has written", x->name);
     }
     return BT_OK;
 }
@@ -316,8 +317,7 @@ bt_status bt_dag_capture_begin(bt_context *context, bool keeps_inputs, bt_dag_ca
 {
     *capture = (bt_dag_capture){.context = context, .keeps = keeps_inputs};
     if (context->kernel_hook.launched || context->trace_hook.tensor) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "capture: somebody else listens to the context");
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "capture: the context already has a listener");
     }
     context->kernel_hook = (bt_kernel_hook){capture, on_launch};
     context->trace_hook =
@@ -338,7 +338,7 @@ bt_status bt_dag_capture_output(bt_dag_capture *capture, const bt_tensor *tensor
     int64_t offset_bytes = 0;
     const int value = bt_dag_capture_value(capture, tensor, &offset_bytes);
     if (value < 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "capture: nothing captured made \"%s\"",
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "capture: no captured call wrote \"%s\"",
                         tensor->name);
     }
     return bt_dag_output(&capture->graph, value);

@@ -203,7 +203,7 @@ bt_status bt_code_cache_add(bt_code_cache *cache, const char *key, const void *b
             (void)snprintf(cache->why_unwritten, sizeof cache->why_unwritten, "%s",
                            bt_error_message());
         }
-        return bt_error_context(status, "generated code is not kept");
+        return bt_error_context(status, "generated code was not saved to the cache");
     }
     bt_error_quiet_begin();
     evict(cache, key);

@@ -344,17 +344,17 @@ static const char *refuses(const bt_cuda_emitter *e)
     }
     if (g->kind == BT_FUSED_ROW &&
         (e->packs > BT_CUDA_PACKS_MOST || (g->rank == 1 && g->dynamic_rows))) {
-        return "no CUDA code is generated for rows of so many elements";
+        return "no CUDA code is generated for rows of this length";
     }
     for (int k = 0; k < g->operand_count; ++k) {
         const int64_t stride = g->operands[k].stride[g->rank - 1];
         if (g->operands[k].offset_bytes % 16) {
-            return "an operand begins between two lines of 16 bytes";
+            return "an operand does not begin at a multiple of 16 bytes";
         }
         if ((stride != 0 && stride != 1) ||
             (g->kind != BT_FUSED_ROW && stride == 0 && g->operands[k].is_written &&
              (g->kind == BT_FUSED_ELEMENTWISE || g->shape[g->rank - 1] > 1))) {
-            return "no CUDA code is generated for inner strides but 0 and 1";
+            return "no CUDA code is generated for inner strides other than 0 and 1";
         }
     }
     return g->kind == BT_FUSED_COLUMN    ? bt_cuda_column_refuses(e)

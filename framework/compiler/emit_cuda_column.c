@@ -377,7 +377,8 @@ static bool depends(const bt_fused *g, int i)
 
 const char *bt_cuda_column_refuses(const bt_cuda_emitter *e)
 {
-    static const char *const sums = "no CUDA code is generated for so many or such column sums";
+    static const char *const sums =
+        "no CUDA code is generated for this number or kind of column sums";
     const bt_fused *g = e->group;
     const int count = bt_cuda_column_sums(g, NULL);
     int64_t shared = 0;

@@ -38,11 +38,11 @@ const char *bt_cuda_product_refuses(const bt_fused *group)
         return "products are generated in bf16 and tf32";
     }
     if (p->d_dtype != BT_F32 || p->alpha != 1 || p->k < 1 || p->n < 2) {
-        return "no CUDA code is generated for such a product";
+        return "no CUDA code is generated for this kind of product";
     }
     for (int i = 0; i < group->code_count; ++i) {
         if (group->code[i].op == BT_FUSED_RESULT && group->code[i].order.lanes) {
-            return "tensor cores add up in an order of their own";
+            return "tensor cores sum in their own order";
         }
     }
     return NULL;

@@ -245,7 +245,7 @@ int bt_emit_use(bt_emitter *e, int i, int lanes)
         if (lanes && bt_emit_is_scalar(e, i)) {
             *memo = bt_ir_broadcast(&e->ir, type_of(e, i, lanes), bt_emit_use(e, i, 0));
         } else if (!lanes && bt_fused_op_reduces(e->group->code[i].op)) {
-            bt_emit_fail(e, i, "its result is used before it is there");
+            bt_emit_fail(e, i, "its result is used before it is computed");
         } else {
             *memo = make(e, i, lanes);
         }

@@ -153,7 +153,7 @@ static void try_join(fuser *f, int producer, int consumer, bool siblings)
         why = "they share an operand only, and one of them reduces";
     }
     if (!why && f->options.kinds && !(f->options.kinds >> f->trial->kind & 1U)) {
-        why = "groups of this kind are not made";
+        why = "groups of this kind are not supported";
     }
     if (!why && f->options.refuses) {
         why = f->options.refuses(f->trial);
@@ -168,7 +168,7 @@ static void try_join(fuser *f, int producer, int consumer, bool siblings)
     const int64_t after = bt_fused_bytes(f->trial);
     const bt_fused_kind kind = f->trial->kind;
     if (!costs_less(f, a, b, count, siblings, &before)) {
-        decide(f, producer, consumer, "they cost more together");
+        decide(f, producer, consumer, "one group would cost more than two");
         return;
     }
     count = join(f, a, b);

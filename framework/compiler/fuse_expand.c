@@ -84,7 +84,7 @@ static void function(bt_fuse_build *b, const bt_dag_node *node)
     const bt_unary_args *args = node->args;
     bt_fuse_domain domain;
     if (args->as_epilogue && args->dtype == BT_BF16) {
-        bt_fuse_refuse(b, "it has an epilogue's bits");
+        bt_fuse_refuse(b, "it must have the bits of an epilogue");
     } else if (domain_of(b, args->count, &domain)) {
         const int x = load_flat(b, node, FIRST, domain);
         bt_fuse_define(b, node, SECOND, domain, unary(b, args->function, args->alpha, x));
@@ -310,7 +310,7 @@ static void sum(bt_fuse_build *b, const bt_dag_node *node)
 static bool stays_alone(bt_fuse_build *b)
 {
     if (b->rows_alone) {
-        bt_fuse_refuse(b, "it is a good kernel of its own");
+        bt_fuse_refuse(b, "its own kernel is efficient");
     }
     return b->rows_alone;
 }

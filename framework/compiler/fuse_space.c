@@ -96,7 +96,7 @@ const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *
         return "it picks targets";
     case BT_KERNEL_ATTENTION_BACKWARD:
     case BT_KERNEL_ATTENTION_MERGE:
-        return "it is a kernel of its own";
+        return "it is always a separate kernel";
     case BT_KERNEL_SCALE:
         return "its factor is on the device";
     case BT_KERNEL_GEMM_GROUPED:
@@ -108,7 +108,7 @@ const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *
     case BT_KERNEL_OP_COUNT:
         break;
     }
-    return "it is no call of a model";
+    return "it is not a call of a model";
 }
 
 // Splits axis i in two, the inner one of size `inner`.

@@ -145,9 +145,10 @@ static bt_status make_result(bt_dag *graph, const bt_kernel_operand *field,
         made.base = binding->value;
         made.is_output = false;
     } else if (field->reads || field->span != field->count) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "operand \"%s\" adds to its memory or leaves some of it: give a value",
-                        field->name);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "operand \"%s\" adds to its memory or writes only a part of it: expected a value",
+            field->name);
     }
     const bool covers = !field->reads && field->count * size == made.size_bytes;
     operand->value = given && !covers ? binding->value : -1;
@@ -350,7 +351,7 @@ static bt_status check_operand(const bt_dag *graph, int at, const bt_dag_operand
         }
     }
     if (operand->value >= 0 && graph->values[operand->value].producer >= at) {
-        return wrong(graph, at, "is made later", operand->value);
+        return wrong(graph, at, "is produced later", operand->value);
     }
     if (operand->result >= 0 && graph->values[operand->result].producer != at) {
         return wrong(graph, at, "has another producer", operand->result);

@@ -152,12 +152,12 @@ static bt_status check_uses(const bt_fused *g, const bt_fused_instruction *x, in
 {
     const int uses[] = {x->a, x->b, x->c};
     if ((unsigned)x->op >= BT_FUSED_OP_COUNT) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d is of no op", at);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d has no op", at);
     }
     for (int i = 0; i < USES_MOST && i < op_uses[x->op]; ++i) {
         if (uses[i] < 0 || uses[i] >= at || is_store(g->code[uses[i]].op)) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "instruction %d, %s, uses %d, which is no earlier result", at,
+                            "instruction %d, %s, uses %d, which is not an earlier result", at,
                             bt_fused_op_text(x->op), uses[i]);
         }
     }

@@ -54,7 +54,8 @@ bt_status bt_target_parse(const char *name, bt_target *out)
     const long arch = strncmp(name, "sm_", 3) == 0 ? strtol(name + 3, &end, 10) : 0;
     if (!end || end == name + 3 || *end || arch < 0 || arch > 999) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "\"%s\" is no target; expected cpu, or sm_ and a number as in sm_90", name);
+                        "unknown target \"%s\"; expected cpu, or sm_ and a number as in sm_90",
+                        name);
     }
     return bt_target_cuda((int)arch, out);
 }
@@ -88,11 +89,11 @@ static void open_library(void)
     memcpy(&entry, &symbol, sizeof entry);
     const bt_mlir_library *found = entry ? entry() : NULL;
     if (!found || found->abi != BT_MLIR_ABI || strcmp(found->version, version) != 0) {
-        (void)snprintf(reason, sizeof reason,
-                       "compiler: %s is not of this build (interface %d of MLIR %s, expected %d of "
-                       "%s)",
-                       path, found ? found->abi : 0, found ? found->version : "?", BT_MLIR_ABI,
-                       version);
+        (void)snprintf(
+            reason, sizeof reason,
+            "compiler: %s belongs to another build (interface %d of MLIR %s, expected %d of "
+            "%s)",
+            path, found ? found->abi : 0, found ? found->version : "?", BT_MLIR_ABI, version);
         return;
     }
     opened = found;
@@ -102,8 +103,9 @@ static const char version[] = "none";
 
 static void open_library(void)
 {
-    (void)snprintf(reason, sizeof reason,
-                   "compiler: not built (MLIR 19 was not there; ci/setup.sh compiler installs it)");
+    (void)snprintf(
+        reason, sizeof reason,
+        "compiler: not built (MLIR 19 was not installed; ci/setup.sh compiler installs it)");
 }
 #endif
 

@@ -316,7 +316,7 @@ static bt_status protect(const loading *l)
     if (mprotect(l->memory, (size_t)l->text_bytes, PROT_READ | PROT_EXEC) != 0 ||
         (rest && mprotect(l->memory + l->text_bytes, rest, PROT_READ) != 0)) {
         return bt_error(BT_STATUS_UNAVAILABLE,
-                        "this system does not let generated code be executed");
+                        "this system does not allow generated code to be executed");
     }
     return BT_OK;
 }

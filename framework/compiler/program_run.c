@@ -95,7 +95,8 @@ static bt_status run_group(const run *r, const bt_fused *group)
         at[i] = r->at[r->program->place_of[x->value]] + x->offset_bytes;
     }
     return r->launch ? r->launch(r->self, r->context, group, at)
-                     : bt_error(BT_STATUS_INVALID_ARGUMENT, "there are groups and no launch");
+                     : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                "the program has groups, but no launch function");
 }
 
 static bt_status run_unit(run *r, const bt_program_unit *u)

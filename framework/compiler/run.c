@@ -117,7 +117,7 @@ static bt_status find_table(const bt_generated_table **out)
     return (*out)->abi == BT_GENERATED_ABI
                ? BT_OK
                : bt_error(BT_STATUS_UNAVAILABLE,
-                          "libbt_cuda.so is not of this build (generated code %d, expected %d)",
+                          "libbt_cuda.so belongs to another build (generated code %d, expected %d)",
                           (*out)->abi, BT_GENERATED_ABI);
 }
 
@@ -292,7 +292,8 @@ bt_status bt_compiled_run(const bt_compiled *c, bt_stream stream, int64_t rows,
                           void *const *operands, void *workspace)
 {
     if (rows < 0 || (!c->group.dynamic_rows && rows != c->group.shape[0])) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a compiled group of %lld rows is given %lld",
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "a compiled group of %lld rows was called with %lld",
                         (long long)c->group.shape[0], (long long)rows);
     }
     if (c->device) {

@@ -109,7 +109,7 @@ static bt_status compile_groups(bt_compiled_step *step, bt_step_variant *v)
         memcpy(v->kind.reason, step->compiler.reason, sizeof v->kind.reason);
     } else if (!v->kind.groups) {
         (void)snprintf(v->kind.reason, sizeof v->kind.reason,
-                       "no calls that share values would be faster as one");
+                       "no group of calls would be faster than the single calls");
     }
     return BT_OK;
 }

@@ -103,7 +103,7 @@ static bt_status find_sources(const bt_compiled_step *step, const bt_batch *batc
             continue;
         }
         if (!find_source(step, batch, capture, graph->values[i].serial, &source)) {
-            refuse(v, "the host writes a tensor on the way");
+            refuse(v, "the host writes a tensor during the step");
             return BT_OK;
         }
         if (source.constant) {
@@ -122,7 +122,7 @@ static void refuse_dropout(bt_step_variant *v)
                            (node->op == BT_KERNEL_ATTENTION &&
                             ((const bt_attention_args *)node->args)->shape.dropout > 0);
         if (drops) {
-            refuse(v, "its dropout would repeat");
+            refuse(v, "its dropout mask would repeat");
         }
     }
 }
@@ -135,7 +135,7 @@ static bool leaves_are_plain(const bt_compiled_step *step, bt_step_variant *v)
     for (int64_t i = 0; i < params->count; ++i) {
         const bt_tensor *value = params->items[i].value;
         if (value->home || value->grad_hook.ready) {
-            refuse(v, "gradients have places or hooks of their own (several ranks)");
+            refuse(v, "gradients have their own memory or hooks (several ranks)");
             return false;
         }
         if ((value->grad != NULL) != v->adds) {

@@ -21,7 +21,7 @@ bt_status bt_cpu_group_create(const bt_group_backend *backend, int rank, int siz
     group->timeout_ns = timeout_ns;
     if (pthread_mutex_init(&group->lock, NULL) != 0) {
         bt_mem_free(group);
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "no mutex for a group");
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "cannot create a mutex for a group");
     }
     bt_status status = alloc_members(group, (size_t)size);
     if (status != BT_OK) {

@@ -28,7 +28,7 @@ bt_status bt_device_group_table(const bt_device_collectives **out)
     return (*out)->abi == BT_COLLECTIVES_ABI
                ? BT_OK
                : bt_error(BT_STATUS_UNAVAILABLE,
-                          "libbt_cuda.so is not of this build (collectives %d, expected %d)",
+                          "libbt_cuda.so belongs to another build (collectives %d, expected %d)",
                           (*out)->abi, BT_COLLECTIVES_ABI);
 }
 
@@ -72,7 +72,7 @@ bt_status bt_device_group_init(bt_device_group *group, const bt_group_backend *b
     group->words = words;
     if (pthread_mutex_init(&group->lock, NULL) != 0) {
         bt_device_group_release(group, false);
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "no mutex for a group");
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "cannot create a mutex for a group");
     }
     return BT_OK;
 }
@@ -116,9 +116,10 @@ static void ask_fault(bt_device_group *group)
                        group->group.rank, peer);
         bt_device_group_fail(group, BT_STATUS_INTERNAL, text);
     } else if (fault != 0) {
-        (void)snprintf(text, sizeof text,
-                       "rank %d waited %.1f s for rank %d in a collective on its GPU, nothing came",
-                       group->group.rank, (double)group->timeout_ns / 1e9, peer);
+        (void)snprintf(
+            text, sizeof text,
+            "rank %d waited %.1f s for rank %d in a collective on its GPU, but received nothing",
+            group->group.rank, (double)group->timeout_ns / 1e9, peer);
         bt_device_group_fail(group, BT_STATUS_UNAVAILABLE, text);
     }
 }
@@ -176,7 +177,7 @@ static void *monitor_main(void *argument)
 bt_status bt_device_group_start(bt_device_group *group)
 {
     if (pthread_create(&group->monitor, NULL, monitor_main, group) != 0) {
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "no thread for a group's monitor");
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "cannot start the monitor thread of a group");
     }
     group->is_monitored = true;
     return BT_OK;
@@ -240,8 +241,7 @@ bt_status bt_device_group_fold(bt_group *base, const void *const *in, void *out,
         .in_count = base->size, .out_count = 1, .out = {out}, .dtype = dtype, .count = count};
     BT_TRY(bt_device_group_check(base));
     if (base->size != 2 && base->size != 4 && base->size != 8) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "fold takes the terms of 2, 4 or 8 ranks, not of %d",
-                        base->size);
+        return bt_error(BT_STATUS_UNSUPPORTED, "fold supports 2, 4 or 8 ranks, not %d", base->size);
     }
     for (int peer = 0; peer < base->size; ++peer) {
         sum.in[peer] = in[peer];

@@ -100,7 +100,8 @@ static bt_status check_signature(bt_cpu_group *group, int peer, const bt_signatu
     const bt_signature *theirs = &group->legs[peer].in_head;
     if (theirs->magic != signature_magic) {
         char text[96];
-        (void)snprintf(text, sizeof text, "rank %d sent what is not a message of this build", peer);
+        (void)snprintf(text, sizeof text, "rank %d sent data that is not a message of this build",
+                       peer);
         return fail(group, BT_STATUS_INTERNAL, text);
     }
     bt_signature expected = *mine;
@@ -243,7 +244,8 @@ static bt_status fail_silent(bt_cpu_group *group, const bt_signature *call)
     char ours[96];
     char text[BT_REGION_REASON_BYTES];
     describe(call, ours, sizeof ours);
-    (void)snprintf(text, sizeof text, "rank %d waited %.1f s in %s for rank %s, nothing came",
+    (void)snprintf(text, sizeof text,
+                   "rank %d waited %.1f s in %s for rank %s, but received nothing",
                    group->group.rank, (double)group->timeout_ns / 1e9, ours, ranks);
     return fail(group, BT_STATUS_UNAVAILABLE, text);
 }

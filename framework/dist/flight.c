@@ -40,12 +40,13 @@ bt_status bt_flight_create(int rank, int size, int64_t generation, int *fd, bt_f
     *fd = memfd_create("bt-flight", MFD_CLOEXEC);
     bt_status status = BT_OK;
     if (*fd < 0 || ftruncate(*fd, (off_t)sizeof(bt_flight_board)) != 0) {
-        status =
-            bt_error(BT_STATUS_UNAVAILABLE, "no memory for a flight recorder: %s", strerror(errno));
+        status = bt_error(BT_STATUS_UNAVAILABLE, "cannot allocate a flight recorder: %s",
+                          strerror(errno));
     }
     status = status == BT_OK ? map_board(*fd, flight) : status;
     if (status == BT_OK && !make_life(&flight->board->life)) {
-        status = bt_error(BT_STATUS_UNAVAILABLE, "no robust mutex for a flight recorder");
+        status =
+            bt_error(BT_STATUS_UNAVAILABLE, "cannot create a robust mutex for a flight recorder");
         bt_flight_detach(flight);
     }
     if (status != BT_OK) {
@@ -67,7 +68,7 @@ bt_status bt_flight_attach(int fd, bt_flight *flight)
     struct stat about;
     *flight = (bt_flight){0};
     if (fstat(fd, &about) != 0 || about.st_size != (off_t)sizeof(bt_flight_board)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "descriptor %d is no flight recorder", fd);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "descriptor %d is not a flight recorder", fd);
     }
     BT_TRY(map_board(fd, flight));
     if (flight->board->magic != layout_magic) {

@@ -40,8 +40,8 @@ static bt_status check_own(const bt_group *group, const char *call, int to, int 
     return (to == group->rank) == (from == group->rank)
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "%s: rank %d is one end alone of a message to itself; send_recv with "
-                          "both ends moves it",
+                          "%s: rank %d cannot send a message to itself with only one end; use "
+                          "send_recv with both ends",
                           call, group->rank);
 }
 

@@ -75,10 +75,11 @@ static bt_status all_is_done(void *self, bt_context *context, bt_tensor *grad)
 {
     const bt_data_parallel *p = self;
     (void)context, (void)grad;
-    return p->lookup->swapped ? BT_OK
-                              : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                         "parameter %s is said to be tied, and one op reads it",
-                                         p->params->items[p->lookup->param].name);
+    return p->lookup->swapped
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "parameter %s is declared as tied, but only one op reads it",
+                          p->params->items[p->lookup->param].name);
 }
 
 // ---- which rows ---------------------------------------------------------------------------------

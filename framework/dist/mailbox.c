@@ -109,7 +109,7 @@ bt_status bt_mailbox_send(const bt_mailbox *from, uint64_t to, uint64_t tag, int
         }
         if (bt_clock_ns() > deadline_ns) {
             return bt_error(BT_STATUS_UNAVAILABLE,
-                            "cannot send a file descriptor: the receiver takes none");
+                            "cannot send a file descriptor: the receiver accepts none");
         }
     }
     return BT_OK;
@@ -170,5 +170,5 @@ bt_status bt_mailbox_receive(const bt_mailbox *box, int64_t deadline_ns, uint64_
         }
     }
     *fd = -1;
-    return bt_error(BT_STATUS_UNAVAILABLE, "no file descriptor came from another rank in time");
+    return bt_error(BT_STATUS_UNAVAILABLE, "no file descriptor arrived from another rank in time");
 }

@@ -21,8 +21,8 @@ bt_status bt_mesh_check(bt_mesh_degrees *degrees, int ranks)
     }
     if (others * d.data != ranks) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh is data %d x tensor %d x context %d, which is not the %d ranks "
-                        "of the run",
+                        "train.mesh is data %d x tensor %d x context %d, which does not match the "
+                        "%d ranks of the run",
                         d.data, d.tensor, d.context, ranks);
     }
     *degrees = d;

@@ -40,8 +40,9 @@ static bt_status open_transport(const bt_mpi_transport **out)
     memcpy(&entry, &symbol, sizeof entry); // as POSIX has it
     *out = entry();
     if ((*out)->abi != BT_MPI_ABI) {
-        return bt_error(BT_STATUS_UNAVAILABLE, "%s is of another build (interface %d, expected %d)",
-                        BT_MPI_LIBRARY, (*out)->abi, BT_MPI_ABI);
+        return bt_error(BT_STATUS_UNAVAILABLE,
+                        "%s belongs to another build (interface %d, expected %d)", BT_MPI_LIBRARY,
+                        (*out)->abi, BT_MPI_ABI);
     }
     return BT_OK;
 }

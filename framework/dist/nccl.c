@@ -312,8 +312,8 @@ static bt_status refuse(const bt_group *control, const bt_device_collectives *ta
     }
     if (size > BT_P2P_RANKS_MAX || (!options->own_order && size != 2 && size != 4 && size != 8)) {
         return bt_error(BT_STATUS_UNSUPPORTED,
-                        "sums in the tree's order over NCCL take 2, 4 or 8 ranks, NCCL's own order "
-                        "at most %d; there are %d",
+                        "sums in the tree's order over NCCL support 2, 4 or 8 ranks, NCCL's own "
+                        "order at most %d; there are %d",
                         BT_P2P_RANKS_MAX, size);
     }
     return table->nccl_ready(&version);

@@ -135,7 +135,7 @@ static bt_status prepare(bt_p2p_group *group, bt_group *control, bt_device *devi
     group->base.give_up = give_up;
     if (control->size != 2 && control->size != 4 && control->size != 8) {
         return bt_error(BT_STATUS_UNSUPPORTED,
-                        "collectives over the links of GPUs take 2, 4 or 8 ranks, there are %d",
+                        "collectives over GPU links support 2, 4 or 8 ranks, but there are %d",
                         control->size);
     }
     BT_TRY(group->base.table->p2p_ready(device));
@@ -205,7 +205,7 @@ bt_status bt_group_gpu_create(bt_group *control, bt_device *device, const bt_p2p
     if (bt_group_p2p_create(control, device, options, out) == BT_OK) {
         return BT_OK;
     }
-    (void)snprintf(note, note_capacity, "collectives go over NCCL: %s", bt_error_message());
+    (void)snprintf(note, note_capacity, "collectives use NCCL: %s", bt_error_message());
     bt_nccl_options over = {.timeout_ns = options->timeout_ns};
     return bt_error_context(bt_group_nccl_create(control, device, &over, out), "%s", note);
 }

@@ -367,7 +367,7 @@ static bt_status read_table(meeting *m)
     answer reply;
     if (!read_all(m, m->sockets[0], &reply, sizeof reply)) {
         return bt_error(BT_STATUS_UNAVAILABLE,
-                        "rank 0 at %s port %d closed the connection before all ranks were there",
+                        "rank 0 at %s port %d closed the connection before all ranks had connected",
                         m->who->host, m->who->port);
     }
     reply.text[sizeof reply.text - 1] = '\0';

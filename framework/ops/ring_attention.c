@@ -62,8 +62,8 @@ bt_status bt_op_ring_attention_infer(bt_op_call *call)
     }
     if (with->dropout > 0 || with->q_first != 0) {
         return bt_error(BT_STATUS_UNSUPPORTED,
-                        "attention over ranks has no dropout and no first query: their numbers "
-                        "are those of one rank's queries and keys");
+                        "attention over ranks does not support dropout or a first query, which "
+                        "refer to one rank's queries and keys");
     }
     if (qkv->shape.rank != 3 || qkv->shape.size[2] % (with->heads + 2 * kv_heads) != 0) {
         char text[BT_SHAPE_TEXT_BYTES];

@@ -190,8 +190,8 @@ static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *me
     }
     if (plan->parallel.row_chunks && mesh->tensor > 1 && !plan->parallel.sequence_parallel) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.row_chunks overlaps the exchange of rows that ranks have parts "
-                        "of: set train.mesh.sequence_parallel to true, or row_chunks to false");
+                        "train.mesh.row_chunks needs train.mesh.sequence_parallel: set it to true, "
+                        "or row_chunks to false");
     }
     const struct {
         const char *what;

@@ -147,8 +147,8 @@ bt_status bt_page_ranges(const report_set *set, bt_str *out)
     static const report_section section = {
         .id = "ranges",
         .title = "Where a step's time goes",
-        .note = "Taken on steps of their own, which no other figure counts. A bar lies under the "
-                "range that holds it; siblings stand longest first.",
+        .note = "Measured on separate steps, which no other number includes. A bar is drawn below "
+                "the range that contains it; ranges are sorted by length, longest first.",
         .has = has_ranges,
         .write = write_case};
     return bt_html_section(&section, set, out);

@@ -229,23 +229,23 @@ static void write_rest(const ratio_list *list, bt_str *out)
 static const struct {
     const char *kind, *title, *note;
 } titles[] = {
-    {"ab", "Candidate against base",
-     "Time of the candidate over that of the base, paired round by round; the pale band is the "
+    {"ab", "Candidate compared with base",
+     "Time of the candidate divided by that of the base, paired round by round; the pale band is "
+     "the "
      "tolerance."},
-    {"gate", "This run against the baseline",
-     "What this run took over what the baseline has; the pale band is the tolerance."},
-    {"gate-ab", "Candidate against base, by the gate's policy",
+    {"gate", "This run compared with the baseline",
+     "Value of this run divided by that of the baseline; the pale band is the tolerance."},
+    {"gate-ab", "Candidate compared with base, by the gate's policy",
      "The same rounds, judged by 'bt-bench gate'; the pale band is the tolerance of its policy."},
     {"replicate", "The paper's claims",
      "How many times better than the other system: faster, or with less memory. Filled: here, with "
      "its 95 % interval. Hollow diamond: the paper; the pale band is the claim's margin."},
-    {"pairs", "System against system",
-     "Time of the other over that of the first, geometric mean of the pairs of rounds with its 95 "
-     "% "
-     "interval. It shows and decides nothing."},
-    {"runs", "Run against run",
-     "Time over that of the same case in the first run: below 1 is faster. Intervals come from the "
-     "steps of one round a case: they show, they do not decide."},
+    {"pairs", "Systems compared",
+     "Time of the other divided by that of the first: geometric mean of the pairs of rounds with "
+     "its 95 % interval. No verdict depends on it."},
+    {"runs", "Runs compared",
+     "Time divided by that of the same case in the first run: below 1 is faster. Intervals come "
+     "from the steps of one round per case; no verdict depends on them."},
 };
 
 static void write_title(const ratio_list *list, bt_str *out)

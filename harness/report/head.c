@@ -117,7 +117,7 @@ static void write_one_case(const report_set *set, bt_str *out)
     }
     close_number(out);
     open_metric(out, "Memory", BT_UNIT_BYTES, &metrics[BT_METRIC_PEAK_ALLOCATED]);
-    bt_str_format(out, "peak of our allocator; %s resident",
+    bt_str_format(out, "peak of the framework's allocator; %s resident",
                   bt_format_value(BT_UNIT_BYTES, metrics[BT_METRIC_PEAK_RESIDENT].value).text);
     close_number(out);
 }

@@ -110,7 +110,7 @@ static void say_pairs(const report_set *set, const ratio_list *list, bt_str *out
     if (list->count == 0) {
         bt_str_format(out, "%s and %s have no round in common", list->base, list->other);
     } else {
-        bt_str_format(out, "%s is faster than %s in %lld of %lld cases, %s in the mean",
+        bt_str_format(out, "%s is faster than %s in %lld of %lld cases, %s on average",
                       list->more_is_slower ? list->other : list->base,
                       list->more_is_slower ? list->base : list->other,
                       (long long)(list->more_is_slower ? list->count - ahead : ahead),

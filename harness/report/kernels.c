@@ -218,7 +218,7 @@ static void explain_shares(const kernel_row *rows, int64_t count, bt_str *out)
             summary->metrics[BT_METRIC_COPY_SHARE].count == 0 &&
             strncmp(rows[i].round->what.name, "ceiling.", 8) != 0) {
             bt_str_append(out, "\nhot cases that move less than 256 MiB have no share \"of copy\": "
-                               "they stay in a cache, and the copy of 256 MiB does not\n");
+                               "their data stays in a cache, that of the copy does not\n");
             return;
         }
     }

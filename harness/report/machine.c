@@ -27,7 +27,7 @@ bt_status bt_show_machine(const bt_store_round *round, bt_str *out)
     bt_throttle_words(summary.throttle & ~(uint64_t)BT_THROTTLE_IDLE, words, sizeof words);
     bt_str_format(out, "  GPU          SM %.0f MHz, memory %.0f MHz, %.0f W, at most %.0f C%s%s",
                   summary.sm_clock_mhz, summary.memory_clock_mhz, summary.power_w,
-                  summary.temperature_c, words[0] ? "; held down by " : "", words);
+                  summary.temperature_c, words[0] ? "; clocks reduced by " : "", words);
     if (summary.power_cap_share > 0) {
         bt_str_format(out, " (the power cap in %.0f %% of the busy samples)",
                       100 * summary.power_cap_share);

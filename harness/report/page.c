@@ -105,7 +105,7 @@ static bt_status write_part(const report_set *set, const char *name, size_t leng
 
 bt_status bt_page_write(const report_set *set, bt_str *out)
 {
-    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "cannot initialise libsodium");
     const char *at = (const char *)bt_page_html; // ends with a zero byte, as all embedded files do
     for (;;) {
         const char *open = strstr(at, "{{");
@@ -156,7 +156,7 @@ bt_status bt_report_page_digest(char digest[65])
 {
     crypto_hash_sha256_state state;
     unsigned char raw[crypto_hash_sha256_BYTES];
-    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "cannot initialise libsodium");
     (void)crypto_hash_sha256_init(&state);
     (void)crypto_hash_sha256_update(&state, bt_page_html, bt_page_html_size);
     (void)crypto_hash_sha256_update(&state, bt_page_css, bt_page_css_size);
@@ -174,7 +174,7 @@ bt_status bt_page_of_tables(const char *title, const char *body, bt_str *out)
                                          {bt_tables_js, &bt_tables_js_size},
                                          {bt_index_js, &bt_index_js_size}};
     enum { NEEDED = (int)(sizeof needed / sizeof needed[0]) };
-    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "cannot initialise libsodium");
     open_page(title, "<link rel=\"icon\" href=\"data:,\">\n", needed, NEEDED, out);
     return close_page(body, needed, NEEDED, out);
 }

@@ -34,10 +34,10 @@ static bool is_ours(const char *name)
 static bt_status check_file(const bt_publication *publication, const char *name)
 {
     BT_FAIL_IF(!is_ours(name), BT_STATUS_INVALID_ARGUMENT,
-               "%s: holds '%s', which is no part of a publication; choose another folder",
+               "%s: contains '%s', which is not part of a publication; choose another folder",
                publication->folder, name);
     BT_FAIL_IF(!publication->force, BT_STATUS_INVALID_ARGUMENT,
-               "%s: holds a publication ('%s'); --force replaces it", publication->folder, name);
+               "%s: contains a publication ('%s'); --force replaces it", publication->folder, name);
     return BT_OK;
 }
 
@@ -160,7 +160,7 @@ static bt_status put_roofline(publishing *self, const report_set *set)
     bt_status status = bt_roofline_make(set, &drawn);
     if (status == BT_OK && drawn.count > 0) {
         bt_svg_roofline(&drawn, &text);
-        status = put(self, "roofline.svg", "kernel cases under what the machine reached", &text);
+        status = put(self, "roofline.svg", "kernel cases and the limits of the machine", &text);
     }
     bt_arena_release(&drawn.arena);
     return status;
@@ -187,7 +187,7 @@ static bt_status put_texts(publishing *self, const report_set *set, bt_str *text
     BT_TRY(bt_page_write(set, text));
     BT_TRY(put(self, "index.html", "the report as one page, works offline", text));
     BT_TRY(bt_json_write_report(set, text));
-    BT_TRY(put(self, "report.json", "the same for programs, every step of every round", text));
+    BT_TRY(put(self, "report.json", "the same as JSON, with every step of every round", text));
     BT_TRY(bt_publish_environment(set, text));
     return put(self, "environment.json", "machine, build and libraries", text);
 }
@@ -227,7 +227,7 @@ static void find_faults(const report_set *set, const bt_publication *publication
         bt_str_append(out, "; the bundle is missing: --bundle FILE, made by 'bt-bench export "
                            "--public'");
     } else if (set->run_count > 1) {
-        bt_str_append(out, "; a bundle holds one run: publish each run in a folder of its own");
+        bt_str_append(out, "; a bundle contains one run: publish each run in a folder of its own");
     }
 }
 
@@ -254,7 +254,7 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
 {
     report_set set;
     publishing self = {.folder = publication->folder, .draft = publication->draft};
-    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "libsodium does not start");
+    BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "cannot initialise libsodium");
     BT_TRY(bt_report_set_read(store, runs, count, make_public, &set));
     BT_SCOPED(bt_str) bundle = {0};
     bt_status status = apply_rules(&set, publication);

@@ -22,7 +22,7 @@ static void write_origin(const report_set *set, bt_str *out)
         bt_str_format(out, ", %s)", bt_format_date(run->started_ns).text);
     }
     bt_str_append(out,
-                  ". The page `index.html` holds everything below and more, and works offline. "
+                  ". The page `index.html` contains everything below and more, and works offline. "
                   "Written by `bt-bench report --publish`, never by hand.\n");
 }
 
@@ -162,8 +162,8 @@ static void write_deviations(const report_set *set, const bt_publication *public
         if (strcmp(list->kind, "replicate") != 0) {
             continue;
         }
-        bt_str_append(out, "\n## Deviations\n\nNothing here is the paper's machine. A verdict is "
-                           "about a ratio of two systems that ran side by side.\n\n");
+        bt_str_append(out, "\n## Deviations\n\nThis is not the paper's machine. A verdict refers "
+                           "to the ratio of two systems that ran interleaved.\n\n");
         if (publication->claims) {
             write_conditions(list, publication->claims, out);
         }
@@ -177,7 +177,7 @@ static void write_deviations(const report_set *set, const bt_publication *public
 // Lists what was removed; nothing if nothing was.
 static void write_left_out(const bt_store_run *run, bt_str *out)
 {
-    const char *before = " What identifies this machine is left out: ";
+    const char *before = " Facts that identify this machine were omitted: ";
     BT_EACH(const bt_store_fact, fact, run->info.env.facts, run->info.env.fact_count) {
         if (strcmp(fact->value, BT_REDACT_LEFT_OUT) == 0) {
             bt_str_append(out, before);
@@ -258,9 +258,8 @@ static void write_command(const char *command, bt_str *out)
 static void write_digests(const report_set *set, const bt_store_run *run, bt_str *out)
 {
     bt_table table = {0};
-    bt_str_append(out,
-                  "\nThe plan and the data come out the same anywhere; on one machine and build "
-                  "the parameters and the training state do, to the bit.\n\n");
+    bt_str_append(out, "\nPlan and data are the same on every machine. Parameters and training "
+                       "state have the same bits on one machine with one build.\n\n");
     bt_table_heads(&table, "part|digest");
     bt_table_cells(&table, "plan|%s|build|%s|environment|%s", run->info.suite.plan_hash,
                    run->info.build.digest, run->info.env.digest);
@@ -310,9 +309,10 @@ static void write_own_suite(const bt_store_run *run, bool bundled, bt_str *out)
         return;
     }
     bt_markdown(out, "\nThe suite file %s", path);
-    bt_str_append(out, bundled ? " is not part of the repository. The bundle holds a copy:\n\n```\n"
-                                 "tar --zstd -xf bundle.tar.zst from/suite.json\n```\n"
-                               : " is not part of the repository.\n");
+    bt_str_append(out, bundled
+                           ? " is not part of the repository. The bundle contains a copy:\n\n```\n"
+                             "tar --zstd -xf bundle.tar.zst from/suite.json\n```\n"
+                           : " is not part of the repository.\n");
 }
 
 static void write_rerun(const report_set *set, bool bundled, bt_str *out)
@@ -336,7 +336,7 @@ static void write_rerun(const report_set *set, bool bundled, bt_str *out)
         write_digests(set, run, out);
     }
     if (bundled) {
-        bt_str_append(out, "\nEvery verdict can be made again from the raw samples, without a GPU:"
+        bt_str_append(out, "\nEvery verdict can be recomputed from the raw samples, without a GPU:"
                            "\n\n```\n./bt-bench verify bundle.tar.zst\n```\n");
     }
 }

@@ -49,7 +49,7 @@ static void print_launches(const bt_store_round *round, const bt_summary *summar
 {
     const bt_metric_value *time = &summary->metrics[BT_METRIC_LAUNCH_TIME];
     if (time->count > 0) {
-        bt_str_format(out, "  launch       the host gives the device a step in %s, mean\n",
+        bt_str_format(out, "  launch       the host submits a step in %s, mean\n",
                       bt_format_value(BT_UNIT_NS, time->value).text);
     }
     BT_EACH(const bt_store_launch, launch, round->launches, round->launch_count) {
@@ -97,7 +97,7 @@ static bt_status print_memory(const bt_store_round *round, const bt_summary *sum
         return BT_OK;
     }
     BT_TRY(bt_report_recompute(round, recompute));
-    bt_str_format(out, "  memory       peak %s of ours, %s resident%s%s\n",
+    bt_str_format(out, "  memory       peak %s allocated, %s resident%s%s\n",
                   bt_format_value(BT_UNIT_BYTES, ours->value).text,
                   bt_format_value(BT_UNIT_BYTES, resident->value).text, recompute[0] ? ", " : "",
                   recompute);

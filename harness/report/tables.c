@@ -214,7 +214,7 @@ static void add_memory(const report_case *item, bt_table *table)
 static void write_memory(const report_set *set, bt_str *out)
 {
     bt_table table = {.name = {"memory"}};
-    bt_table_heads(&table, "case|phase|>peak of our allocator|>peak held|>used on the device|"
+    bt_table_heads(&table, "case|phase|>peak allocated|>peak reserved|>used on the device|"
                            ">peak resident");
     for (int64_t i = 0; i < set->case_count; i++) {
         if (!bt_report_is_kernel(set->cases[i].round)) { // for a kernel case the metrics show it
@@ -256,7 +256,7 @@ static void write_samples(const report_case *item, int64_t index, bt_str *out)
     for (int64_t i = 0; i < count; i += stride) {
         add_sample(item, i, &table);
     }
-    bt_html_details("The machine beside", item, "", &table, out);
+    bt_html_details("The machine during", item, "", &table, out);
 }
 
 static void write_all_samples(const report_set *set, bt_str *out)
@@ -265,7 +265,7 @@ static void write_all_samples(const report_set *set, bt_str *out)
     for (int64_t i = 0; i < set->case_count; i++) {
         count += has_samples(&set->cases[i]);
     }
-    bt_html_group_open(out, "The machine beside the cases", count);
+    bt_html_group_open(out, "The machine during the cases", count);
     for (int64_t i = 0; i < set->case_count; i++) {
         if (has_samples(&set->cases[i])) {
             write_samples(&set->cases[i], i, out);

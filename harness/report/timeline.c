@@ -63,8 +63,9 @@ static double figure(const bt_store_timeline *line, const timeline_column *colum
 }
 
 static const char explained[] =
-    "The last profiled step. Exposed communication: the rank computes nothing and waits for others "
-    "or for data; what runs beside computation is not drawn. Between ops: no kernel was under way.";
+    "The last profiled step. Exposed communication: the rank computes nothing and waits for other "
+    "ranks or for data; communication that overlaps computation is not drawn. Between ops: no "
+    "kernel was running.";
 
 // "step 42 of 12.1 ms; exposed communication 1.9 ms on average, 2.2 ms on rank 1"
 static void write_sum(const bt_store_round *round, bt_str *out)

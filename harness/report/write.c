@@ -59,8 +59,9 @@ bt_status bt_report_write(bt_store *store, const int64_t *runs, int64_t count, c
         bt_str_release(&text);
         return status;
     }
-    return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "report '%s': the ending says the format; it must be .html, .md, .json, .csv, "
-                    ".steps.csv or .samples.csv",
-                    path);
+    return bt_error(
+        BT_STATUS_INVALID_ARGUMENT,
+        "report '%s': the extension selects the format; expected .html, .md, .json, .csv, "
+        ".steps.csv or .samples.csv",
+        path);
 }

@@ -46,5 +46,5 @@ for row in csv.DictReader(open(sys.argv[1])): print(row[sys.argv[2]])' "$1" "$2"
     [[ $(column x.csv case | sort -u) == *a-b.c.forward.f32.4x5* ]]
     run "$bench" report 1 -o x.tsv
     [ "$status" = 2 ]
-    [[ $output == *"it must be .html, .md, .json, .csv, .steps.csv or .samples.csv"* ]]
+    [[ $output == *"expected .html, .md, .json, .csv, .steps.csv or .samples.csv"* ]]
 }

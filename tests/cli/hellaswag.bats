@@ -37,7 +37,7 @@ JSON
     grep -q '"normalised_correct": *14' r.json
     "$bench" report 1 -o r.html >/dev/null
     grep -q 'HellaSwag of' r.html
-    grep -q 'share of right answers, by loss per token' r.html
+    grep -q 'fraction of correct answers, by loss per token' r.html
     "$bench" export 1 -o b.tar.zst >/dev/null
     "$bench" verify b.tar.zst
     "$bench" import b.tar.zst --db other.sqlite >/dev/null

@@ -17,7 +17,7 @@ teardown() {
 @test "how steps were launched, and the host's time for it, are recorded and part of a bundle" {
     BT_FAKE_WORKER=launch "$bench" run s.json --worker "$root/tests/support/fake_worker.sh" -q >/dev/null
     run --separate-stderr "$bench" show 1
-    [[ $output == *"launch       the host gives the device a step in 2.00 ms, mean"* ]]
+    [[ $output == *"launch       the host submits a step in 2.00 ms, mean"* ]]
     [[ $output == *"launched     from step 0 on: memory; kernel by kernel: not yet"* ]]
     [[ $output == *"launched     from step 2 on: graph; one launch"* ]]
     # The first step is warm-up: the mean is of steps 1 to 5.

@@ -135,6 +135,6 @@ PY
     fails wait $one
     [ $((SECONDS - started)) -lt 40 ]
     kill $proxy
-    grep -q 'rank 0 waited .* for rank 1, nothing came' r0.txt
-    grep -q 'rank 1 waited .* for rank 0, nothing came' r1.txt
+    grep -q 'rank 0 waited .* for rank 1, but received nothing' r0.txt
+    grep -q 'rank 1 waited .* for rank 0, but received nothing' r1.txt
 }

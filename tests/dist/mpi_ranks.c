@@ -74,7 +74,8 @@ static bt_status silent(bt_group *group)
         (void)nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
         return BT_OK;
     }
-    return expect(bt_barrier(group, NULL), "in barrier of 0 bytes for rank 1, nothing came");
+    return expect(bt_barrier(group, NULL),
+                  "in barrier of 0 bytes for rank 1, but received nothing");
 }
 
 static const struct {

@@ -258,8 +258,8 @@ static void wrong_plans_are_refused(void **state)
     bt_data_parallel_destroy(g.parallel);
     const bt_data_parallel_options once = {.micro_batches = 1, .tied = g.model.wpe, .lookups = 4};
     ASSERT_OK(bt_data_parallel_create(&g.params, &once, &g.parallel));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "wpe.weight is said to be tied, and one op reads it",
-                 micro_step(&g, 0));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
+                 "wpe.weight is declared as tied, but only one op reads it", micro_step(&g, 0));
     bt_tape_reset(g.f.tape);
     close_gpt(&g);
 }

@@ -53,7 +53,7 @@ static void strangers_and_silence_are_errors(void **state)
     assert_int_equal(sendto(stranger, "hello", 5, 0, (struct sockaddr *)&at, bytes), 5);
     uint64_t tag = 0;
     int fd = 0;
-    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "no file descriptor came",
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "no file descriptor arrived",
                  bt_mailbox_receive(&box, bt_clock_ns() + second_ns / 20, &tag, &fd));
     assert_int_equal(fd, -1);
     ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "cannot send a file descriptor",

@@ -211,7 +211,7 @@ static void wrong_degrees_are_named(void **state)
     assert_int_equal(degrees.context, 1);
     degrees = (bt_mesh_degrees){2, 3, 1};
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "train.mesh is data 2 x tensor 3 x context 1, which is not the 8 ranks",
+                 "train.mesh is data 2 x tensor 3 x context 1, which does not match the 8 ranks",
                  bt_mesh_check(&degrees, 8));
     degrees = (bt_mesh_degrees){.tensor = 3};
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "tensor 3", bt_mesh_check(&degrees, 8));

@@ -142,7 +142,7 @@ static void what_is_missing_is_said(void **state)
     for (int rank = 0; rank < 2; ++rank) {
         assert_int_equal(results[rank].status, BT_STATUS_UNAVAILABLE);
         assert_non_null(strstr(results[rank].message,
-                               "collectives go over NCCL: rank 0: this GPU shares no memory"));
+                               "collectives use NCCL: rank 0: this GPU shares no memory"));
         assert_non_null(strstr(results[rank].message, "start the process with NCCL_NVLS_ENABLE=0"));
     }
     (void)setenv("NCCL_NVLS_ENABLE", "0", 1);
@@ -151,7 +151,7 @@ static void what_is_missing_is_said(void **state)
     bt_device_group_use(fake_gpu_table(BT_OK));
     run_ranks(RANKS_MEMORY, 3, 20 * second_ns, falls_back, NULL, results);
     assert_int_equal(results[2].status, BT_STATUS_UNSUPPORTED);
-    assert_non_null(strstr(results[2].message, "take 2, 4 or 8 ranks, there are 3"));
+    assert_non_null(strstr(results[2].message, "support 2, 4 or 8 ranks, but there are 3"));
 }
 
 static bt_status asks_for_memory(bt_group *control, void *argument, rank_result *result)

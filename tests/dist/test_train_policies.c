@@ -418,7 +418,7 @@ static void chunks_need_sequence_parallel(void **state)
     plan.parallel.group = &group;
     plan.parallel.mesh = (bt_mesh_degrees){.tensor = 2};
     plan.parallel.row_chunks = true;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "set train.mesh.sequence_parallel to true",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "needs train.mesh.sequence_parallel: set it to true",
                  bt_train_check(&plan));
     plan.parallel.sequence_parallel = true;
     ASSERT_OK(bt_train_check(&plan));

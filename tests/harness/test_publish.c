@@ -226,7 +226,7 @@ static void what_identifies_the_machine_stays_here(void **state)
         assert_nowhere(plants[i]);
     }
     char *readme = file_text("README.md");
-    assert_has(readme, "What identifies this machine is left out: cgroup.path, "
+    assert_has(readme, "Facts that identify this machine were omitted: cgroup.path, "
                        "env.CUDA\\_VISIBLE\\_DEVICES, env.NCCL\\_HOSTID, gpu.uuid, os.kernel.");
     assert_has(readme, "| os.kernel | (left out) | soft |");
     bt_mem_free(readme);

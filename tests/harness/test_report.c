@@ -99,7 +99,7 @@ static void show_says_what_came_of_a_run(void **state)
     assert_has(bt_str_text(&out), "run 1 passed   gpt2_124m, profile cpu");
     assert_has(bt_str_text(&out), "loss         10.961 -> 3.242   validation 3.302");
     assert_has(bt_str_text(&out), "speed        2050.6 tok/s [2047.5, 2053.7]");
-    assert_has(bt_str_text(&out), "memory       peak 2.40 GiB of ours, 2.90 GiB resident");
+    assert_has(bt_str_text(&out), "memory       peak 2.40 GiB allocated, 2.90 GiB resident");
     assert_has(bt_str_text(&out), "parameters 9c41d0e2b35a7f08");
     assert_has(bt_str_text(&out), "report         results/run-1/report.html");
     bt_str_clear(&out);
@@ -523,9 +523,9 @@ static void bad_requests_are_refused(void **state)
     (void)state;
     sample_run sample = sample_run_default();
     int64_t run = record(&sample), missing = 77;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "must be .html, .md, .json, .csv",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "expected .html, .md, .json, .csv",
                  bt_report_write(scratch_store, &run, 1, "report.pdf"));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "must be .html, .md, .json, .csv",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "expected .html, .md, .json, .csv",
                  bt_report_write(scratch_store, &run, 1, "report"));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "at least one run",
                  bt_report_write(scratch_store, &run, 0, "/tmp/x.html"));

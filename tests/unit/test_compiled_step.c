@@ -248,8 +248,8 @@ static void graphs_that_run_eagerly(void **state)
     static const struct {
         bt_status (*loss)(bt_context *, const void *, const bt_batch *, bt_tensor **);
         const char *reason;
-    } rows[] = {{loss_with_dropout, "its dropout would repeat"},
-                {loss_with_host_data, "the host writes a tensor on the way"}};
+    } rows[] = {{loss_with_dropout, "its dropout mask would repeat"},
+                {loss_with_host_data, "the host writes a tensor during the step"}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         world w;
@@ -273,7 +273,7 @@ static void gpt2_has_nothing_to_fuse(void **state)
     bt_compiled_step *step = NULL;
     open_world(&w, "gpt2", BT_F32);
     ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
-    expect_eager(&w, step, "no calls that share values would be faster as one");
+    expect_eager(&w, step, "no group of calls would be faster than the single calls");
     close_world(&w);
 }
 

@@ -84,7 +84,7 @@ static void the_text_is_as_documented(void **state)
         {"value 0 f32 84 \"\"\nvalue 1 f32 84 \"\"\n"
          "node unary forward \"\" x=1 y=>0 count=21 dtype=f32\n"
          "node unary forward \"\" x=0 y=>1 count=21 dtype=f32\n",
-         "is made later"},
+         "is produced later"},
         {"value 0 f32 84 \"\"\nnode binary forward \"\" a=0 rank=9 dtype=f32\n",
          "line 2: expected a value of the attribute, got \"rank=9\""},
         {"value 0 f32 84 \"\"\nnode binary forward \"\" rank=90000 a=0\n", "rank=90000"},

@@ -204,7 +204,7 @@ static bt_mlir_status choose_machine(state *s, const bt_mlir_request *request,
         target, triple, request->processor, request->features, LLVMCodeGenLevelAggressive,
         gpu ? LLVMRelocDefault : LLVMRelocPIC, LLVMCodeModelDefault);
     if (!s->machine) {
-        say(result, "LLVM refuses the processor", request->processor);
+        say(result, "LLVM does not support the processor", request->processor);
         return BT_MLIR_UNSUPPORTED;
     }
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(s->machine);

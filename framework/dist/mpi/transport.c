@@ -189,7 +189,7 @@ static bt_status join(int *rank, int *size)
     if (MPI_Comm_dup(MPI_COMM_WORLD, &world) != MPI_SUCCESS ||
         MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN) != MPI_SUCCESS ||
         MPI_Comm_rank(world, rank) != MPI_SUCCESS || MPI_Comm_size(world, size) != MPI_SUCCESS) {
-        return bt_error(BT_STATUS_UNAVAILABLE, "MPI gives no communicator");
+        return bt_error(BT_STATUS_UNAVAILABLE, "MPI cannot create a communicator");
     }
     return BT_OK;
 }
