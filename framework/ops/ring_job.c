@@ -103,6 +103,8 @@ void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_ring_attenti
     const bt_attention_options *with = &attrs->options;
     const int64_t kv_heads = with->kv_heads ? with->kv_heads : with->heads;
     const int64_t head_dim = qkv->shape.size[2] / (with->heads + 2 * kv_heads);
+    // The fast kernels of IEEE fp32 require as many keys as queries.
+    const bool square = qkv->dtype == BT_F32 && context->compute != BT_COMPUTE_TF32;
     *j = (bt_ring_job){.context = context,
                        .ring = attrs->ring,
                        .shape = {.batch = qkv->shape.size[0],
@@ -111,11 +113,10 @@ void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_ring_attenti
                                  .q_tokens = qkv->shape.size[1],
                                  .head_dim = head_dim,
                                  .scale = 1.0 / sqrt((double)head_dim)},
-                       // the fast f32 kernels require as many keys as queries
                        .mask = {.tokens = attrs->tokens,
                                 .window = with->window,
                                 .causal = with->causal,
-                                .square = qkv->dtype == BT_F32},
+                                .square = square},
                        .dtype = qkv->dtype};
 }
 
