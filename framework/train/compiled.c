@@ -252,6 +252,17 @@ bool bt_trainer_runs_compiled(const bt_trainer *t)
     return t->compiled && !t->session.context.anomaly;
 }
 
+bool bt_trainer_has_groups(const bt_trainer *t)
+{
+    const bt_compiled_kind *kind = NULL;
+    for (int i = 0; t->compiled && (kind = bt_compiled_step_kind(t->compiled, i)); ++i) {
+        if (kind->compiled) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void bt_trainer_compile_close(bt_trainer *t)
 {
     bt_compiled_step_destroy(t->compiled);

@@ -142,6 +142,8 @@ BT_CHECKED bt_status bt_trainer_report_compiled(const bt_trainer *t);
 // micro-batch.
 BT_CHECKED bt_status bt_trainer_report_groups(const bt_trainer *t);
 bool bt_trainer_runs_compiled(const bt_trainer *t);
+// Steps run generated kernels; false also where a step was not compiled, or forms no groups.
+bool bt_trainer_has_groups(const bt_trainer *t);
 // Time to generate the code for all kinds of steps; 0: not compiled.
 int64_t bt_trainer_compile_ns(const bt_trainer *t);
 void bt_trainer_compile_close(bt_trainer *t);

@@ -155,6 +155,22 @@ static void left_to_itself_a_run_is_captured(void **state)
     assert_int_equal(run.count[BT_TRAIN_LAUNCH_OFF], 0);
 }
 
+// compile: on with a model that forms no groups runs the steps of eager execution, captured.
+static void a_compiled_step_without_groups_is_captured(void **state)
+{
+    (void)state;
+    bt_train_plan plan = graph_plan();
+    plan.profile_steps = 0;
+    plan.graph = BT_TRAIN_GRAPH_AUTO;
+    graph_run_train(&plan, &other);
+    plan.compile = true;
+    graph_run_train(&plan, &run);
+    graph_runs_expect_bits(&other, &run);
+    assert_int_equal(run.count[BT_TRAIN_LAUNCH_GRAPH], other.count[BT_TRAIN_LAUNCH_GRAPH]);
+    assert_true(run.count[BT_TRAIN_LAUNCH_GRAPH] > SMALL_STEPS / 2);
+    assert_int_equal(run.count[BT_TRAIN_LAUNCH_COMPILED], 0);
+}
+
 static bt_status ignore_value(void *self, bt_context *context, const bt_train_value *event)
 {
     (void)self;
@@ -194,9 +210,6 @@ static void what_cannot_be_captured_says_why(void **state)
     plan.parallel.invariant = 2;
     expect_only(&plan, false, BT_TRAIN_LAUNCH_RANKS);
     plan = graph_plan();
-    plan.compile = true;
-    expect_only(&plan, false, BT_TRAIN_LAUNCH_COMPILED);
-    plan.compile = false;
     plan.device = "cpu";
     expect_only(&plan, false, BT_TRAIN_LAUNCH_DEVICE);
     plan.graph = BT_TRAIN_GRAPH_COUNT;
@@ -250,6 +263,7 @@ int main(void)
         cmocka_unit_test(a_resumed_run_has_the_same_bits),
         cmocka_unit_test(a_failed_capture_costs_nothing_but_the_graph),
         cmocka_unit_test(left_to_itself_a_run_is_captured),
+        cmocka_unit_test(a_compiled_step_without_groups_is_captured),
         cmocka_unit_test(what_cannot_be_captured_says_why),
         cmocka_unit_test(kernels_that_draw_are_noticed),
     };
