@@ -16,7 +16,8 @@
 //          the number of threads
 // Workspace ATTENTION_ROWS * kv_tokens elements a thread, twice that in backward
 // NaN      spreads to its row; in backward also to every key's gradient that the row touches. A NaN
-//          in a key or value may also reach rows of the tile that do not attend to it
+//          in a key or value may also reach rows of the tile that do not attend to it, but none of
+//          another document
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -93,7 +94,8 @@ static int64_t view_offset(const bt_attention_view *view, int64_t batch, int64_t
     return batch * view->batch_stride + head * view->head_stride;
 }
 
-// Up to ATTENTION_ROWS queries and the keys visible to any of them.
+// Up to ATTENTION_ROWS queries and the keys visible to any of them. A tile ends with its document:
+// products multiply unseen keys by zero, and 0 * NaN would carry a NaN to another document.
 typedef struct query_tile {
     int64_t first, rows;
     int64_t key0, keys;                                 // keys is 0 if none is visible
@@ -103,7 +105,12 @@ typedef struct query_tile {
 static query_tile tile_at(const bt_attention_shape *shape, int64_t first)
 {
     query_tile tile = {.first = first};
-    tile.rows = bt_attention_least(shape->q_tokens - first, ATTENTION_ROWS);
+    tile.rows = ATTENTION_ROWS - first % ATTENTION_ROWS;
+    tile.rows = bt_attention_least(tile.rows, shape->q_tokens - first);
+    if (shape->starts) {
+        const int64_t rest = bt_attention_document(shape, first, shape->q_tokens).end - first;
+        tile.rows = bt_attention_least(tile.rows, bt_attention_most(rest, 1));
+    }
     tile.key0 = bt_attention_keys(shape, first).begin;
     const int64_t end = bt_attention_keys(shape, first + tile.rows - 1).end;
     tile.keys = bt_attention_most(end - tile.key0, 0);

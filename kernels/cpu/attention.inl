@@ -53,9 +53,9 @@ static void FN(attend_nothing)(const query_tile *tile, int64_t dim, REAL *o, int
     }
 }
 
-// The rows of one tile of a head.
-static void FN(attend)(const bt_attention_args *op, int64_t batch, int64_t head, int64_t first,
-                       REAL *scores)
+// The rows of one tile of a head. Returns how many.
+static int64_t FN(attend)(const bt_attention_args *op, int64_t batch, int64_t head, int64_t first,
+                          REAL *scores)
 {
     const bt_attention_shape *shape = &op->shape;
     const int64_t kv_head = head / (shape->heads / shape->kv_heads), dim = shape->head_dim;
@@ -65,7 +65,7 @@ static void FN(attend)(const bt_attention_args *op, int64_t batch, int64_t head,
     REAL *lse = (REAL *)op->lse + (batch * shape->heads + head) * shape->q_tokens + first;
     if (keys == 0) {
         FN(attend_nothing)(&tile, dim, o, stride, lse);
-        return;
+        return rows;
     }
     const REAL *q = FN(head_of)(&op->q, batch, head) + first * op->q.token_stride;
     const REAL *k = FN(head_of)(&op->k, batch, kv_head) + tile.key0 * op->k.token_stride;
@@ -93,6 +93,7 @@ static void FN(attend)(const bt_attention_args *op, int64_t batch, int64_t head,
             o[r * stride + d] = sees ? o[r * stride + d] * inverse : 0;
         }
     }
+    return rows;
 }
 
 bt_status FN(bt_attention_cpu)(const bt_launch *launch, const void *args)
@@ -113,7 +114,11 @@ bt_status FN(bt_attention_cpu)(const bt_launch *launch, const void *args)
         const int64_t pair = task % heads, tile = tiles - 1 - task / heads;
         char *mine = (char *)launch->workspace + (size_t)omp_get_thread_num() * bytes_each;
         void *scores = mine;
-        FN(attend)(op, pair / shape->heads, pair % shape->heads, tile * ATTENTION_ROWS, scores);
+        int64_t first = tile * ATTENTION_ROWS;
+        const int64_t end = bt_attention_least(first + ATTENTION_ROWS, shape->q_tokens);
+        while (first < end) {
+            first += FN(attend)(op, pair / shape->heads, pair % shape->heads, first, scores);
+        }
     }
     return BT_OK;
 }
@@ -186,9 +191,9 @@ static void FN(row_backward)(const bt_attention_backward_args *op, const FN(atte
     }
 }
 
-// Adds the contribution of query rows [first, ...) to dk and dv, and writes their dq.
-static void FN(attend_backward)(const bt_attention_backward_args *op, const FN(attention_head) * at,
-                                int64_t first, REAL *p, REAL *ds)
+// Adds the contribution of a tile's query rows to dk and dv, and writes their dq. Returns how many.
+static int64_t FN(attend_backward)(const bt_attention_backward_args *op,
+                                   const FN(attention_head) * at, int64_t first, REAL *p, REAL *ds)
 {
     const query_tile tile = tile_at(&op->shape, first);
     const int64_t rows = tile.rows, keys = tile.keys, dim = op->shape.head_dim;
@@ -201,7 +206,7 @@ static void FN(attend_backward)(const bt_attention_backward_args *op, const FN(a
         if (!op->accumulate) {
             FN(zero_rows)(dq, op->dq.token_stride, rows, dim);
         }
-        return;
+        return rows;
     }
     MULTIPLY(false, true, rows, keys, dim, op->shape.scale, q, op->q.token_stride, k,
              op->k.token_stride, 0, p, keys);
@@ -216,6 +221,7 @@ static void FN(attend_backward)(const bt_attention_backward_args *op, const FN(a
              op->accumulate ? 1 : 0, dq, op->dq.token_stride);
     MULTIPLY(true, false, keys, dim, rows, op->shape.scale, ds, keys, q, op->q.token_stride, 1,
              at->dk + tile.key0 * op->dk.token_stride, op->dk.token_stride);
+    return rows;
 }
 
 bt_status FN(bt_attention_backward_cpu)(const bt_launch *launch, const void *args)
@@ -243,8 +249,8 @@ bt_status FN(bt_attention_backward_cpu)(const bt_launch *launch, const void *arg
         }
         for (int64_t task = head0; task < head0 + group; ++task) {
             const FN(attention_head) at = FN(head_at)(op, batch, task);
-            for (int64_t first = 0; first < shape->q_tokens; first += ATTENTION_ROWS) {
-                FN(attend_backward)(op, &at, first, p, ds);
+            for (int64_t first = 0; first < shape->q_tokens;) {
+                first += FN(attend_backward)(op, &at, first, p, ds);
             }
         }
     }

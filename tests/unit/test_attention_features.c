@@ -309,6 +309,47 @@ static void bad_documents_stay_inside(void **state)
     }
 }
 
+static void expect_finite_outside(const double *x, int64_t count, int64_t per_token,
+                                  const int32_t *document)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t token = i / per_token;
+        assert_true(isfinite(x[i]) || (token >= document[0] && token < document[1]));
+    }
+}
+
+// A NaN in the first or last token of a document, in q, k, v or the gradient of o.
+static void nan_stays_in_its_document(void **state)
+{
+    (void)state;
+    const call c = {1, 2, 2, 200, 200, 4, 0, 0, false, false, 0, 3, {0, 71, 150, 200}};
+    const int64_t width = c.heads * c.dim;
+    for (int n = 0; n < 8; ++n) {
+        operands at = operands_make(&c);
+        double *const inputs[] = {at.q, at.k, at.v, at.d_o};
+        double *const outputs[] = {at.o, at.dq, at.dk, at.dv};
+        inputs[n / 2][(n % 2 ? 149 : 71) * width + 3] = TEST_NAN;
+        const bt_attention_view view = {NULL, at.q_count, width, c.dim};
+        bt_attention_backward_args args = {.lse = at.lse, .shape = shape_of(&c), .dtype = BT_F64};
+        args.q = args.o = args.d_o = args.k = args.v = args.dq = args.dk = args.dv = view;
+        args.q.base = at.q, args.o.base = at.o, args.d_o.base = at.d_o, args.k.base = at.k;
+        args.v.base = at.v, args.dq.base = at.dq, args.dk.base = at.dk, args.dv.base = at.dv;
+        const bt_attention_args forward = {.q = args.q,
+                                           .k = args.k,
+                                           .v = args.v,
+                                           .o = args.o,
+                                           .lse = at.lse,
+                                           .shape = args.shape,
+                                           .dtype = BT_F64};
+        ASSERT_OK(test_kernel_status(BT_KERNEL_ATTENTION, BT_F64, &forward));
+        ASSERT_OK(test_kernel_status(BT_KERNEL_ATTENTION_BACKWARD, BT_F64, &args));
+        for (int i = 0; i < 4; ++i) {
+            expect_finite_outside(outputs[i], at.q_count, width, &c.starts[1]);
+        }
+        operands_release(&at);
+    }
+}
+
 typedef struct part {
     int64_t first, count; // keys
 } part;
@@ -404,7 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(against_the_definition),      cmocka_unit_test(ranges_are_the_rule),
         cmocka_unit_test(bad_documents_stay_inside),   cmocka_unit_test(parts_of_the_keys_merge),
-        cmocka_unit_test(refuses_what_makes_no_sense),
+        cmocka_unit_test(refuses_what_makes_no_sense), cmocka_unit_test(nan_stays_in_its_document),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
