@@ -179,8 +179,10 @@ bt_status bt_step_graph_report(bt_trainer *t, int64_t step, bt_train_launch laun
     (void)snprintf(message, sizeof message, "%s", launches[launch].meaning);
     const size_t length = strlen(message);
     if (launch == BT_TRAIN_LAUNCH_CAPTURE) {
-        (void)snprintf(message + length, sizeof message - length, "; %lld kernels, %.1f ms",
-                       (long long)t->graph.kernels, (double)t->graph.capture_ns * 1e-6);
+        (void)snprintf(message + length, sizeof message - length, "; %lld kernels%s, %.1f ms",
+                       (long long)t->graph.kernels,
+                       bt_trainer_has_groups(t) ? " and the generated ones" : "",
+                       (double)t->graph.capture_ns * 1e-6);
     } else if (launch == BT_TRAIN_LAUNCH_FAILED) {
         (void)snprintf(message + length, sizeof message - length, ": %s", t->graph.why);
     }

@@ -60,7 +60,7 @@ typedef struct bt_faults {
 typedef struct bt_step_graph {
     bt_graph captured; // owned; NULL: none
     uint64_t frozen;   // identifies the memory whose addresses were captured
-    int64_t kernels;   // that the capture launched
+    int64_t kernels;   // of the kernel table that the capture launched
     int64_t capture_ns;
     bool capturing;
     bool draws;           // a kernel takes a random seed, which the graph would repeat

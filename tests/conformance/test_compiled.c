@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/graph_runs.h"
 #include "tests/support/small_train.h"
 #include "tests/support/test.h"
 
@@ -34,11 +35,9 @@ static bt_status on_note(void *self, const char *text)
     return BT_OK;
 }
 
-static void train(bt_precision precision, bool compile, int64_t verify_every, curve *out)
+static bt_train_plan llama_plan(bt_precision precision, bool compile)
 {
     bt_train_plan plan = small_train_plan();
-    const bt_train_observer told = {.self = out, .step = on_step, .note = on_note};
-    memset(out, 0, sizeof *out);
     plan.device = "cuda";
     plan.precision = precision;
     plan.model = (bt_model_config){.family = "llama",
@@ -50,6 +49,14 @@ static void train(bt_precision precision, bool compile, int64_t verify_every, cu
                                    .vocab = 64,
                                    .context = 16};
     plan.compile = compile;
+    return plan;
+}
+
+static void train(bt_precision precision, bool compile, int64_t verify_every, curve *out)
+{
+    bt_train_plan plan = llama_plan(precision, compile);
+    const bt_train_observer told = {.self = out, .step = on_step, .note = on_note};
+    memset(out, 0, sizeof *out);
     plan.verify_every = verify_every;
     ASSERT_OK(bt_train_run(&plan, &told, &out->result));
     assert_int_equal(out->steps, SMALL_STEPS);
@@ -81,12 +88,26 @@ static void losses_are_close_and_bits_repeat(void **state)
     }
 }
 
+// Generated kernels in a CUDA graph, with two micro-batches a step and evaluations in between.
+static void captured_steps_have_the_same_bits(void **state)
+{
+    static graph_run run;
+    (void)state;
+    for (int precision = 0; precision < BT_PRECISION_COUNT; ++precision) {
+        const bt_train_plan plan = llama_plan((bt_precision)precision, true);
+        graph_runs_expect_same(&plan, SMALL_STEPS / 2, &run);
+    }
+}
+
 int main(void)
 {
     int devices = 0;
     if (bt_device_count("cuda", &devices) != BT_OK) {
         return test_skip(bt_error_message());
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(losses_are_close_and_bits_repeat)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_are_close_and_bits_repeat),
+        cmocka_unit_test(captured_steps_have_the_same_bits),
+    };
     return cmocka_run_group_tests(tests, small_corpus_write, small_corpus_remove);
 }
