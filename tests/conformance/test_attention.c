@@ -32,6 +32,9 @@ static const int64_t shapes[][4] = {{0, 2, 5, 64},   {1, 1, 1, 64},   {2, 3, 7, 
 
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
+// Heads of 64 columns beyond which the bf16 Hopper rows take kernels for many items.
+static int64_t many_heads(int64_t tokens) { return 264 / ((tokens + 63) / 64) + 1; }
+
 // [B, T, 3, H, D]; three of [B, T, H, D]; three of [B, H, T, D].
 typedef enum layout { PACKED, FLAT, BY_HEAD, LAYOUTS } layout;
 
@@ -258,6 +261,19 @@ static void every_token_count(void **state)
     }
 }
 
+// The same edges with so many heads that the Hopper rows choose other kernels.
+static void token_counts_of_many_heads(void **state)
+{
+    static const int64_t counts[] = {1, 63, 64, 65, 127, 128, 129, 193};
+    (void)state;
+    for (int i = 0; i < 2 * (int)(sizeof counts / sizeof counts[0]); ++i) {
+        int64_t tokens = counts[i / 2];
+        problem p = {&precisions[0],        1, many_heads(tokens), tokens, 64, (i & 1) != 0,
+                     (layout)(i % LAYOUTS), 1};
+        check_case(&p);
+    }
+}
+
 static void every_head_size(void **state)
 {
     (void)state;
@@ -278,6 +294,10 @@ static void large_scores(void **state)
                      (i & 2) != 0,       PACKED, 100};
         check_case(&p); // scores up to 1e5 / 8
     }
+    for (int causal = 0; causal < 2; ++causal) {
+        problem p = {&precisions[0], 1, many_heads(150), 150, 64, causal != 0, PACKED, 100};
+        check_case(&p);
+    }
 }
 
 // Element `d` of operand `part` in a twin of FLAT operands.
@@ -292,8 +312,9 @@ static int64_t flat_at(const problem *p, int part, int64_t token, int64_t head, 
 static void unequal_scores(void **state)
 {
     (void)state;
-    for (int i = 0; i < PRECISIONS * 4; ++i) {
-        problem p = {&precisions[i / 4], 1, 2, 190, 64, (i & 1) != 0, FLAT, 1};
+    for (int i = 0; i < PRECISIONS * 4 + 4; ++i) { // at the end bf16 again, with many heads
+        problem p = {&precisions[i / 4 % PRECISIONS], 1, 2, 190, 64, (i & 1) != 0, FLAT, 1};
+        p.heads = i < PRECISIONS * 4 ? 2 : many_heads(p.tokens);
         bool infinite = (i & 2) != 0;
         bt_dtype dtype = p.precision->dtype;
         test_twin *qkv = test_twin_random(dtype, 3 * count_of(&p), 15, -1, 1);
@@ -319,8 +340,9 @@ static void unequal_scores(void **state)
 static void nan_in_a_query(void **state)
 {
     (void)state;
-    for (int i = 0; i < PRECISIONS * 2; ++i) {
-        problem p = {&precisions[i / 2], 1, 2, 150, 64, (i & 1) != 0, FLAT, 1};
+    for (int i = 0; i < PRECISIONS * 2 + 2; ++i) { // at the end bf16 again, with many heads
+        problem p = {&precisions[i / 2 % PRECISIONS], 1, 2, 150, 64, (i & 1) != 0, FLAT, 1};
+        p.heads = i < PRECISIONS * 2 ? 2 : many_heads(p.tokens);
         bt_dtype dtype = p.precision->dtype;
         test_twin *qkv = test_twin_random(dtype, 3 * count_of(&p), 13, -1, 1);
         test_twin *o = test_twin_output(dtype, count_of(&p));
@@ -390,8 +412,9 @@ static void nan_stays_in_its_head(void **state)
 static void same_bits_from_every_schedule(void **state)
 {
     (void)state;
-    for (int i = 0; i < PRECISIONS * 2; ++i) {
-        problem p = {&precisions[i / 2], 3, 5, 450, 64, (i & 1) != 0, PACKED, 1};
+    for (int i = 0; i < PRECISIONS * 2 + 2; ++i) { // at the end bf16 again, with many heads
+        problem p = {&precisions[i / 2 % PRECISIONS], 3, 5, 450, 64, (i & 1) != 0, PACKED, 1};
+        p.heads = i < PRECISIONS * 2 ? 5 : many_heads(p.tokens);
         bt_dtype dtype = p.precision->dtype;
         test_twin *qkv = test_twin_random(dtype, 3 * count_of(&p), 18, -1, 1);
         test_twin *o = test_twin_output(dtype, count_of(&p));
@@ -486,10 +509,15 @@ static void refuses_what_it_cannot(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_the_cpu),        cmocka_unit_test(every_token_count),
-        cmocka_unit_test(every_head_size),        cmocka_unit_test(large_scores),
-        cmocka_unit_test(unequal_scores),         cmocka_unit_test(nan_in_a_query),
-        cmocka_unit_test(nan_stays_in_its_head),  cmocka_unit_test(same_bits_from_every_schedule),
+        cmocka_unit_test(against_the_cpu),
+        cmocka_unit_test(every_token_count),
+        cmocka_unit_test(token_counts_of_many_heads),
+        cmocka_unit_test(every_head_size),
+        cmocka_unit_test(large_scores),
+        cmocka_unit_test(unequal_scores),
+        cmocka_unit_test(nan_in_a_query),
+        cmocka_unit_test(nan_stays_in_its_head),
+        cmocka_unit_test(same_bits_from_every_schedule),
         cmocka_unit_test(refuses_what_it_cannot),
     };
     if (!test_device_open()) {

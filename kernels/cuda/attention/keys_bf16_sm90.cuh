@@ -21,7 +21,8 @@ struct key_rows {
 };
 
 // GENERAL: see mask_sm90.cuh.
-template <class F, bool GENERAL> struct keys {
+template <class F, bool GENERAL, class GRID = whole_grid> struct keys {
+    using grid = GRID;
     using maps = key_maps;
     using rows = key_rows;
     static constexpr bool WIDE = F::COLUMN_TILES > 1, UPWARDS = true;
@@ -128,7 +129,7 @@ template <class F, bool GENERAL> struct keys {
         uint32_t p[16], ds[16];
         reader<keys> from = {mem, at, {}};
         ring_place<STAGES> &ring = from.ring;
-        int round = 0, index = item_index(0, blockIdx.x, gridDim.x), old;
+        int round = 0, index = item_index(0, mem.worker(), mem.workers()), old;
         if (index >= w.total) {
             return;
         }
@@ -155,7 +156,7 @@ template <class F, bool GENERAL> struct keys {
         wgmma_commit();
         for (;;) {
             old = walk(s, dp, dk, dv, p, ds, from, w, visible, own, stages, block, false, at);
-            index = item_index(round + 1, blockIdx.x, gridDim.x);
+            index = item_index(round + 1, mem.worker(), mem.workers());
             if (index >= w.total) {
                 break;
             }

@@ -171,12 +171,19 @@ bt_status map_statistics(const shape &s, const float *statistics, CUtensorMap *m
 bt_status start(const bt_launch *launch, const void *kernel, const kernel_shape &how,
                 const void *maps, work w, const void *rows)
 {
-    const cudaStream_t stream = bt_cuda_stream(launch); // makes the device current
-    const int64_t most = bt_div_up(w.total, how.workers_per_block);
     void *arguments[] = {(void *)maps, &w, (void *)rows};
+    return start_blocks(launch, kernel, how,
+                        dim3((unsigned)bt_min_i64(launch->device->info.processor_count, w.total)),
+                        arguments);
+}
+
+bt_status start_blocks(const bt_launch *launch, const void *kernel, const kernel_shape &how,
+                       dim3 blocks, void **arguments)
+{
+    const cudaStream_t stream = bt_cuda_stream(launch); // makes the device current
     cudaLaunchAttribute early = {};
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)bt_min_i64(launch->device->info.processor_count, most));
+    config.gridDim = blocks;
     config.blockDim = dim3((unsigned)how.threads);
     config.dynamicSmemBytes = (size_t)how.shared_bytes;
     config.stream = stream;

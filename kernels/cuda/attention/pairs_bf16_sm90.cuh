@@ -333,7 +333,10 @@ __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(1024) unsigned char shared[];
     const place at = place_make();
     const int pair = at.group < CONSUMERS ? at.group >> 1 : at.warp & 1;
-    const int workers = 2 * (int)gridDim.x, worker = (int)blockIdx.x + pair * (int)gridDim.x;
+    // The second pairs come in reverse: where each pair has one item, the longest shares its
+    // multiprocessor with the shortest.
+    const int workers = 2 * (int)gridDim.x;
+    const int worker = pair ? workers - 1 - (int)blockIdx.x : (int)blockIdx.x;
     const pair_memory mem = pair_at(shared_address(shared), pair);
     if (threadIdx.x == 0) {
         barriers_init(pair_at(shared_address(shared), 0));

@@ -34,9 +34,28 @@ template <class K> struct layout {
                   "shared memory");
 };
 
+// Which of the workers that share a kernel's items a block is: blocks of the grid, or of a part.
+struct whole_grid {
+    static constexpr bool WHOLE = true;
+    __device__ __forceinline__ int worker() const { return (int)blockIdx.x; }
+    __device__ __forceinline__ int workers() const { return (int)gridDim.x; }
+};
+struct part_of_grid {
+    static constexpr bool WHOLE = false;
+    int block, blocks;
+    __device__ __forceinline__ int worker() const { return block; }
+    __device__ __forceinline__ int workers() const { return blocks; }
+};
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-template <class K> struct memory {
+template <class K, class = void> struct grid_of {
+    using type = whole_grid;
+};
+template <class K> struct grid_of<K, decltype((void)sizeof(typename K::grid))> {
+    using type = typename K::grid;
+};
+
+template <class K> struct memory : grid_of<K>::type {
     using at = layout<K>;
     static constexpr int FULL = at::BARRIERS, EMPTY = FULL + 8 * K::STAGES * K::SPLIT;
     static constexpr int OWN_FULL = EMPTY + 8 * K::STAGES * K::SPLIT;
@@ -92,7 +111,7 @@ __device__ __forceinline__ void fetch(const typename K::maps &maps, const work &
     ring_place<K::STAGES> ring;
     ring.phase = 1;
     for (int round = 0;; ++round) {
-        const int index = item_index(round, blockIdx.x, gridDim.x);
+        const int index = item_index(round, mem.worker(), mem.workers());
         if (index >= w.total) {
             break;
         }
@@ -135,7 +154,7 @@ __device__ __forceinline__ void deliver(const typename K::maps &maps, const work
                                         const memory<K> &mem, int group)
 {
     for (int round = 0;; ++round) {
-        const int index = item_index(round, blockIdx.x, gridDim.x);
+        const int index = item_index(round, mem.worker(), mem.workers());
         if (index >= w.total) {
             break;
         }
@@ -196,16 +215,12 @@ __device__ __forceinline__ void results_ready(const memory<K> &mem, int own, con
     mbarrier_arrive_if(mem.out_full(own), at.lane == 0);
 }
 
-#endif
-
+// The roles of a block's warps.
 template <class K>
-__global__ void __launch_bounds__(layout<K>::THREADS, 1)
-    hopper(const __grid_constant__ typename K::maps maps, const work w, const typename K::rows rows)
+__device__ __forceinline__ void process(const typename K::maps &maps, const work &w,
+                                        const typename K::rows &rows, const memory<K> &mem,
+                                        const place &at)
 {
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    extern __shared__ __align__(1024) unsigned char shared[];
-    const place at = place_make();
-    const memory<K> mem = {shared_address(shared)};
     if (threadIdx.x == 0) {
         mem.init();
     }
@@ -223,6 +238,19 @@ __global__ void __launch_bounds__(layout<K>::THREADS, 1)
         registers_take<CONSUMER_REGISTERS<K::GROUPS>>();
         K::consume(w, rows, mem, at);
     }
+}
+
+#endif
+
+template <class K>
+__global__ void __launch_bounds__(layout<K>::THREADS, 1)
+    hopper(const __grid_constant__ typename K::maps maps, const work w, const typename K::rows rows)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const place at = place_make();
+    const memory<K> mem = {{}, shared_address(shared)};
+    process<K>(maps, w, rows, mem, at);
 #endif
 }
 
@@ -230,7 +258,7 @@ template <class K>
 bt_status start_kernel(const bt_launch *launch, const char *name, const typename K::maps &maps,
                        const work &w, const typename K::rows &rows)
 {
-    return start(launch, (const void *)hopper<K>, {name, layout<K>::THREADS, layout<K>::SHARED, 1},
+    return start(launch, (const void *)hopper<K>, {name, layout<K>::THREADS, layout<K>::SHARED},
                  &maps, w, &rows);
 }
 

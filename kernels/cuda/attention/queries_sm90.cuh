@@ -22,7 +22,7 @@ struct query_maps {
 };
 struct query_rows {
     const float *lse;  // [B, H, q_tokens]
-    float *statistics; // see STATISTICS
+    float *statistics; // see STATISTICS; NULL: not written (two_sided_bf16_sm90.cuh)
     old_values dq;
 };
 
@@ -134,7 +134,8 @@ __device__ __forceinline__ void pack_ds(uint32_t (&ds)[F::FRAGMENT], const float
 #endif
 
 // GENERAL: see mask_sm90.cuh.
-template <class F, bool GENERAL> struct queries {
+template <class F, bool GENERAL, class GRID = whole_grid> struct queries {
+    using grid = GRID;
     using maps = query_maps;
     using rows = query_rows;
     static constexpr bool ACROSS = F::TRANSPOSES, WIDE = !ACROSS && F::COLUMN_TILES > 1;
@@ -236,7 +237,7 @@ template <class F, bool GENERAL> struct queries {
         uint32_t ds[F::FRAGMENT];
         reader<queries> from = {mem, at, {}};
         ring_place<STAGES> &ring = from.ring;
-        int round = 0, index = item_index(0, blockIdx.x, gridDim.x), old;
+        int round = 0, index = item_index(0, mem.worker(), mem.workers()), old;
         if (index >= w.total) {
             return;
         }
@@ -261,9 +262,9 @@ template <class F, bool GENERAL> struct queries {
         for (;;) {
             const statistics r =
                 make_rows<F>(mem.own(place), lse, statistics_of(rows.statistics, w, t, block, at),
-                             block >= 0, at);
+                             block >= 0 && (GRID::WHOLE || rows.statistics), at);
             old = walk(s, dp, dq, ds, from, w, visible, r, own, stages, block, at);
-            index = item_index(round + 1, blockIdx.x, gridDim.x);
+            index = item_index(round + 1, mem.worker(), mem.workers());
             if (index >= w.total) {
                 break;
             }

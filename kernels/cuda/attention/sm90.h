@@ -83,13 +83,15 @@ bt_status find_documents(const bt_launch *launch, const shape &s, bounds *to);
 struct kernel_shape {
     const char *name;
     int threads, shared_bytes;
-    int workers_per_block; // each takes items of its own
 };
 
 // Kernels wait for the previous kernel before they touch global memory (overlap.h).
 // They take three arguments: maps (const __grid_constant__), `w`, and what `rows` points to.
 bt_status start(const bt_launch *launch, const void *kernel, const kernel_shape &how,
                 const void *maps, work w, const void *rows);
+// Any grid, any arguments.
+bt_status start_blocks(const bt_launch *launch, const void *kernel, const kernel_shape &how,
+                       dim3 blocks, void **arguments);
 bt_status check_workspace(const bt_launch *launch, const char *name, size_t needed);
 
 } // namespace bt_attention_sm90
