@@ -248,7 +248,7 @@ static void impossible_models_and_batches_are_refused(void **state)
     open_llama(&l, BT_F32);
     const bt_model of = bt_llama_model(&l.model, &l.params);
     const bt_batch batch = {.count = 1, .items = {{"ids", l.ids}}};
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "llama: the batch has no \"targets\", only: ids",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "llama: the batch has no \"targets\"; it has: ids",
                  bt_model_loss(&l.f.context, &of, &batch, &loss));
     bt_llama_config wrong = config;
     wrong.kv_heads = 3;
