@@ -70,7 +70,6 @@ bt_train_launch bt_step_graph_choose(const bt_trainer *t, bool profiled)
          BT_TRAIN_LAUNCH_OFF},
         {!has_graphs, BT_TRAIN_LAUNCH_DEVICE},
         {t->parallel != NULL, BT_TRAIN_LAUNCH_RANKS},
-        {plan->graph == BT_TRAIN_GRAPH_AUTO && bt_trainer_has_groups(t), BT_TRAIN_LAUNCH_COMPILED},
         {plan->anomaly || t->observer->value || plan->recompute == BT_RECOMPUTE_BLOCK_OFFLOAD,
          BT_TRAIN_LAUNCH_HOST},
         {t->graph.failed, BT_TRAIN_LAUNCH_FAILED},

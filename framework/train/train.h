@@ -196,8 +196,6 @@ typedef struct bt_train_start {
     X(OFF, "off", "kernel by kernel: the plan switches graphs off")                                \
     X(DEVICE, "device", "kernel by kernel: the device does not support graphs")                    \
     X(RANKS, "ranks", "kernel by kernel: gradients are reduced in buckets, or by several ranks")   \
-    X(COMPILED, "compiled",                                                                        \
-      "kernel by kernel: generated kernels are captured with train.graph: on only")                \
     X(HOST, "host",                                                                                \
       "kernel by kernel: the step needs the host (anomaly, reported values, tensors in host "      \
       "memory)")                                                                                   \
