@@ -70,8 +70,8 @@ PY
 
 @test "ranks that share a model stand beside one, and end with its loss" {
     measure tensor --set train.profile_steps=1
-    [ "$(column case | xargs)" = "tensor1 tensor2 tensor2_sequence tensor2_halves data2_tensor2" ]
-    [ "$(column ranks | xargs)" = "1 2 2 2 4" ]
+    [ "$(column case | xargs)" = "tensor1 tensor2 tensor2_sequence tensor2_chunks tensor2_halves data2_tensor2" ]
+    [ "$(column ranks | xargs)" = "1 2 2 2 2 4" ]
     python3 - <<'PY'
 import json
 cases = json.load(open("run.json"))["cases"]
@@ -86,7 +86,7 @@ PY
     python3 - <<'PY'
 import json
 cases = json.load(open("r.json"))["runs"][0]["cases"]
-assert [len(case["timelines"]) for case in cases] == [0, 2, 2, 2, 4], cases
+assert [len(case["timelines"]) for case in cases] == [0, 2, 2, 2, 2, 4], cases
 for case in cases[1:]:
     lines = case["timelines"]
     assert [line["rank"] for line in lines] == list(range(len(lines)))
