@@ -200,7 +200,7 @@ static void doctor_sees_who_shares_the_gpu(void **state)
     int count = bt_doctor_look(&gpu, "none.sqlite", checks);
     const bt_check *alone = check_of(checks, count, "gpu alone");
     assert_int_equal(alone->state, old ? BT_CHECK_MISSING : BT_CHECK_NOISY);
-    assert_non_null(strstr(alone->found, old ? "does not say" : "2 other processes"));
+    assert_non_null(strstr(alone->found, old ? "does not report" : "2 other processes"));
     unsetenv("FAKE_NVML_PIDS");
     count = bt_doctor_look(&gpu, "none.sqlite", checks);
     alone = check_of(checks, count, "gpu alone");

@@ -277,7 +277,8 @@ static void lies_are_named(void **state)
         assert_non_null(strstr(bt_error_message(), "(attempt 3 of 3)"));
         assert_int_equal(logged("/x_train_000001.bin"), rows[i].requests);
         bt_dataset dataset;
-        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no dataset", bt_dataset_open(out_dir, &dataset));
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "not a dataset",
+                     bt_dataset_open(out_dir, &dataset));
     }
     (void)setup(state);
     ASSERT_FAILS(BT_STATUS_IO, "the server answered with status 404",
