@@ -104,7 +104,7 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
     bt_status restored = bt_feed_seek(&t->feed, behind, t->plan->steps - step - 1);
     bt_error_quiet_end();
     if (status == BT_OK && (waited != BT_OK || restored != BT_OK)) {
-        return bt_error(waited != BT_OK ? waited : restored, "going on after a replayed step");
+        return bt_error(waited != BT_OK ? waited : restored, "continuing after a replayed step");
     }
     return status;
 }

@@ -23,7 +23,7 @@
     {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
     {"name", 0, "NAME", "a name that other verbs accept in place of the run's number"},            \
     {"note", 0, "TEXT", "a remark, stored with the run"},                                          \
-    {"out", 0, "DIR", "folder of the run's files (default: run-N beside the database)"},           \
+    {"out", 0, "DIR", "folder of the run's files (default: run-N next to the database)"},           \
     {"metrics", 0, "DIR", "write metrics.jsonl and bt_bench.prom (Prometheus) to DIR"},            \
     {"quiet", 'q', NULL, "no progress"},                                                           \
     {"worker", 0, "PROGRAM", NULL}

@@ -101,7 +101,8 @@ static const bt_cli_option report_options[] = {
     DB_LAST_ROWS};
 
 static const bt_cli_option index_options[] = {
-    {"output", 'o', "FILE", "output file (default: index.html beside the database)"}, DB_LAST_ROWS};
+    {"output", 'o', "FILE", "output file (default: index.html next to the database)"},
+    DB_LAST_ROWS};
 
 static const bt_cli_option export_options[] = {
     {"output", 'o', "FILE", "output file, as in run-3.tar.zst"},

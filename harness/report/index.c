@@ -175,11 +175,12 @@ static bt_status write_cases(const index_page *page, bt_str *out)
         }
         status = add_series(page, points + from, to - from, &table);
     }
-    bt_str_append(out, "<section id=cases><h2>Cases over runs</h2>\n<p class=muted>A point is a "
-                       "run: the median of its rounds, from the oldest to the newest. Training: "
-                       "tokens/s, higher is better; calls: time, lower is better. A line is one "
-                       "case with the same settings on machines with equal hard facts; 'bt-bench "
-                       "history CASE' says where it changed.</p>\n");
+    bt_str_append(
+        out,
+        "<section id=cases><h2>Cases over runs</h2>\n<p class=muted>A point is a run: the median "
+        "of its rounds, from the oldest to the newest. Training: tokens/s, higher is better; "
+        "calls: time, lower is better. A line is one case with the same settings on machines with "
+        "equal hard facts; 'bt-bench history CASE' shows where it changed.</p>\n");
     bt_table_html(&table, out);
     bt_str_append(out, "</section>\n");
     return status;

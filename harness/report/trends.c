@@ -266,11 +266,10 @@ bt_status bt_page_trends(const report_set *set, bt_str *out)
     if (set->trend_count == 0) {
         return BT_OK;
     }
-    bt_str_append(out,
-                  "<section id=trends><h2>Over the sessions</h2>\n<p class=muted>The same "
-                  "case, system, machine and settings in every recorded session, oldest first; "
-                  "this report's are filled. A dashed line is a change of the level, which "
-                  "luck alone would show in one of a hundred histories.");
+    bt_str_append(out, "<section id=trends><h2>Over the sessions</h2>\n<p class=muted>The same "
+                       "case, system, machine and settings in every recorded session, oldest "
+                       "first; this report's are filled. A dashed line is a change of the level, "
+                       "which chance alone would produce in one of a hundred histories.");
     bt_str_append(out, set->case_count > TRENDS_MAX
                            ? " At most six cases are drawn; <code>bt-bench history CASE</code> "
                              "has the others.</p>\n"

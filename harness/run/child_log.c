@@ -79,7 +79,7 @@ void bt_child_log_finish(bt_child *child)
     }
     if (behind > kept) {
         char text[96];
-        int length = snprintf(text, sizeof text, "\n... %lld bytes are left out here ...\n",
+        int length = snprintf(text, sizeof text, "\n... %lld bytes are omitted here ...\n",
                               (long long)(behind - kept));
         write_log(child, text, (size_t)length);
     }

@@ -297,8 +297,8 @@ static void judge_unavailable(bt_running *self)
         self->outcome->status = BT_RUN_UNAVAILABLE;
         self->outcome->reason = BT_STATUS_UNAVAILABLE;
         (void)snprintf(self->outcome->message, sizeof self->outcome->message,
-                       "nothing was measured: %s could not run any case here; 'bt-bench show "
-                       "%lld' says why",
+                       "nothing was measured: %s could not run any case here; 'bt-bench show %lld' "
+                       "shows the reasons",
                        systems == 1 ? name : "the systems", (long long)self->outcome->run);
     }
 }

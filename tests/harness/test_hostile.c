@@ -189,7 +189,7 @@ static void floods_are_bounded(void **state)
     ASSERT_OK(bt_file_size(log, &size_bytes));
     assert_true(size_bytes > 1 << 20 && size_bytes < (1 << 20) + 20000);
     ASSERT_OK(bt_file_read(log, &bytes, &log_bytes));
-    assert_non_null(strstr(bytes, "bytes are left out here ..."));
+    assert_non_null(strstr(bytes, "bytes are omitted here ..."));
     assert_non_null(strstr(bytes, "\nthe last words\n"));
     bt_mem_free(bytes);
 }
