@@ -58,8 +58,9 @@ TEXT_ROW(POLICY, "$schema", false, "Path of this schema, for editors."),
     CHOICE_ROW(OVERRIDE, "metric",
                "time_ns|time_p95_ns|step_time_ns|step_time_p95_ns|recovery_ns|recovery_detect_ns|"
                "peak_allocated_bytes|loss",
-               NULL, false, false, "The metric that the rule applies to; default: all metrics of "
-                                   "the case."),
+               NULL, false, false,
+               "The metric that the rule applies to; default: all metrics of "
+               "the case."),
     TEXT_ROW(OVERRIDE, "reason", true, "Reason for the rule, shown in reports."),
     REAL_ROW(OVERRIDE, "tolerance", 0, 10, NULL, "Replaces the policy's tolerance, for times."),
     REAL_ROW(OVERRIDE, "inconclusive_limit", 0, 10, NULL, "Replaces the policy's value."),
