@@ -93,7 +93,8 @@ typedef enum bt_fused_op {
 typedef struct bt_fused_order {
     int lanes;     // 0 or a power of two
     int64_t block; // elements of a lane
-    bool tail;     // elements after the last whole round of lanes go to the lane's sum directly
+    bool tail;     // elements after the last whole round of lanes are added directly to the lane's
+                   // sum, after its last part
     bt_dtype part, sum;
 } bt_fused_order;
 

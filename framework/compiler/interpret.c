@@ -236,6 +236,10 @@ static double row_sum(const bt_fused_instruction *x, const double *a, const doub
         const int64_t lane = i % lanes, nth = i / lanes;
         const bool apart = order.block == 0 || (order.tail && i >= whole);
         const bt_dtype dtype = apart ? order.sum : order.part;
+        if (apart && order.block) { // an unfinished part precedes the elements after it
+            sum[lane] = add(order.sum, sum[lane], part[lane]);
+            part[lane] = 0;
+        }
         double *into = apart ? &sum[lane] : &part[lane];
         const double element = rounded(dtype, a[i]);
         *into = !b                ? add(dtype, *into, element)

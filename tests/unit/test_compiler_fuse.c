@@ -152,6 +152,18 @@ static void random_graphs_keep_their_bits(void **state)
     check_random(&(checker){.kinds = ordered});
 }
 
+// Rows of several blocks and lanes. Some graphs only: each value of the interpreter is an array.
+static void larger_graphs_keep_their_bits(void **state)
+{
+    const int64_t usual = graph_count;
+    (void)state;
+    graph_count = usual / 10;
+    random_dag_large = true;
+    check_random(&(checker){.kinds = ordered});
+    random_dag_large = false;
+    graph_count = usual;
+}
+
 static void simplified_graphs_keep_their_bits(void **state)
 {
     (void)state;
@@ -282,6 +294,47 @@ static void softmax_is_one_group(void **state)
         free(got);
         fixture_close(&c.f);
         bt_fusion_plan_release(&plan);
+        bt_dag_release(&g);
+    }
+}
+
+// Rows of whole blocks, of a part of a block, and of elements after the last round of lanes. Orders
+// of a sum differ in the bits of f64.
+static void rows_of_any_length_keep_their_bits(void **state)
+{
+    (void)state;
+    static const int64_t lengths[] = {9, 32, 41, 265, 512, 521, 544, 553, 745, 1104, 1600};
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; ++i) {
+        const bt_dtype dtype = i % 2 ? BT_F64 : BT_F32;
+        const int64_t rows = 8, cols = lengths[i / 2];
+        const bt_softmax_args softmax = {.rows = rows, .cols = cols, .dtype = dtype};
+        const bt_layernorm_args norm = {
+            .rows = rows, .cols = cols, .epsilon = 1e-5, .dtype = dtype, .param_dtype = dtype};
+        checker c = {.kinds = ordered};
+        bt_dag g = {0};
+        int x, gamma, made[2], out[5];
+        ASSERT_OK(bt_dag_input(&g, dtype, rows * cols, "x", &x));
+        ASSERT_OK(bt_dag_input(&g, dtype, cols, "gamma", &gamma));
+        ASSERT_OK(bt_dag_call(
+            &g, BT_KERNEL_SOFTMAX, &softmax,
+            (bt_dag_binding[]){{.field = "x", .value = x}, {.field = "y", .value = -1}}, 2, made));
+        ASSERT_OK(bt_dag_call(&g, BT_KERNEL_LAYERNORM, &norm,
+                              (bt_dag_binding[]){{.field = "x", .value = made[1]},
+                                                 {.field = "gamma", .value = gamma},
+                                                 {.field = "y", .value = -1},
+                                                 {.field = "mean", .value = -1},
+                                                 {.field = "rstd", .value = -1}},
+                              5, out));
+        for (int k = 2; k < 5; ++k) {
+            ASSERT_OK(bt_dag_output(&g, out[k]));
+        }
+        ASSERT_OK(bt_dag_output(&g, made[1]));
+        fixture_open(&c.f, 0);
+        if (differs(&c, &g)) {
+            fail_msg("%s rows of %lld have other bits", bt_dtype_name(dtype), (long long)cols);
+        }
+        assert_int_equal(c.groups[BT_FUSED_ROW], 1);
+        fixture_close(&c.f);
         bt_dag_release(&g);
     }
 }
@@ -469,10 +522,12 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rmsnorm_is_one_group),
         cmocka_unit_test(softmax_is_one_group),
+        cmocka_unit_test(rows_of_any_length_keep_their_bits),
         cmocka_unit_test(a_group_is_convex),
         cmocka_unit_test(a_launch_has_its_price),
         cmocka_unit_test(composed_blocks_fuse_and_keep_their_bits),
         cmocka_unit_test(random_graphs_keep_their_bits),
+        cmocka_unit_test(larger_graphs_keep_their_bits),
         cmocka_unit_test(simplified_graphs_keep_their_bits),
         cmocka_unit_test(sums_stay_within_rounding),
         cmocka_unit_test(a_wrong_group_is_found),
