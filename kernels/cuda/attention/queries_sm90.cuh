@@ -22,7 +22,7 @@ struct query_maps {
 };
 struct query_rows {
     const float *lse;  // [B, H, q_tokens]
-    float *statistics; // see STATISTICS; NULL: not written (two_sided_bf16_sm90.cuh)
+    float *statistics; // see STATISTICS; NULL: not written (side_by_side_bf16_sm90.cuh)
     old_values dq;
 };
 

@@ -79,14 +79,14 @@ inline size_t documents_bytes(const shape &s)
 }
 bt_status find_documents(const bt_launch *launch, const shape &s, bounds *to);
 
-// A persistent launch: a block on each SM, or fewer where there are fewer items.
 struct kernel_shape {
     const char *name;
     int threads, shared_bytes;
 };
 
 // Kernels wait for the previous kernel before they touch global memory (overlap.h).
-// They take three arguments: maps (const __grid_constant__), `w`, and what `rows` points to.
+// A persistent launch: a block on each SM, or fewer where there are fewer items. Kernels take three
+// arguments: maps (const __grid_constant__), `w`, and what `rows` points to.
 bt_status start(const bt_launch *launch, const void *kernel, const kernel_shape &how,
                 const void *maps, work w, const void *rows);
 // Any grid, any arguments.

@@ -2,8 +2,9 @@
 //   o = softmax(scale q k^T) v, lse = log sum exp
 // Where items do not fill the multiprocessors, the longest item decides. Here two warpgroups share
 // 64 queries: one takes the last visible tile of keys and every second one before it, the other the
-// rest. At the end the first adds the sums of the second to its own. A block has one item, and two
-// blocks fit on a multiprocessor. Softmax as in pairs_bf16_sm90.cuh.
+// rest. At the end the first adds the sums of the second to its own. A block has two such pairs of
+// warpgroups, each with one item at most, and fills a multiprocessor. Softmax as in
+// pairs_bf16_sm90.cuh.
 #ifndef BT_KERNELS_CUDA_ATTENTION_SPLIT_BF16_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_SPLIT_BF16_SM90_CUH
 
