@@ -225,9 +225,11 @@ void bt_flight_beat(bt_flight *flight, uint64_t moves, const char *path)
         return;
     }
     bt_flight_board *board = flight->board;
-    (void)atomic_fetch_add(&board->path_version, 1);
-    (void)snprintf(board->path, sizeof board->path, "%s", path);
-    (void)atomic_fetch_add(&board->path_version, 1);
+    if (path) {
+        (void)atomic_fetch_add(&board->path_version, 1);
+        (void)snprintf(board->path, sizeof board->path, "%s", path);
+        (void)atomic_fetch_add(&board->path_version, 1);
+    }
     if (moves) {
         host_beat(board);
     }

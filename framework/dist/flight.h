@@ -108,7 +108,8 @@ void bt_flight_hold(bt_flight *flight);
 void bt_flight_joined(bt_flight *flight);
 // Records that `steps` steps are done, including work on the device.
 void bt_flight_step(bt_flight *flight, int64_t steps);
-// Records that the rank's code is at `path`. `moves` changes if it has made progress.
+// Records that the rank's code is at `path`, which a single thread writes; NULL: no change. With
+// `moves` other than 0 the rank has made progress.
 void bt_flight_beat(bt_flight *flight, uint64_t moves, const char *path);
 
 // ---- the launcher's side ------------------------------------------------------------------------

@@ -217,7 +217,7 @@ bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **o
         status = bt_ranks_prepare(task, ranges, out);
     }
     if (*out) {
-        bt_flight_beat(&(*out)->flight, 1, "");
+        bt_flight_beat(&(*out)->flight, 1, NULL); // the path is the heartbeat thread's
     }
     return status;
 }

@@ -111,6 +111,11 @@ static void the_rank_that_is_waited_for_is_named(void **state)
     assert_non_null(strstr(bt_str_text(&text), "rank 1 did not enter barrier of 0 bytes, call 2, "
                                                "at a.c:7, in which rank"));
     assert_non_null(strstr(bt_str_text(&text), "it is in step/forward/block"));
+    const uint64_t beats = atomic_load(&flights[1].board->beats);
+    bt_flight_beat(&flights[1], 1, NULL); // of another thread: the path stays
+    assert_int_equal(atomic_load(&flights[1].board->beats), beats + 1);
+    assert_int_equal(compare(&text), 1);
+    assert_non_null(strstr(bt_str_text(&text), "it is in step/forward/block"));
     bt_flight_leave(&flights[0], 0, true); // no rank waits: it is only slower
     bt_flight_leave(&flights[2], 0, true);
     assert_int_equal(compare(&text), -1);
