@@ -135,6 +135,7 @@ bool bt_supervisor_take_spares(bt_supervisor *supervisor)
         usable = !has_ended(&supervisor->spares[i]);
     }
     if (!usable) {
+        supervisor->recovery.group_ns = -1; // new processes have yet to join
         bt_supervisor_drop_spares(supervisor);
         return false;
     }
