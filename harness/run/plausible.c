@@ -57,7 +57,7 @@ void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out)
 bool bt_plausible_is_invalid(const char *message)
 {
     static const char *const texts[] = {BT_INVALID_BELOW_FLOOR, BT_INVALID_UNJOINED,
-                                        BT_INVALID_OUTPUTS};
+                                        BT_INVALID_UNJOINED_OLD, BT_INVALID_OUTPUTS};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
         if (strncmp(message, texts[i], strlen(texts[i])) == 0) {
             return true;

@@ -40,6 +40,8 @@ void bt_plausible_check_floor(const bt_plausible_kernel *seen, bt_str *out);
 #define BT_INVALID_BELOW_FLOOR "implausible timing: below the physical floor: "
 #define BT_INVALID_UNJOINED    "work continued after the timed interval: "
 #define BT_INVALID_OUTPUTS     "wrong outputs were returned: "
+// The same as UNJOINED in records and bundles of earlier builds.
+#define BT_INVALID_UNJOINED_OLD "work went on behind the clock: "
 
 // Whether a round's message begins with one of these.
 bool bt_plausible_is_invalid(const char *message);

@@ -289,6 +289,18 @@ static void assert_verifies(const bt_store_run *run)
 
 // ---- cheats ------------------------------------------------------------------------------------
 
+// Those of records and bundles of earlier builds, too: 'bt-bench verify' judges them by this.
+static void messages_of_invalid_rounds_are_recognised(void **state)
+{
+    (void)state;
+    assert_true(bt_plausible_is_invalid(BT_INVALID_BELOW_FLOOR "1 GB/s"));
+    assert_true(bt_plausible_is_invalid(BT_INVALID_UNJOINED "for 5 ns"));
+    assert_true(bt_plausible_is_invalid("work went on behind the clock: for 5 ns"));
+    assert_true(bt_plausible_is_invalid(BT_INVALID_OUTPUTS "y"));
+    assert_false(bt_plausible_is_invalid("implausible timing: a call takes 0.001 ns"));
+    assert_false(bt_plausible_is_invalid(""));
+}
+
 // Each known way to cheat that is visible in times only: a replayed result, work that is skipped, a
 // patched timer, work on a stream that the clock does not wait for. Invalid every time, never kept.
 static void times_below_the_floor_are_invalid(void **state)
@@ -434,6 +446,7 @@ int main(void)
         cmocka_unit_test(peers_may_die_behind_any_line),
         cmocka_unit_test(a_result_that_is_wrong_by_its_own_word_has_no_time),
         cmocka_unit_test(times_in_other_units_are_refused),
+        cmocka_unit_test(messages_of_invalid_rounds_are_recognised),
         cmocka_unit_test(times_below_the_floor_are_invalid),
         cmocka_unit_test(the_floor_is_where_it_is_said_to_be),
         cmocka_unit_test(bounds_are_where_they_are_said_to_be),
