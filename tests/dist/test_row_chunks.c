@@ -148,7 +148,7 @@ static void every_degree_has_the_bits_of_sequence_parallel(void **state)
     how with = chunks_of(0);
     if (!rows_are_independent()) {
         print_message("rows of f64 products depend on the number of rows: bits are not compared\n");
-        return;
+        skip();
     }
     for (int ranks = 1; ranks <= 8; ranks *= 2) { // 12 heads on 8 ranks
         expect(beside_whole_rows, with, ranks);
