@@ -147,5 +147,10 @@ BT_CHECKED bt_status bt_dag_run(bt_context *context, const bt_dag *graph, void *
 void bt_dag_print(const bt_dag *graph, bt_str *out);
 // Errors  INVALID_ARGUMENT with the line's number
 BT_CHECKED bt_status bt_dag_parse(const char *text, bt_dag *graph);
+const char *bt_dag_phase_name(bt_dag_phase phase);
+// True for attributes whose numbers have names: types, and the functions of some ops.
+bool bt_dag_attribute_has_names(const bt_kernel_attribute *attribute);
+// The name of such a number. NULL: it has none.
+const char *bt_dag_attribute_word(const bt_kernel_attribute *attribute, int value);
 
 #endif

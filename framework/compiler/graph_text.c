@@ -16,8 +16,14 @@ static bool ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-// Numbers that have names: types, and the functions of two ops. NULL: the number has none.
-static const char *name_of(const bt_kernel_attribute *attribute, int value)
+const char *bt_dag_phase_name(bt_dag_phase phase) { return phases[phase]; }
+
+bool bt_dag_attribute_has_names(const bt_kernel_attribute *attribute)
+{
+    return ends_with(attribute->name, "dtype") || strcmp(attribute->name, "function") == 0;
+}
+
+const char *bt_dag_attribute_word(const bt_kernel_attribute *attribute, int value)
 {
     const bool function = strcmp(attribute->name, "function") == 0;
     if (ends_with(attribute->name, "dtype")) {
@@ -104,7 +110,7 @@ static void print_attribute(const bt_kernel_attribute *attribute, const void *at
     case BT_KERNEL_ATTRIBUTE_INT:
     case BT_KERNEL_ATTRIBUTE_I32:
         memcpy(&number, at, sizeof number);
-        name = name_of(attribute, number);
+        name = bt_dag_attribute_word(attribute, number);
         if (name) {
             bt_str_append(out, name);
         } else {
@@ -303,7 +309,7 @@ static bool is_possible(const bt_kernel_attribute *attribute, int64_t number)
             return number >= 0 && number < limits[i].count;
         }
     }
-    return !name_of(attribute, 0) && number >= INT32_MIN && number <= INT32_MAX;
+    return !bt_dag_attribute_word(attribute, 0) && number >= INT32_MIN && number <= INT32_MAX;
 }
 
 static bool parse_named(const bt_kernel_attribute *attribute, const char *text, void *at)
@@ -311,7 +317,7 @@ static bool parse_named(const bt_kernel_attribute *attribute, const char *text, 
     int64_t number = 0;
     int value = 0;
     for (const char *name = ""; name; ++value) {
-        name = name_of(attribute, value);
+        name = bt_dag_attribute_word(attribute, value);
         if (name && strcmp(name, text) == 0) {
             memcpy(at, &value, sizeof value);
             return true;

@@ -197,6 +197,15 @@ bt_status bt_lower(const bt_target *target, const char *text, const bt_lower_opt
     return status;
 }
 
+bt_status bt_compiler_verify(const char *dialect, const char *text)
+{
+    bt_mlir_result result;
+    BT_TRY(bt_compiler_available());
+    const bt_status status = explain(opened->verify(dialect, text, &result), result.message);
+    opened->release(&result);
+    return status;
+}
+
 void bt_lower_key(const bt_target *target, const char *text, char key[BT_CODE_KEY_BYTES])
 {
     char head[128];

@@ -48,6 +48,10 @@ typedef struct bt_lower_options {
 BT_CHECKED bt_status bt_lower(const bt_target *target, const char *text,
                               const bt_lower_options *options, bt_code *code, char **llvm);
 
+// Parses and verifies a text of the dialect that `dialect`, IRDL text, describes.
+// Errors  INVALID_ARGUMENT with place and reason; UNAVAILABLE
+BT_CHECKED bt_status bt_compiler_verify(const char *dialect, const char *text);
+
 // The hash of text, target and the versions of LLVM and of this interface.
 void bt_lower_key(const bt_target *target, const char *text, char key[BT_CODE_KEY_BYTES]);
 // From the cache, or lowered and added to it. A failure to write the cache is not an error

@@ -162,6 +162,7 @@ static bt_status compile(step *s, bt_case_compiled *out)
         out->saved += s->graph.values[i].producer >= 0 && bt_dag_is_saved(&s->graph, i);
     }
     BT_TRY(bt_compile_dump_graph(&s->dumper, BT_COMPILE_DUMP_GRAPH, &s->graph));
+    BT_TRY(bt_compile_dump_dialect(&s->dumper, &s->graph));
     BT_TRY(bt_dag_form(&s->graph, s->half_turns, &options, &s->fusion, &formed));
     out->simple_calls = formed.simplified.nodes_after;
     BT_TRY(bt_compile_dump_graph(&s->dumper, BT_COMPILE_DUMP_SIMPLE, &s->graph));
@@ -177,7 +178,8 @@ static bt_status dump_captured(bt_context *context, const bt_chain_args *args, b
 {
     bt_chain *chain = NULL;
     BT_TRY(bt_chain_open(context, args, false, kind, &chain));
-    const bt_status status = bt_compile_dump_graph(d, BT_COMPILE_DUMP_GRAPH, bt_chain_graph(chain));
+    bt_status status = bt_compile_dump_graph(d, BT_COMPILE_DUMP_GRAPH, bt_chain_graph(chain));
+    BT_IF_OK(status, bt_compile_dump_dialect(d, bt_chain_graph(chain)));
     bt_chain_close(chain);
     return status;
 }
@@ -248,6 +250,7 @@ static bt_status compile_kernel(const cJSON *kernel, const char *target_name,
     body.args(&body, &(bt_kernel_asked){.rows = body.rows, .at = at, .items = &items}, &args);
     BT_TRY(bt_kernel_generated_group(body.op, &args, target.kind, &graph, &group, field_of));
     BT_TRY(bt_compile_dump_graph(d, BT_COMPILE_DUMP_GRAPH, &graph));
+    BT_TRY(bt_compile_dump_dialect(d, &graph));
     BT_TRY(bt_compile_dump_graph(d, BT_COMPILE_DUMP_SIMPLE, &graph)); // a call alone is simple
     BT_TRY(bt_compile_dump_group(d, &graph, &group));
     *out = (bt_case_compiled){.calls = 1, .simple_calls = 1, .groups = 1, .fused_calls = 1};

@@ -8,6 +8,7 @@
 #define BT_COMPILE_DUMP_LIST(X)                                                                    \
     X(GRAPH, "graph", "the captured step: forward and backward of one micro-batch")                \
     X(SIMPLE, "simple", "the same, simplified")                                                    \
+    X(BT, "bt", "the captured step as MLIR, in the bt dialect (CASE.bt.mlir)")                     \
     X(GROUPS, "groups", "the fused groups with their programs, and why calls were joined or not")  \
     X(MLIR, "mlir", "the code of each group: MLIR")                                                \
     X(LLVM, "llvm", "LLVM IR")                                                                     \
@@ -35,7 +36,8 @@ BT_CHECKED bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps);
 // on has one call and one group, and no dumps; a chain has as many as were captured. Both have code
 // only with a target.
 // Captures one micro-batch of the case without running a kernel, on the CPU's kernel table, and
-// writes `folder`/CASE.WORD.txt for each dump.
+// writes `folder`/CASE.WORD.txt for each dump; of `bt` CASE.bt.mlir, verified where the compiler is
+// built.
 // Errors  UNSUPPORTED (the CPU has no kernel for a call of the case), OUT_OF_MEMORY, IO
 BT_CHECKED bt_status bt_case_compile(const cJSON *item, const char *target, const char *folder,
                                      unsigned dumps, bt_case_compiled *out);

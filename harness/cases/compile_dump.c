@@ -5,6 +5,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
+#include "framework/compiler/dialect.h"
 #include "framework/compiler/run.h"
 
 static const char *const words[BT_COMPILE_DUMP_COUNT] = {
@@ -24,7 +25,7 @@ bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps)
         }
         BT_FAIL_IF(
             !found, BT_STATUS_INVALID_ARGUMENT,
-            "--dump %s: unknown dump \"%.*s\"; expected graph, simple, groups, mlir, llvm, ptx",
+            "--dump %s: unknown dump \"%.*s\"; expected graph, simple, bt, groups, mlir, llvm, ptx",
             list, (int)length, at);
         *dumps |= found;
         at += length + (at[length] == ',');
@@ -40,7 +41,8 @@ static bool is_wanted(const bt_compile_dumper *d, bt_compile_dump which)
 static bt_status write_text(const bt_compile_dumper *d, bt_compile_dump which, bt_str *text)
 {
     BT_SCOPED(bt_str) path = {0};
-    bt_str_format(&path, "%s/%s.%s.txt", d->folder, d->name, words[which]);
+    bt_str_format(&path, "%s/%s.%s.%s", d->folder, d->name, words[which],
+                  which == BT_COMPILE_DUMP_BT ? "mlir" : "txt");
     BT_TRY(bt_str_status(text));
     BT_TRY(bt_str_status(&path));
     return bt_file_write(bt_str_text(&path), bt_str_text(text), text->length_bytes);
@@ -55,6 +57,21 @@ bt_status bt_compile_dump_graph(const bt_compile_dumper *d, bt_compile_dump whic
     }
     bt_dag_print(graph, &text);
     return write_text(d, which, &text);
+}
+
+bt_status bt_compile_dump_dialect(const bt_compile_dumper *d, const bt_dag *graph)
+{
+    BT_SCOPED(bt_str) text = {0};
+    if (!is_wanted(d, BT_COMPILE_DUMP_BT)) {
+        return BT_OK;
+    }
+    bt_dialect_print_graph(graph, &text);
+    BT_TRY(write_text(d, BT_COMPILE_DUMP_BT, &text));
+    if (bt_compiler_available()) {
+        bt_error_clear();
+        return BT_OK;
+    }
+    return bt_dialect_verify(bt_str_text(&text));
 }
 
 // A group without code is named with the reason.

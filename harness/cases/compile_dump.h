@@ -17,6 +17,8 @@ typedef struct bt_compile_dumper {
 // Errors  IO; UNAVAILABLE (LLVM IR and PTX: no compiler)
 BT_CHECKED bt_status bt_compile_dump_graph(const bt_compile_dumper *d, bt_compile_dump which,
                                            const bt_dag *graph);
+// The bt dialect. Errors  also INTERNAL or INVALID_ARGUMENT of the verifier
+BT_CHECKED bt_status bt_compile_dump_dialect(const bt_compile_dumper *d, const bt_dag *graph);
 // The groups, the decisions, and the code of each group.
 BT_CHECKED bt_status bt_compile_dump_groups(const bt_compile_dumper *d, const bt_dag *graph,
                                             const bt_fusion_plan *fusion);

@@ -201,7 +201,7 @@ PY
     [[ $output == *"-o DIR, the output folder, is missing"* ]]
     run "$bench" compile s.json --dump graph,tree -o d
     [ "$status" = 2 ]
-    [[ $output == *'unknown dump "tree"; expected graph, simple, groups, mlir, llvm, ptx'* ]]
+    [[ $output == *'unknown dump "tree"; expected graph, simple, bt, groups, mlir, llvm, ptx'* ]]
     cat >k.json <<'JSON'
 { "name": "k", "profiles": { "cpu": { "device": "cpu", "cases": [
     { "name": "gelu", "kind": "kernel", "kernel": { "op": "gelu", "shape": ["4x5"] } } ] } } }
@@ -209,4 +209,21 @@ JSON
     run "$bench" compile k.json
     [ "$status" = 2 ]
     [[ $output == *"no case trains"* ]]
+}
+
+@test "the dump bt is the graph as MLIR, verified where the compiler is built" {
+    sed -i 's/"name": "less"/"name": "gpt2"/' s.json
+    run --separate-stderr "$bench" compile s.json --dump bt -o d
+    [ "$status" = 0 ]
+    grep -q '^func.func @step(' d/fp32.bt.mlir
+    grep -q '"bt.attention"(.*tensor<[0-9]*xf32>' d/fp32.bt.mlir
+    sed -i 's/"layers"/"family": "llama", "hidden": 48, "layers"/' s.json
+    run --separate-stderr "$bench" compile s.json --dump bt -o llama
+    [ "$status" = 0 ]
+    grep -q '"bt.gemm"(' llama/fp32.bt.mlir
+    if "$bench" doctor | grep -q 'compiler: not built'; then
+        [[ $output == *"'bt' are not verified: compiler: not built"* ]]
+    else
+        [[ $output != *'not verified'* ]]
+    fi
 }

@@ -63,6 +63,7 @@ __attribute__((visibility("default"))) const bt_mlir_library *bt_mlir_entry(void
 
 const bt_mlir_library *bt_mlir_entry(void)
 {
-    static const bt_mlir_library library = {BT_MLIR_ABI, BT_MLIR_VERSION, bt_mlir_lower, release};
+    static const bt_mlir_library library = {BT_MLIR_ABI, BT_MLIR_VERSION, bt_mlir_lower,
+                                            bt_mlir_verify, release};
     return &library;
 }

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { BT_MLIR_ABI = 1, BT_MLIR_MESSAGE_BYTES = 1024 };
+enum { BT_MLIR_ABI = 2, BT_MLIR_MESSAGE_BYTES = 1024 };
 #define BT_MLIR_ENTRY "bt_mlir_entry"
 
 typedef enum bt_mlir_status {
@@ -51,6 +51,8 @@ typedef struct bt_mlir_library {
     const char *version; // "19.1.7"
     // *result is always set; release() it.
     bt_mlir_status (*lower)(const bt_mlir_request *request, bt_mlir_result *result);
+    // Only *result's message is set. dialect: IRDL text; text: func and that dialect.
+    bt_mlir_status (*verify)(const char *dialect, const char *text, bt_mlir_result *result);
     void (*release)(bt_mlir_result *result);
 } bt_mlir_library;
 

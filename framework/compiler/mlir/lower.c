@@ -74,8 +74,7 @@ static void append(MlirStringRef part, void *self)
     result->message[used + length] = 0;
 }
 
-// Keeps the first error with its place, "line:column: text".
-static MlirLogicalResult diagnose(MlirDiagnostic diagnostic, void *self)
+MlirLogicalResult bt_mlir_diagnose(MlirDiagnostic diagnostic, void *self)
 {
     bt_mlir_result *result = self;
     if (mlirDiagnosticGetSeverity(diagnostic) == MlirDiagnosticError && !result->message[0]) {
@@ -161,7 +160,7 @@ static MlirOperation gpu_module(MlirModule module)
 static bt_mlir_status to_llvm(state *s, const bt_mlir_request *request, bt_mlir_result *result)
 {
     s->context = bt_mlir_context();
-    (void)mlirContextAttachDiagnosticHandler(s->context, diagnose, result, NULL);
+    (void)mlirContextAttachDiagnosticHandler(s->context, bt_mlir_diagnose, result, NULL);
     s->module = mlirModuleCreateParse(s->context, mlirStringRefCreateFromCString(request->text));
     if (mlirModuleIsNull(s->module)) {
         return BT_MLIR_BAD_TEXT;

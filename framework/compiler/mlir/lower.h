@@ -3,11 +3,16 @@
 #define BT_COMPILER_MLIR_LOWER_H
 
 #include <llvm-c/Types.h>
+#include <mlir-c/Diagnostics.h>
 #include <mlir-c/IR.h>
 
 #include "framework/compiler/mlir/library.h"
 
 bt_mlir_status bt_mlir_lower(const bt_mlir_request *request, bt_mlir_result *result);
+
+bt_mlir_status bt_mlir_verify(const char *dialect, const char *text, bt_mlir_result *result);
+// Keeps the first error with its place, "line:column: text". self: a bt_mlir_result
+MlirLogicalResult bt_mlir_diagnose(MlirDiagnostic diagnostic, void *self);
 
 // Registers the passes that lower.c names. Called once per process.
 void bt_mlir_register_passes(void);
