@@ -31,6 +31,8 @@ typedef struct bt_case_compiled {
 
 // The words of a list, "graph,groups", as bits. Errors  INVALID_ARGUMENT naming the allowed words
 BT_CHECKED bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps);
+// BT_OK if dumps of `bt` are verified. Errors  UNAVAILABLE with the reason
+BT_CHECKED bt_status bt_compile_verifier(void);
 // target NULL: groups of every kind, without code. Else the groups that train.compile would form on
 // such a device ("cpu", "sm_90"), with their code in the user's cache. A kernel case with `compile`
 // on has one call and one group, and no dumps; a chain has as many as were captured. Both have code

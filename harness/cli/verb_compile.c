@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "framework/base/scoped.h"
-#include "framework/compiler/lower.h"
 #include "harness/cases/compile.h"
 #include "harness/cli/run_suite.h"
 #include "harness/text/format.h"
@@ -58,7 +57,7 @@ bt_status bt_verb_compile(bt_cli_call *call)
                            ">after");
     BT_TRY(compile_cases(&suite.plan, bt_cli_value(arguments, "target"), folder, dumps, &table));
     BT_TRY(bt_table_print(&table, 0, &call->out));
-    if (dumps >> BT_COMPILE_DUMP_BT & 1U && bt_compiler_available()) {
+    if (dumps >> BT_COMPILE_DUMP_BT & 1U && bt_compile_verifier()) {
         bt_str_format(&call->out, "The dumps 'bt' are not verified: %s\n", bt_error_message());
         bt_error_clear();
     }

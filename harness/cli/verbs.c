@@ -140,7 +140,7 @@ static const bt_cli_option compile_options[] = {
     {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},
     {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},
     {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.micro_batch=1; repeatable"},
-    {"dump", 0, "LIST", "dumps to write, as in groups,ptx: graph, simple, bt, groups, mlir, llvm, ptx"},
+    {"dump", 0, "LIST", "as in groups,ptx, of graph, simple, bt, groups, mlir, llvm, ptx"},
     {"output", 'o', "DIR", "output folder of dumps: DIR/CASE.graph.txt and so on"},
     {"target", 0, "NAME", "also generate code for cpu or sm_80, sm_89, sm_90 into the cache"},
     LAST_ROWS};
@@ -305,7 +305,8 @@ const bt_cli_verb bt_cli_verbs[] = {
      "numbers of calls, of activations saved for the backward and of calls in groups, and the bytes\n"
      "moved by those calls and by the groups. The dump 'groups' has a line for each decision with its\n"
      "reason; 'bt' is the graph as MLIR, verified; 'mlir', 'llvm' and 'ptx' are the code of each group.\n"
-     "With --target the code of each group that compile: on would form is generated into the cache, also for machines without the compiler.\n"
+     "With --target the code of each group that compile: on would form is generated into the cache,\n"
+     "also for machines without the compiler.\n"
      "  bt-bench compile suites/llama_124m --profile cpu --dump graph,groups -o compiled\n"
      "  bt-bench compile suites/llama_124m --profile gpu --filter bf16 --target sm_90",
      compile_options, 1, 1, bt_verb_compile},

@@ -89,7 +89,7 @@ static void damaged_texts_are_refused(void **state)
     const char *good = bt_str_text(&text);
     ASSERT_OK(bt_dialect_verify(good));
     refused(good, "bt.unary", "bt.unari", "unregistered operation 'bt.unari'");
-    refused(good, "\"(%v0) {phase", "\"(%v0, %v0) {phase", "expected 2 types");
+    refused(good, "\"(%v0) {phase", "\"(%v0, %v0) {phase", "expected 2 operand types");
     refused(good, "operand_segment_sizes = array<i32: 1, 0>",
             "operand_segment_sizes = array<i32: 0, 0>", "operand");
     refused(good, "function = \"gelu\", ", "", "function");
