@@ -59,10 +59,7 @@ bt_status bt_compile_dump_graph(const bt_compile_dumper *d, bt_compile_dump whic
     return write_text(d, which, &text);
 }
 
-bt_status bt_compile_verifier(void)
-{
-    return bt_compiler_available();
-}
+bt_status bt_compile_verifier(void) { return bt_compiler_available(); }
 
 bt_status bt_compile_dump_dialect(const bt_compile_dumper *d, const bt_dag *graph)
 {
