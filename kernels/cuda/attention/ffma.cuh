@@ -121,8 +121,8 @@ __device__ __forceinline__ void product_across(float (&sum)[I][J], const float *
     }
 }
 
-// The same for sums of 8 x 8, the runs of rows `apart`. The compiler places the loads: with four
-// FFMAs for each value loaded, fetching ahead across iterations costs more than it gains.
+// As product_across, for sums of 8 x 8, the runs of rows `apart`. The compiler places the loads:
+// with four FFMAs for each value loaded, fetching ahead across iterations costs more than it gains.
 template <int I, int J>
 __device__ __forceinline__ void product_square(float (&sum)[I][J], const float *a, int a_step,
                                                int apart, const float *b, int b_step, int count)

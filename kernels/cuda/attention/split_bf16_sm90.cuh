@@ -42,8 +42,7 @@ __device__ __forceinline__ split_memory memory_at(uint32_t base)
     return {base, base + RING, full, full + 8 * STAGES, full + 16 * STAGES, full + 16 * STAGES + 8};
 }
 
-// One lane: barriers, loads, and the finished rows. The first loads do not wait for the other
-// warps.
+// Called by one lane. The first loads follow at once: they do not wait for the other warps.
 __device__ __forceinline__ void initialise(const forward_maps &p, const split_memory &at)
 {
     tma_prefetch(&p.q);
