@@ -1,9 +1,11 @@
 // framework/train/compiled.c - runs steps compiled (compiler/step.h)
 #include "framework/train/trainer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 
 // The reason why steps cannot be compiled in this run; NULL: none.
 static const char *excluded(const bt_trainer *t)
@@ -159,40 +161,46 @@ static bt_status tell_rows(const bt_train_observer *o, kernel_row *rows, int cou
     return status;
 }
 
-// The times of units whose calls run one by one, on the batch of the last micro-batch.
-static bt_status time_apart(const bt_trainer *t, bool adds, int64_t *apart_ns)
+// The reason goes to the log, and the run continues. what: what was not timed.
+static bt_status tell_untimed(const bt_trainer *t, const char *what, const char *why)
+{
+    BT_SCOPED(bt_str) note = {0};
+    bt_str_format(&note, "compile: no times of %s: %s", what, why);
+    bt_error_clear();
+    BT_TRY(bt_str_status(&note));
+    return t->observer->note ? t->observer->note(t->observer->self, bt_str_text(&note)) : BT_OK;
+}
+
+// With another number of ranges than of calls or kernels, no time can be assigned.
+static bt_status tell_mismatch(const bt_trainer *t, const char *what, int expected, int64_t timed)
+{
+    char why[64];
+    (void)snprintf(why, sizeof why, "%lld ranges were timed, expected %d", (long long)timed,
+                   expected);
+    return tell_untimed(t, what, why);
+}
+
+static const char calls_apart[] = "the calls of groups one by one";
+
+// The times of units whose calls run one by one, on the batch of the last micro-batch. *measured:
+// there are times.
+static bt_status time_apart(const bt_trainer *t, bool adds, int64_t *apart_ns, bool *measured)
 {
     static const bt_train_observer none = {0};
     const bt_feed_batch *last = &t->feed.batches[t->accumulation - 1];
     const bt_batch batch = {.count = 2, .items = {{"ids", last->ids}, {"targets", last->targets}}};
-    int64_t *calls_ns = NULL, timed = 0;
+    BT_SCOPED_MEM(int64_t *) calls_ns = NULL;
+    int64_t timed = 0;
     bt_profile_start(t->profile);
     bt_status status = bt_compiled_step_run_apart(t->compiled, &batch, adds);
     const bt_status stopped = bt_profile_stop(t->profile, 0, &none);
     BT_TRY(status ? status : stopped);
     const int calls = bt_compiled_step_apart_calls(t->compiled, &batch, adds);
     BT_TRY(BT_MEM_ARRAY(calls, &calls_ns));
-    status = bt_profile_inside(t->profile, "apart", calls_ns, calls, &timed);
-    if (status == BT_OK && timed != calls) {
-        status = bt_error(BT_STATUS_INTERNAL, "%d calls and %lld times", calls, (long long)timed);
-    }
-    BT_IF_OK(status, bt_compiled_step_apart_times(t->compiled, &batch, adds, calls_ns, apart_ns));
-    bt_mem_free(calls_ns);
-    return status;
-}
-
-// The reason goes to the log; the run goes on.
-static bt_status tell_untimed(const bt_trainer *t, const char *why)
-{
-    bt_str note = {0};
-    bt_str_format(&note, "compile: the calls of groups were not timed one by one: %s", why);
-    bt_error_clear();
-    bt_status status = bt_str_status(&note);
-    if (status == BT_OK && t->observer->note) {
-        status = t->observer->note(t->observer->self, bt_str_text(&note));
-    }
-    bt_str_release(&note);
-    return status;
+    BT_TRY(bt_profile_inside(t->profile, "apart", calls_ns, calls, &timed));
+    *measured = timed == calls;
+    return *measured ? bt_compiled_step_apart_times(t->compiled, &batch, adds, calls_ns, apart_ns)
+                     : tell_mismatch(t, calls_apart, calls, timed);
 }
 
 static bt_status report_rows(const bt_trainer *t, bool adds, const int64_t *times_ns,
@@ -201,15 +209,11 @@ static bt_status report_rows(const bt_trainer *t, bool adds, const int64_t *time
     int count = 0;
     bool measured = false;
     if (t->plan->memory_limit_bytes) {
-        BT_TRY(tell_untimed(t, "memory is limited"));
+        BT_TRY(tell_untimed(t, calls_apart, "memory is limited"));
     } else {
-        const bt_status status = time_apart(t, adds, apart_ns);
-        measured = status == BT_OK;
-        if (status == BT_STATUS_OUT_OF_MEMORY) {
-            BT_TRY(tell_untimed(t, bt_error_message()));
-        } else {
-            BT_TRY(status);
-        }
+        const bt_status status = time_apart(t, adds, apart_ns, &measured);
+        BT_TRY(status == BT_STATUS_OUT_OF_MEMORY ? tell_untimed(t, calls_apart, bt_error_message())
+                                                 : status);
     }
     BT_TRY(sum_units(t, adds, times_ns, measured ? apart_ns : NULL, units, rows, &count));
     return tell_rows(t->observer, rows, count);
@@ -228,8 +232,9 @@ bt_status bt_trainer_report_groups(const bt_trainer *t)
     BT_IF_OK(status, BT_MEM_ARRAY(units, &times_ns));
     BT_IF_OK(status, BT_MEM_ARRAY(units, &apart_ns));
     BT_IF_OK(status, bt_profile_inside(t->profile, "compiled", times_ns, units, &timed));
-    if (status == BT_OK && timed == units) {
-        status = report_rows(t, adds, times_ns, apart_ns, units, rows);
+    if (status == BT_OK) {
+        status = timed == units ? report_rows(t, adds, times_ns, apart_ns, units, rows)
+                                : tell_mismatch(t, "the kernels of a step", units, timed);
     }
     bt_mem_free(rows);
     bt_mem_free(times_ns);

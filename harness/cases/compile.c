@@ -283,11 +283,11 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
                                .train_shard_count = 1,
                                .val_shards = &shard,
                                .val_shard_count = 1};
-    BT_TRY(dumps ? bt_dir_make(folder) : BT_OK);
     BT_FAIL_IF(dumps >> BT_COMPILE_DUMP_PTX & 1U && meant.kind != BT_TARGET_CUDA,
                BT_STATUS_INVALID_ARGUMENT,
                "--dump ptx: the target %s has no PTX; use --target sm_80, sm_89 or sm_90",
                target ? target : "cpu");
+    BT_TRY(dumps ? bt_dir_make(folder) : BT_OK);
     if (bt_json_get(item, "kernel")) {
         return bt_error_context(compile_kernel(bt_json_get(item, "kernel"), target, &s.dumper, out),
                                 "compile %s", s.dumper.name);

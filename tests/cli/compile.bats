@@ -193,6 +193,7 @@ PY
     run "$bench" compile compiler --profile cpu --dump ptx -o none
     [ "$status" = 2 ]
     [[ $output == *"the target cpu has no PTX; use --target sm_80, sm_89 or sm_90"* ]]
+    [ ! -e none ]
 }
 
 @test "a dump without a folder, an unknown one and a suite without training are refused" {
