@@ -10,17 +10,50 @@
 
 typedef struct field {
     bt_kernel_op op;
-    const char *writes; // the expression of operands.inl
+    const char *name, *reads, *writes, *dtype; // the expressions of operands.inl
 } field;
 
 static const field fields[] = {
-#define BT_OPERAND(OP, field, reads, writes, ...) {BT_KERNEL_##OP, #writes},
+#define BT_OPERAND(OP, field, reads, writes, dtype, ...)                                           \
+    {BT_KERNEL_##OP, #field, #reads, #writes, #dtype},
 #include "kernels/operands.inl"
 };
 
 enum { FIELD_COUNT = sizeof fields / sizeof *fields };
 
+// Pointers that may be NULL (kernels.h), though operands.inl reads or writes them always.
+static const struct {
+    bt_kernel_op op;
+    const char *name;
+} nullable[] = {
+    {BT_KERNEL_LAYERNORM, "residual"},
+    {BT_KERNEL_LAYERNORM, "sum"},
+    {BT_KERNEL_LAYERNORM, "beta"},
+    {BT_KERNEL_LAYERNORM_BACKWARD, "dbeta"},
+    {BT_KERNEL_EMBEDDING, "position"},
+    {BT_KERNEL_EMBEDDING, "good_ids"},
+    {BT_KERNEL_EMBEDDING, "bad_row"},
+    {BT_KERNEL_EMBEDDING_BACKWARD, "dposition"},
+    {BT_KERNEL_ATTENTION, "shape.starts"},
+    {BT_KERNEL_ATTENTION_BACKWARD, "shape.starts"},
+    {BT_KERNEL_CROSS_ENTROPY_MEAN, "loss"},
+    {BT_KERNEL_CROSS_ENTROPY_MEAN, "mean"},
+    {BT_KERNEL_CROSS_ENTROPY_GRAD, "dlogits"},
+    {BT_KERNEL_GEMM, "dbias"},
+};
+
 static bool may_write(const field *f) { return strcmp(f->writes, "false") != 0; }
+
+// when: f->reads or f->writes.
+static bool is_always(const field *f, const char *when)
+{
+    for (size_t i = 0; i < sizeof nullable / sizeof *nullable; ++i) {
+        if (nullable[i].op == f->op && strcmp(nullable[i].name, f->name) == 0) {
+            return false;
+        }
+    }
+    return strcmp(when, "true") == 0;
+}
 
 // The first row of an op; its rows are consecutive.
 static const field *fields_of(bt_kernel_op op, int *count)
@@ -37,6 +70,21 @@ static const field *fields_of(bt_kernel_op op, int *count)
 }
 
 // ---- the dialect --------------------------------------------------------------------------------
+
+// A builtin type for each data type. Signless, but for bytes and words, which are never negative.
+static const char *type_of(bt_dtype dtype)
+{
+    return dtype == BT_BOOL  ? "i1"
+           : dtype == BT_U8  ? "ui8"
+           : dtype == BT_U16 ? "ui16"
+                             : bt_dtype_name(dtype);
+}
+
+static bool is_dtype(const bt_kernel_attribute *attribute)
+{
+    return attribute->type == BT_KERNEL_ATTRIBUTE_INT && bt_dag_attribute_has_names(attribute) &&
+           strcmp(attribute->name, "function") != 0;
+}
 
 static const char *constraint_of(const bt_kernel_attribute *attribute)
 {
@@ -56,6 +104,15 @@ static const char *constraint_of(const bt_kernel_attribute *attribute)
     }
 }
 
+#define DTYPE_WORD(name, ...)        #name,
+#define DTYPE_VALUE(name, text, ...) ", %" text
+static const char *const dtype_words[] = {BT_DTYPE_LIST(DTYPE_WORD)};
+static const char dtype_values[] = BT_DTYPE_LIST(DTYPE_VALUE); // of print_constraints
+#undef DTYPE_WORD
+#undef DTYPE_VALUE
+
+static void print_any_dtype(bt_str *out) { bt_str_format(out, "any_of(%s)\n", dtype_values + 2); }
+
 // A name with a dot would belong to a dialect.
 static void print_attribute_name(const char *name, bt_str *out)
 {
@@ -64,18 +121,68 @@ static void print_attribute_name(const char *name, bt_str *out)
     }
 }
 
-// A constraint that is used twice would require equal types, so each use has its own.
+// The first field of that data type; -1: none.
+static int find_dtype(const field *f, int count, const char *dtype)
+{
+    int i = 0;
+    while (i < count && strcmp(f[i].dtype, dtype) != 0) {
+        ++i;
+    }
+    return i < count ? i : -1;
+}
+
+// The field whose elements have the type that a type attribute names; -1: none.
+static int dtype_field(const bt_kernel_attribute *attribute, const field *f, int count)
+{
+    char expression[64];
+    (void)snprintf(expression, sizeof expression, "o->%s", attribute->name);
+    return is_dtype(attribute) ? find_dtype(f, count, expression) : -1;
+}
+
+// "%t2 = " and what the expression of a data type allows: BT_I32, WIDE(o->dtype), o->dtype.
+static void print_element(int number, const char *dtype, bt_str *out)
+{
+    bt_str_format(out, "    %%t%d = irdl.", number);
+    for (int i = 0; i < BT_DTYPE_COUNT && strncmp(dtype, "BT_", 3) == 0; ++i) {
+        if (strcmp(dtype + 3, dtype_words[i]) == 0) {
+            bt_str_format(out, "is %s\n", type_of((bt_dtype)i));
+        }
+    }
+    if (strncmp(dtype, "WIDE", 4) == 0) {
+        bt_str_append(out, "any_of(%f32, %f64)\n");
+    } else if (strncmp(dtype, "o->", 3) == 0) {
+        print_any_dtype(out);
+    }
+}
+
+// Uses of one constraint must be equal. So fields whose data types are the same expression have the
+// same elements; a type attribute that the expression names is that type; and what is written in
+// place keeps its type.
 static void print_constraints(bt_kernel_op op, int field_count, const field *f, bt_str *out)
 {
     const bt_kernel_attribute *attribute = NULL;
+    for (int i = 0; i < BT_DTYPE_COUNT; ++i) {
+        bt_str_format(out, "    %%%s = irdl.is %s\n", bt_dtype_name((bt_dtype)i),
+                      type_of((bt_dtype)i));
+    }
     for (int i = 0; i < field_count; ++i) {
-        bt_str_format(out, "    %%o%d = irdl.base \"!builtin.tensor\"\n", i);
-        if (may_write(&f[i])) {
-            bt_str_format(out, "    %%r%d = irdl.base \"!builtin.tensor\"\n", i);
+        const int element = find_dtype(f, field_count, f[i].dtype);
+        if (element == i) {
+            print_element(i, f[i].dtype, out);
         }
+        bt_str_format(out,
+                      "    %%n%d = irdl.any\n"
+                      "    %%o%d = irdl.parametric @bt::@value<%%t%d, %%n%d>\n",
+                      i, i, element, i);
     }
     for (int i = 0; (attribute = bt_kernel_attribute_at(op, i)); ++i) {
-        bt_str_format(out, "    %%a%d = irdl.base \"#builtin.%s\"\n", i, constraint_of(attribute));
+        if (!is_dtype(attribute)) {
+            bt_str_format(out, "    %%a%d = irdl.base \"#builtin.%s\"\n", i,
+                          constraint_of(attribute));
+        } else if (dtype_field(attribute, f, field_count) < 0) {
+            bt_str_format(out, "    %%a%d = irdl.", i);
+            print_any_dtype(out);
+        }
     }
     bt_str_append(out, "    %phase = irdl.base \"#builtin.string\"\n"
                        "    %origin = irdl.base \"#builtin.string\"\n"
@@ -87,18 +194,23 @@ static void print_operation(bt_kernel_op op, bt_str *out)
 {
     const bt_kernel_attribute *attribute = NULL;
     const char *between = "";
-    int count = 0;
+    int count = 0, writers = 0;
     const field *f = fields_of(op, &count);
+    for (int i = 0; i < count; ++i) {
+        writers += may_write(&f[i]);
+    }
     bt_str_format(out, "  irdl.operation @%s {\n", bt_kernel_op_name(op));
     print_constraints(op, count, f, out);
     bt_str_append(out, "    irdl.operands(");
     for (int i = 0; i < count; ++i) {
-        bt_str_format(out, "%soptional %%o%d", i ? ", " : "", i);
+        bt_str_format(out, "%s%s%%o%d", i ? ", " : "",
+                      is_always(&f[i], f[i].reads) ? "" : "optional ", i);
     }
     bt_str_append(out, ")\n    irdl.results(");
     for (int i = 0; i < count; ++i) {
-        if (may_write(&f[i])) {
-            bt_str_format(out, "%soptional %%r%d", between, i);
+        if (may_write(&f[i])) { // of several fields, two may share a storage, and so a result
+            const bool always = writers == 1 && is_always(&f[i], f[i].writes);
+            bt_str_format(out, "%s%s%%o%d", between, always ? "" : "optional ", i);
             between = ", ";
         }
     }
@@ -107,14 +219,20 @@ static void print_operation(bt_kernel_op op, bt_str *out)
     for (int i = 0; (attribute = bt_kernel_attribute_at(op, i)); ++i) {
         bt_str_append(out, ", \"");
         print_attribute_name(attribute->name, out);
-        bt_str_format(out, "\" = %%a%d", i);
+        const int element = dtype_field(attribute, f, count);
+        bt_str_format(out, "\" = %%%s%d", element < 0 ? "a" : "t", element < 0 ? i : element);
     }
     bt_str_append(out, "}\n  }\n");
 }
 
 void bt_dialect_print(bt_str *out)
 {
-    bt_str_append(out, "irdl.dialect @bt {\n");
+    bt_str_append(out, "irdl.dialect @bt {\n"
+                       "  irdl.type @value {\n"
+                       "    %element = irdl.any\n"
+                       "    %count = irdl.base \"#builtin.integer\"\n"
+                       "    irdl.parameters(%element, %count)\n"
+                       "  }\n");
     for (int op = 0; op < BT_KERNEL_OP_COUNT; ++op) {
         if (!bt_kernel_operands_has_items((bt_kernel_op)op)) {
             print_operation((bt_kernel_op)op, out);
@@ -136,12 +254,8 @@ static void print_string(const char *text, bt_str *out)
 
 static void print_type(const bt_dag_value *value, bt_str *out)
 {
-    const char *name = bt_dtype_name(value->dtype);
-    const char *type = value->dtype == BT_BOOL  ? "i1"
-                       : value->dtype == BT_U8  ? "ui8"
-                       : value->dtype == BT_U16 ? "ui16"
-                                                : name;
-    bt_str_format(out, "tensor<%" PRId64 "x%s>", bt_dag_value_count(value), type);
+    bt_str_format(out, "!bt.value<%s, %" PRId64 " : i64>", type_of(value->dtype),
+                  bt_dag_value_count(value));
 }
 
 static void print_real(double real, bt_str *out)
@@ -165,7 +279,9 @@ static void print_integer(const bt_kernel_attribute *attribute, const void *at, 
         return;
     }
     name = bt_dag_attribute_word(attribute, number);
-    if (name) {
+    if (is_dtype(attribute)) {
+        bt_str_append(out, name ? type_of((bt_dtype)number) : "none");
+    } else if (name) {
         print_string(name, out);
     } else {
         bt_str_format(out, "\"%d\"", number);

@@ -7,12 +7,16 @@
 
 #include "framework/compiler/graph.h"
 
-// An operation for each op without lists. Fields are optional operands; those that a call may
-// write, also optional results, both in the order of operands.inl. Attributes are required.
+// An operation for each op without lists. Fields are operands; those that a call may write, also
+// results, both in the order of operands.inl. Operands that every call reads are required, and the
+// result of an op that always writes one; the others are optional. Attributes are required.
+// !bt.value<f32, 8 : i64> is a storage of 8 elements. Fields whose data types are the same
+// expression in operands.inl have the same elements, of the type that the attribute so named gives.
+// Not expressed: that WIDE(t) is f64 only for f64, and how sizes follow from attributes.
 void bt_dialect_print(bt_str *out);
 
-// The graph as one function: inputs are arguments, outputs are returned, value n is %vn, a flat
-// tensor of its storage. operand_segment_sizes and result_segment_sizes say which fields are there;
+// The graph as one function: inputs are arguments, outputs are returned, value n is %vn, its
+// storage. operand_segment_sizes and result_segment_sizes say which fields are there;
 // offset_bytes has the place of each field in its storage.
 void bt_dialect_print_graph(const bt_dag *graph, bt_str *out);
 

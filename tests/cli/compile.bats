@@ -216,7 +216,7 @@ JSON
     run --separate-stderr "$bench" compile s.json --dump bt -o d
     [ "$status" = 0 ]
     grep -q '^func.func @step(' d/fp32.bt.mlir
-    grep -q '"bt.attention"(.*tensor<[0-9]*xf32>' d/fp32.bt.mlir
+    grep -q '"bt.attention"(.*!bt.value<f32, [0-9]* : i64>' d/fp32.bt.mlir
     sed -i 's/"layers"/"family": "llama", "hidden": 48, "layers"/' s.json
     run --separate-stderr "$bench" compile s.json --filter fp32 --dump bt -o llama
     [ "$status" = 0 ]

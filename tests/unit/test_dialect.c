@@ -16,7 +16,7 @@ static void need_compiler(void)
     }
 }
 
-// A node of every op, of fields that are all there.
+// A node of every op, of fields that are all there. Zeros are attributes of f64.
 static void every_op_verifies(void **state)
 {
     (void)state;
@@ -26,12 +26,20 @@ static void every_op_verifies(void **state)
         bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST];
         BT_SCOPED(bt_dag) g = {0};
         BT_SCOPED(bt_str) text = {0};
-        int x = -1;
-        ASSERT_OK(bt_dag_input(&g, BT_F32, 8, "x", &x));
         bt_dag_node node = {.op = (bt_kernel_op)op, .args = args};
+        void **slot = NULL;
+        for (int i = 0; (slot = bt_kernel_operand_slot((bt_kernel_op)op, args, i)); ++i) {
+            *slot = &node; // any memory: nothing is called
+        }
         node.operand_count = bt_kernel_operands_of((bt_kernel_op)op, args, fields);
         for (int i = 0; i < node.operand_count; ++i) {
-            node.operands[i] = (bt_dag_operand){.field = i, .value = x, .result = -1};
+            bt_dag_operand *x = &node.operands[i];
+            *x = (bt_dag_operand){.field = i, .result = -1};
+            ASSERT_OK(bt_dag_input(&g, fields[i].dtype, 8, "before", &x->value));
+            if (fields[i].writes) {
+                ASSERT_OK(bt_dag_input(&g, fields[i].dtype, 8, "after", &x->result));
+                g.values[x->result].producer = 0; // the node's
+            }
         }
         if (!bt_kernel_operands_has_items((bt_kernel_op)op)) {
             ASSERT_OK(bt_dag_node_append(&g, &node));
@@ -90,10 +98,58 @@ static void damaged_texts_are_refused(void **state)
     ASSERT_OK(bt_dialect_verify(good));
     refused(good, "bt.unary", "bt.unari", "unregistered operation 'bt.unari'");
     refused(good, "\"(%v0) {phase", "\"(%v0, %v0) {phase", "expected 2 operand types");
-    refused(good, "operand_segment_sizes = array<i32: 1, 0>",
-            "operand_segment_sizes = array<i32: 0, 0>", "operand");
     refused(good, "function = \"gelu\", ", "", "function");
     refused(good, "function = \"gelu\"", "function = 3 : i32", "string");
+    refused(good, "dtype = f32", "dtype = bf16", "f32");
+    refused(good, "(!bt.value<f32, 6 : i64>) -> (!bt.value<f32, 6 : i64>)",
+            "(!bt.value<f32, 6 : i64>) -> (!bt.value<i32, 6 : i64>)", "i32");
+    refused(good, "!bt.value<f32, 6 : i64>", "!bt.value<f32>", "expected 2 type arguments");
+}
+
+// A product without its second matrix, one whose bias has another type than its use, and one of
+// another type than its attribute.
+static void operands_must_be_there_and_of_one_type(void **state)
+{
+    (void)state;
+    need_compiler();
+    BT_SCOPED(bt_dag) g = {0};
+    BT_SCOPED(bt_str) good = {0};
+    BT_SCOPED(bt_str) missing = {0};
+    const bt_gemm_args args = {.m = 2,
+                               .n = 3,
+                               .k = 4,
+                               .lda = 4,
+                               .ldb = 3,
+                               .ldd = 3,
+                               .batch = 1,
+                               .alpha = 1,
+                               .epilogue = BT_EPILOGUE_BIAS,
+                               .ab_dtype = BT_BF16,
+                               .d_dtype = BT_F32};
+    int values[3] = {-1, -1, -1}, results[4];
+    ASSERT_OK(bt_dag_input(&g, BT_BF16, 8, "a", &values[0]));
+    ASSERT_OK(bt_dag_input(&g, BT_BF16, 12, "b", &values[1]));
+    ASSERT_OK(bt_dag_input(&g, BT_BF16, 3, "bias", &values[2]));
+    const bt_dag_binding bindings[] = {{.field = "a", .value = values[0]},
+                                       {.field = "b", .value = values[1]},
+                                       {.field = "bias", .value = values[2]},
+                                       {.field = "d", .value = -1}};
+    ASSERT_OK(bt_dag_call(&g, BT_KERNEL_GEMM, &args, bindings, 4, results));
+    ASSERT_OK(bt_dag_output(&g, results[3]));
+    bt_dialect_print_graph(&g, &good);
+    ASSERT_OK(bt_str_status(&good));
+    ASSERT_OK(bt_dialect_verify(bt_str_text(&good)));
+    refused(bt_str_text(&good), "!bt.value<bf16, 3 : i64> {", "!bt.value<f32, 3 : i64> {",
+            "expects different type");
+    refused(bt_str_text(&good), "d_dtype = f32", "d_dtype = bf16", "bf16");
+    for (int i = 0; i < g.nodes[0].operand_count; ++i) {
+        bt_dag_operand *x = &g.nodes[0].operands[i];
+        x->value = x->value == values[1] ? -1 : x->value;
+    }
+    bt_dialect_print_graph(&g, &missing);
+    assert_int_equal(bt_dialect_verify(bt_str_text(&missing)), BT_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(bt_error_message(), "operand"));
+    bt_error_clear();
 }
 
 int main(void)
@@ -102,6 +158,7 @@ int main(void)
         cmocka_unit_test(every_op_verifies),
         cmocka_unit_test(random_graphs_verify),
         cmocka_unit_test(damaged_texts_are_refused),
+        cmocka_unit_test(operands_must_be_there_and_of_one_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
