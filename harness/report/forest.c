@@ -116,6 +116,9 @@ static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out
                       "noisy</span>",
                       (long long)row->noisy);
     }
+    if (row->wide) {
+        bt_str_append(out, " <span class=noise>\xe2\x96\xb3 wide</span>");
+    }
     if (row->reason[0] && bt_mark_of(row->verdict)->weight > 0) { // for a good one the row shows it
         bt_html(out, "<small class=muted>%s</small>", row->reason);
     }
@@ -147,7 +150,7 @@ static void write_row(const ratio_list *list, const ratio_row *row, const ratio_
 static bool is_worth_a_look(const ratio_list *list, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++) {
-        if (bt_mark_of(list->rows[i].verdict)->weight > 1) {
+        if (list->rows[i].wide || bt_mark_of(list->rows[i].verdict)->weight > 1) {
             return true;
         }
     }

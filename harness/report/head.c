@@ -161,6 +161,7 @@ static void write_row(const char *name, const ratio_row *row, bt_str *out)
 {
     open_ratio(name, row->ratio, row->low, row->high, out);
     bt_html_text(out, row->name);
+    bt_str_append(out, row->wide ? ": one round with a wide interval" : "");
     close_number(out);
 }
 

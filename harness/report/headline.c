@@ -101,9 +101,10 @@ static void say_claims(const report_set *set, const ratio_list *list, bt_str *ou
 static void say_pairs(const report_set *set, const ratio_list *list, bt_str *out)
 {
     const bt_store_run *run = list->run;
-    int64_t ahead = 0;
+    int64_t ahead = 0, wide = 0;
     for (int64_t i = 0; i < list->count; i++) {
         ahead += list->rows[i].ratio > 1.0;
+        wide += list->rows[i].wide;
     }
     bt_str_format(out, "%s (%s) %s: ", run->info.suite.name, run->info.suite.profile,
                   verbs[run->status]);
@@ -116,6 +117,9 @@ static void say_pairs(const report_set *set, const ratio_list *list, bt_str *out
                       (long long)(list->more_is_slower ? list->count - ahead : ahead),
                       (long long)list->count,
                       bt_format_ratio(bt_ratios_mean(list->rows, list->count).value).text);
+    }
+    if (wide > 0) {
+        bt_str_format(out, " (%lld of one round with a wide interval)", (long long)wide);
     }
     bt_str_format(out, ", on %s", bt_report_device(set));
 }

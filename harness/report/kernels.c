@@ -20,6 +20,7 @@ typedef struct kernel_row {
     char group[3 * NAME_MAX_BYTES]; // "layernorm backward, f32, cold cache"
     char shape[NAME_MAX_BYTES];
     bool printed;
+    bool wide; // a ratio of it has a wide interval
 } kernel_row;
 
 static const char *text_of(const cJSON *kernel, const char *key)
@@ -108,7 +109,21 @@ static void value_cell(const bt_metric_value *value, bt_unit unit, bt_table *tab
     }
 }
 
-static bt_status print_case(const kernel_row *rows, int64_t count, const kernel_row *row,
+// A time relative to that of the first system, with '?' if their intervals are wide.
+static void ratio_cell(const bt_metric_value *time, const bt_metric_value *first, kernel_row *row,
+                       bt_table *table)
+{
+    if (time->count == 0 || first->count == 0) {
+        bt_table_cells(table, "%s", "");
+        return;
+    }
+    const bool wide = bt_ratio_is_wide(bt_ratio_range(time, first));
+    row->wide = row->wide || wide;
+    bt_table_cells(table, "%s%s", wide ? "? " : "",
+                   bt_format_ratio(time->value / first->value).text);
+}
+
+static bt_status print_case(const kernel_row *rows, int64_t count, kernel_row *row,
                             const char *const *systems, int system_count, bool launches,
                             bt_table *table)
 {
@@ -126,10 +141,7 @@ static bt_status print_case(const kernel_row *rows, int64_t count, const kernel_
             bt_table_cells(table, "%s", status_of(rows, count, row, systems[s]));
         }
         if (s > 0) {
-            const bool both = time->count > 0 && metrics[BT_METRIC_TIME].count > 0;
-            bt_table_cells(table, "%s",
-                           both ? bt_format_ratio(time->value / metrics[BT_METRIC_TIME].value).text
-                                : "");
+            ratio_cell(time, &metrics[BT_METRIC_TIME], row, table);
         }
     }
     const bool computes = bt_report_flops_dominate(
@@ -224,6 +236,17 @@ static void explain_shares(const kernel_row *rows, int64_t count, bt_str *out)
     }
 }
 
+static void explain_wide(const kernel_row *rows, int64_t count, bt_str *out)
+{
+    bool any = false;
+    for (int64_t i = 0; i < count; ++i) {
+        any = any || rows[i].wide;
+    }
+    bt_str_append(out, any ? "\n?  the intervals of the two times allow ratios that differ by more "
+                             "than 25 %: run more rounds\n"
+                           : "");
+}
+
 static void print_outputs(const kernel_row *rows, int64_t count, bt_str *out)
 {
     bt_outputs outputs = {0};
@@ -255,6 +278,7 @@ bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
         }
     }
     explain_shares(rows, count, out);
+    explain_wide(rows, count, out);
     print_outputs(rows, count, out);
     print_reasons(rows, count, out);
     return BT_OK;

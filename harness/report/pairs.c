@@ -18,18 +18,21 @@ static bt_metric time_metric(const report_case *item)
 
 // The base's time relative to the other's: the geometric mean over the rounds that both have, with
 // the t interval of its logarithm, as in replicate's verdicts.
+// A single pair has the range that the intervals of its two rounds allow instead: `own`.
 static void pair_ratio(const report_case *base, const report_case *other, double *logs,
-                       ratio_row *row)
+                       ratio_row *row, ratio_range *own)
 {
     bt_metric metric = time_metric(base);
     for (int64_t i = 0; i < base->round_count; i++) {
         for (int64_t j = 0; j < other->round_count; j++) {
-            double ours = base->summaries[i].metrics[metric].value;
-            double theirs = other->summaries[j].metrics[metric].value;
+            const bt_metric_value *ours = &base->summaries[i].metrics[metric];
+            const bt_metric_value *theirs = &other->summaries[j].metrics[metric];
             bool pair = base->rounds[i]->ordinal == other->rounds[j]->ordinal &&
                         bt_round_counts(base, i) && bt_round_counts(other, j);
-            if (pair && ours > 0.0 && theirs > 0.0 && isfinite(theirs / ours)) {
-                logs[row->rounds++] = log(theirs / ours);
+            if (pair && ours->value > 0.0 && theirs->value > 0.0 &&
+                isfinite(theirs->value / ours->value)) {
+                logs[row->rounds++] = log(theirs->value / ours->value);
+                *own = bt_ratio_range(theirs, ours);
             }
         }
     }
@@ -54,11 +57,21 @@ static const report_case *counterpart(const report_set *set, const report_case *
     return NULL;
 }
 
+static bt_status warn(bt_arena *arena, ratio_range own, ratio_row *row)
+{
+    bt_str text = {0};
+    row->wide = true;
+    bt_str_format(&text, "one round, whose samples allow %.3g to %s: run more rounds", own.low,
+                  isinf(own.high) ? "any ratio" : bt_textf("%.3g", own.high).text);
+    return bt_keep_str(arena, &text, &row->reason);
+}
+
 // A row of a case on the two systems; `named`: its name contains the other system.
 static bt_status add_pair(report_set *set, const report_case *base, const report_case *other,
                           bool named, ratio_row *row)
 {
     BT_SCOPED_MEM(double *) logs = NULL;
+    ratio_range own;
     *row = bt_ratio_unknown;
     row->name = base->round->what.name;
     row->noisy = base->noisy + other->noisy;
@@ -68,8 +81,8 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
         BT_TRY(bt_keep_str(&set->arena, &text, &row->name));
     }
     BT_TRY(BT_MEM_ARRAY(base->round_count * other->round_count, &logs));
-    pair_ratio(base, other, logs, row);
-    return BT_OK;
+    pair_ratio(base, other, logs, row, &own);
+    return row->rounds == 1 && bt_ratio_is_wide(own) ? warn(&set->arena, own, row) : BT_OK;
 }
 
 // The cases of the list's run on its base and on each of `others` [count].
@@ -137,11 +150,12 @@ bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
         bt_metric metric = time_metric(mine);
         const bt_metric_value *now = &mine->summary.metrics[metric];
         const bt_metric_value *was = &base->summary.metrics[metric];
+        const ratio_range range = bt_ratio_range(now, was);
         ratio_row *row = &rows[count++];
         *row = bt_ratio_unknown;
         row->ratio = now->value / was->value;
-        row->low = now->low / was->high;
-        row->high = now->high / was->low;
+        row->low = range.low;
+        row->high = range.high;
         row->noisy = base->noisy + mine->noisy;
         row->rounds = mine->round_count;
         BT_TRY(name_in_run(set, mine, &row->name));

@@ -1,9 +1,9 @@
 // harness/report/ranks.c - training on several ranks: speedup and cost
 //
 // One row per training case of runs in which some case has several ranks; a column is shown if some
-// row has a value. "of alone" is the rate divided by N times that of one rank on the same work in
-// the same run; "at bus rate" is the time of the sent bytes at the best bandwidth of a collective
-// with as many ranks in the same run, assuming that all of it is exposed.
+// row has a value. "efficiency" is the rate divided by N times that of one rank on the same work in
+// the same run; "transfer" is the time of the sent bytes at the best bandwidth of a collective with
+// as many ranks in the same run.
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ typedef struct ranks_table {
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-// Settings that a row with one rank must share with one of several to be "alone".
+// Settings that must be equal for a row of one rank to be the reference of one of several.
 static bt_status keep_work(const cJSON *train, bt_arena *arena, const char **out)
 {
     static const char *const own[] = {"mesh",          "steps",      "tokens_per_step",
@@ -149,7 +149,7 @@ static bt_text bucket_cell(const ranks_table *table, const ranks_row *row)
     return row->ranks > 1 ? bt_textf("%.4g MiB", row->bucket_mb) : nothing;
 }
 
-static bt_text alone_cell(const ranks_table *table, const ranks_row *row)
+static bt_text efficiency_cell(const ranks_table *table, const ranks_row *row)
 {
     const ranks_row *alone = row->ranks > 1 ? alone_of(table, row) : NULL;
     const double rate = alone ? value_of(alone, BT_METRIC_TOKENS_PER_S) : (double)NAN;
@@ -174,7 +174,7 @@ static bt_text spread_cell(const ranks_table *table, const ranks_row *row)
                         : nothing;
 }
 
-static bt_text bus_cell(const ranks_table *table, const ranks_row *row)
+static bt_text transfer_cell(const ranks_table *table, const ranks_row *row)
 {
     const double time_ns = value_of(row, BT_METRIC_SENT) / bus_rate(table, row) * 1e9;
     return isnan(time_ns) ? nothing : bt_format_value(BT_UNIT_NS, time_ns);
@@ -191,16 +191,16 @@ static const ranks_column columns[] = {
     {"sharding", BT_METRIC_COUNT, sharding_cell},
     {"bucket", BT_METRIC_COUNT, bucket_cell},
     {"speed", BT_METRIC_TOKENS_PER_S, NULL},
-    {"of alone", BT_METRIC_COUNT, alone_cell},
+    {"efficiency", BT_METRIC_COUNT, efficiency_cell},
     {"step", BT_METRIC_STEP_TIME, NULL},
-    {"rounds", BT_METRIC_COUNT, spread_cell},
+    {"spread", BT_METRIC_COUNT, spread_cell},
     {"sent", BT_METRIC_SENT, NULL},
-    {"at bus rate", BT_METRIC_COUNT, bus_cell},
+    {"transfer", BT_METRIC_COUNT, transfer_cell},
     {"exposed", BT_METRIC_EXPOSED, NULL},
     {"peak memory", BT_METRIC_PEAK_ALLOCATED, NULL},
-    {"by arithmetic", BT_METRIC_PLANNED_MEMORY, NULL},
-    {"noticed", BT_METRIC_RECOVERY_DETECT, NULL},
-    {"recovered", BT_METRIC_RECOVERY, NULL},
+    {"planned memory", BT_METRIC_PLANNED_MEMORY, NULL},
+    {"detection", BT_METRIC_RECOVERY_DETECT, NULL},
+    {"recovery", BT_METRIC_RECOVERY, NULL},
 };
 
 enum { COLUMNS = (int)(sizeof columns / sizeof columns[0]) };
@@ -221,10 +221,12 @@ static bool is_shown(const ranks_table *table, int column)
 }
 
 static const char explained[] =
-    "of alone: the rate over that of as many single ranks. sent: bytes of a rank in a step, by "
-    "arithmetic. at bus rate: their time at the best collective bandwidth of this run, if none of "
-    "it were hidden. exposed: time of a step in which rank 0 computes nothing and communicates. by "
-    "arithmetic: the peak of memory that the plan expects. rounds: half the range of the rates.";
+    "Efficiency: the rate divided by the number of ranks and by the rate of one rank. Spread: half "
+    "the range of the rates of the rounds. Sent: bytes that a rank sends in a step, computed from "
+    "the plan. Transfer: their time at the best collective bandwidth of this run. Exposed: time of "
+    "a step in which rank 0 communicates and computes nothing. Planned memory: the peak computed "
+    "from the plan. Detection and recovery: time from a fault until it is detected, and until "
+    "training continues.";
 
 // ---- the table on the page and in Markdown -----------------------------------------------------
 

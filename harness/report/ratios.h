@@ -14,6 +14,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/record/record.h"
+#include "harness/stats/summary.h"
 #include "harness/text/format.h"
 
 struct report_set;
@@ -33,6 +34,7 @@ typedef struct ratio_row {
     bool repeated;              // a claim about a measurement for which another claim counts
     int64_t rounds;             // of this run, each paired with one of the other if interleaved
     int64_t noisy;              // number of those with a noise label
+    bool wide;                  // of one pair of rounds whose own intervals are wide
 } ratio_row;
 
 // A row of which nothing is known: texts are "", ratios NaN.
@@ -55,6 +57,16 @@ int64_t bt_ratios_group_end(const ratio_list *list, int64_t begin);
 // The words for a ratio below 1 and above 1: "faster", "slower", "ahead".
 const char *bt_ratios_less(const ratio_list *list);
 const char *bt_ratios_more(const ratio_list *list);
+
+// The ratios that the intervals of two values allow: from 0 to infinity where the ends do not limit
+// it, NaN if a value has no interval.
+typedef struct ratio_range {
+    double low, high;
+} ratio_range;
+
+ratio_range bt_ratio_range(const bt_metric_value *over, const bt_metric_value *under);
+// Whether its ends differ by more than 25 %, as for two rounds of +-6 % each.
+bool bt_ratio_is_wide(ratio_range range);
 
 // "[1.027, 1.035]"; "wide open" if it is uninformative, "one round" or "-" if there is none.
 bt_text bt_format_ratio_interval(const ratio_row *row);

@@ -40,10 +40,10 @@ PY
     measure training
     [ "$(column case | xargs)" = "data1 data2" ]
     [ "$(column ranks | xargs)" = "1 2" ]
-    [[ $(column 'of alone' | tail -1) == 0.* || $(column 'of alone' | tail -1) == 1.* ]]
+    [[ $(column 'efficiency' | tail -1) == 0.* || $(column 'efficiency' | tail -1) == 1.* ]]
     [[ $(column exposed | tail -1) == *s ]]
     [ -z "$(column exposed | head -1)" ] # one rank waits for nobody
-    [[ $(column 'at bus rate' | tail -1) == *s ]]
+    [[ $(column 'transfer' | tail -1) == *s ]]
     grep -q '<section id=ranks><h2>Several ranks' r.html
     # Half of 4 bytes of gradient and of 4 bytes of weight of each parameter, and the rows that ids
     # look up, to be summed and given to all.

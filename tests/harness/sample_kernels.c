@@ -109,7 +109,14 @@ static bt_status add_round(bt_store *store, const sample_kernels *sample, int64_
     BT_TRY(bt_store_round_begin(store, run, &what, ordinal, &round));
     BT_TRY(bt_store_round_describe(store, round, &shape));
     BT_TRY(bt_store_kernel_add(store, round, &kernel));
-    BT_TRY(measure(store, round, BT_METRIC_TIME, time_ns));
+    if (sample->reach > 0) {
+        const double low = time_ns * (1 - sample->reach), high = time_ns * (1 + sample->reach);
+        bt_store_measurement mean = {BT_METRIC_TIME, time_ns, low, high, NULL, 0};
+        BT_TRY(bt_store_measure(store, round, &mean));
+        BT_TRY(measure(store, round, BT_METRIC_TIME_MEDIAN, time_ns));
+    } else {
+        BT_TRY(measure(store, round, BT_METRIC_TIME, time_ns));
+    }
     BT_TRY(measure(store, round, BT_METRIC_BANDWIDTH, rate));
     BT_TRY(measure(store, round, BT_METRIC_BYTES_MOVED, bytes));
     BT_TRY(measure(store, round, BT_METRIC_COPY_SHARE, rate / copy_bytes_per_s));

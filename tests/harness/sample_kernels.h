@@ -16,6 +16,7 @@ typedef struct sample_kernels {
     double slowdown;        // of the second system over the first; 0.01 is one percent
     bool noisy;             // some rounds throttled and run again, some on a loaded machine
     double drift;           // of every time, over what it is otherwise
+    double reach;           // of a round's interval, as a share of its time; 0: three samples, none
     const char *commit;
 } sample_kernels;
 

@@ -153,6 +153,77 @@ static void few_cases_against_several_systems_are_one_list(void **state)
     bt_report_set_release(&set);
 }
 
+// The page, Markdown and terminal of one round of two systems, whose intervals reach this far.
+static void write_pair(double reach, bt_str *page, bt_str *markdown, bt_str *text)
+{
+    int64_t run = 0;
+    bt_store_run read;
+    sample_kernels sample = made("", "pytorch-eager", 1);
+    sample.cases = 2;
+    sample.reach = reach;
+    ASSERT_OK(sample_kernels_record(scratch_store, &sample, &run));
+    ASSERT_OK(bt_report_html(scratch_store, &run, 1, page));
+    ASSERT_OK(bt_report_markdown(scratch_store, &run, 1, markdown));
+    ASSERT_OK(bt_store_run_read(scratch_store, run, &read));
+    ASSERT_OK(bt_report_kernel_tables(&read, text));
+    bt_store_run_release(&read);
+}
+
+// A ratio of one round is drawn without an interval; it has a warning if its samples do not bound
+// it.
+static void a_ratio_of_one_wide_round_carries_a_warning(void **state)
+{
+    (void)state;
+    static const struct {
+        double reach;
+        const char *warning; // NULL: none
+    } rounds[] = {{0.05, NULL},
+                  {0.06, ": run more rounds"},
+                  {0.55, ": run more rounds"},
+                  {1.2, "to any ratio: run more rounds"}};
+    for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+        bt_str page = {0}, markdown = {0}, text = {0};
+        const bool wide = rounds[i].warning != NULL;
+        write_pair(rounds[i].reach, &page, &markdown, &text);
+        const struct {
+            const bt_str *in;
+            const char *words;
+        } places[] = {{&page, "<span class=noise>\xe2\x96\xb3 wide</span>"},
+                      {&page, wide ? rounds[i].warning : ": run more rounds"},
+                      {&page, "(2 of one round with a wide interval)"},
+                      {&page, ": one round with a wide interval</small>"},
+                      {&markdown, wide ? rounds[i].warning : ": run more rounds"},
+                      {&text, "? 1."},
+                      {&text, "?  the intervals of the two times allow ratios"}};
+        for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
+            const bool found = strstr(bt_str_text(places[p].in), places[p].words) != NULL;
+            if (found != wide) {
+                fail_msg("reach %g: '%s' is %s", rounds[i].reach, places[p].words,
+                         found ? "there" : "missing");
+            }
+        }
+        bt_str_release(&page);
+        bt_str_release(&markdown);
+        bt_str_release(&text);
+    }
+}
+
+static void ranges_of_ratios_are_never_negative(void **state)
+{
+    (void)state;
+    const bt_metric_value sharp = {100.0, 99.0, 101.0, 9}, wide = {377.0, 169.0, 586.0, 9},
+                          open = {100.0, -20.0, 220.0, 9},
+                          none = {100.0, (double)NAN, (double)NAN, 1};
+    assert_false(bt_ratio_is_wide(bt_ratio_range(&sharp, &sharp)));
+    assert_true(bt_ratio_is_wide(bt_ratio_range(&wide, &sharp)));
+    assert_true(bt_ratio_is_wide(bt_ratio_range(&sharp, &wide)));
+    assert_true(bt_ratio_range(&open, &sharp).low == 0.0);
+    assert_true(isinf(bt_ratio_range(&sharp, &open).high));
+    assert_true(bt_ratio_is_wide(bt_ratio_range(&open, &open)));
+    assert_false(bt_ratio_is_wide(bt_ratio_range(&none, &sharp)));
+    assert_false(bt_ratio_is_wide(bt_ratio_range(&sharp, &none)));
+}
+
 // Whatever is compared, the page counts rounds: a gate has no pairs.
 static void the_page_counts_rounds(void **state)
 {
@@ -356,6 +427,8 @@ int main(void)
         TEST(claims_have_the_papers_ratio_and_those_untested_no_row),
         TEST(pairs_are_means_over_rounds_that_both_passed),
         TEST(few_cases_against_several_systems_are_one_list),
+        TEST(a_ratio_of_one_wide_round_carries_a_warning),
+        cmocka_unit_test(ranges_of_ratios_are_never_negative),
         TEST(the_page_counts_rounds),
         TEST(runs_stand_against_the_first),
         cmocka_unit_test(the_mean_is_geometric),
