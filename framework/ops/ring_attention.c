@@ -42,8 +42,9 @@ static bt_status expect_ring(const bt_op_call *call, const bt_tensor *qkv)
     return qkv->shape.size[1] == own
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "%lld tokens on rank %d of %d; of a sequence of %lld it holds %lld",
-                          (long long)qkv->shape.size[1], ring->rank, ring->size, (long long)tokens,
+                          "ring attention: rank %d of %d has %lld tokens of a sequence of %lld, "
+                          "expected %lld",
+                          ring->rank, ring->size, (long long)qkv->shape.size[1], (long long)tokens,
                           (long long)own);
 }
 

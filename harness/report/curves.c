@@ -384,9 +384,9 @@ bt_status bt_page_curves(const report_set *set, bt_str *out)
     }
     if (steps > 2 * STILL_BUCKETS) {
         bt_str_format(out,
-                      "<p class=muted>%s steps: the pale curve holds the smallest and largest "
-                      "value of each stretch, the line medians of %d stretches; every figure on "
-                      "this page is computed from all steps.</p>\n",
+                      "<p class=muted>%s steps: the pale band shows the smallest and largest value "
+                      "of each interval of steps, the line the medians of %d intervals; every "
+                      "figure on this page is computed from all steps.</p>\n",
                       bt_format_count(steps).text, MIDDLE_BUCKETS);
     }
     bt_str_append(out, "</section>\n");

@@ -173,7 +173,7 @@ static void write_plot(const report_set *set, const report_trend *trend, bt_str 
     frame in = frame_of(series);
     bt_str_format(out,
                   "<div class=\"plot trend\"><div class=still role=img aria-label=\"time of %lld "
-                  "sessions; the table below holds the numbers\">",
+                  "sessions; the table below lists the numbers\">",
                   (long long)in.count);
     picture to = {.out = out};
     bt_picture_open(&to);

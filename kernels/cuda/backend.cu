@@ -156,7 +156,7 @@ static bt_status open_impl(bt_cuda_device *impl)
     cudaFuncAttributes attributes;
     BT_TRY(read_gemm_choice(&impl->gemm_choice));
     BT_TRY(bt_cuda_check(cudaFuncGetAttributes(&attributes, (const void *)probe_kernel),
-                         "this build's machine code"));
+                         "loading this build's kernels"));
     BT_TRY(bt_cuda_check(cudaStreamCreateWithFlags(&impl->stream, cudaStreamNonBlocking),
                          "creating the device's stream"));
     return bt_cuda_gemm_create(&impl->gemm);
@@ -201,7 +201,7 @@ static bt_status memory_info(bt_device *device, uint64_t *free_bytes, uint64_t *
     size_t free_size = 0;
     size_t total_size = 0;
     (void)bt_cuda_stream_of(device, NULL);
-    BT_TRY(bt_cuda_check(cudaMemGetInfo(&free_size, &total_size), "asking for free memory"));
+    BT_TRY(bt_cuda_check(cudaMemGetInfo(&free_size, &total_size), "reading the free memory"));
     *free_bytes = free_size;
     *total_bytes = total_size;
     return BT_OK;
@@ -225,8 +225,8 @@ static bt_status pinned_alloc(bt_device *device, size_t size_bytes, void **out)
 {
     *out = NULL;
     (void)bt_cuda_stream_of(device, NULL);
-    bt_status status =
-        bt_cuda_check(cudaMallocHost(out, size_bytes ? size_bytes : 1), "page-locked memory");
+    bt_status status = bt_cuda_check(cudaMallocHost(out, size_bytes ? size_bytes : 1),
+                                     "allocating page-locked memory");
     return bt_error_context(status, "%zu bytes", size_bytes);
 }
 

@@ -229,7 +229,8 @@ template <typename T> static bt_status choose(const bt_launch *launch, const voi
         BT_BINARY_LIST(BINARY_CASE)
 #undef BINARY_CASE
     default:
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "binary function %d", (int)binary->function);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown binary function %d",
+                        (int)binary->function);
     }
 }
 

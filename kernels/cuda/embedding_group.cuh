@@ -35,7 +35,9 @@ constexpr int32_t GROUP_NONE = -1; // no id: past the end
 // The owner of an id; of GROUP_NONE a number that is above all owners.
 static __device__ __forceinline__ uint32_t group_owner(int32_t id)
 {
-    static_assert((GROUP_OWNERS & (GROUP_OWNERS - 1)) == 0, "ids are told apart by their low bits");
+    static_assert(
+        (GROUP_OWNERS & (GROUP_OWNERS - 1)) == 0,
+        "the number of owners must be a power of two: the low bits of an id select its owner");
     return (uint32_t)id & (0x80000000u | (GROUP_OWNERS - 1));
 }
 

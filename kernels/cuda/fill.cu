@@ -74,7 +74,8 @@ bt_status bt_fill_cuda(const bt_launch *launch, const void *args)
     const bt_fill_args *fill = (const bt_fill_args *)args;
     uint4 pattern;
     if (!make_pattern(fill, &pattern)) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "fill of %s", bt_dtype_name(fill->dtype));
+        return bt_error(BT_STATUS_UNSUPPORTED, "fill: type %s is not supported",
+                        bt_dtype_name(fill->dtype));
     }
     int64_t size_bytes = fill->count * (int64_t)bt_dtype_size(fill->dtype);
     if (size_bytes == 0) {

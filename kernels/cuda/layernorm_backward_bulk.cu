@@ -22,7 +22,7 @@ template <int ELEMENTS, int WARPS, int STAGES, bool ADDS> struct bulk_config {
     static constexpr bool ADD = ADDS;
     static constexpr int OPERANDS = ADDS ? 3 : 2;
     static constexpr int SPAN = E * WARP; // columns of a warp
-    static_assert(D > 1, "the ring has room for the column sums");
+    static_assert(D > 1, "the column sums need the space of two stages");
 };
 
 // A warp's place and its ring, [D, OPERANDS, SPAN] of shared memory.

@@ -38,8 +38,8 @@ struct adamw_list {
     bf16 *copy[ADAMW_ITEMS];
     int64_t elements[ADAMW_ITEMS];
 };
-static_assert(sizeof(norm_list) + 64 < 32764, "more than a kernel's parameters may hold");
-static_assert(sizeof(adamw_list) + 64 < 32764, "more than a kernel's parameters may hold");
+static_assert(sizeof(norm_list) + 64 < 32764, "kernel parameters are limited to 32764 bytes");
+static_assert(sizeof(adamw_list) + 64 < 32764, "kernel parameters are limited to 32764 bytes");
 
 struct adamw_step {
     float lr, beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon;

@@ -7,7 +7,7 @@
 static bt_status synchronised(cudaError_t result, const char *what)
 {
     return bt_error_context(bt_cuda_check(result, what),
-                            "at a synchronisation point, from work given earlier");
+                            "at a synchronisation point, from work submitted earlier");
 }
 
 static bt_status stream_create(bt_device *device, bool high_priority, bt_stream *out)
@@ -17,7 +17,8 @@ static bt_status stream_create(bt_device *device, bool high_priority, bt_stream 
     cudaStream_t stream = NULL;
     *out = NULL;
     (void)bt_cuda_stream_of(device, NULL);
-    BT_TRY(bt_cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "stream priorities"));
+    BT_TRY(bt_cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                         "reading the stream priorities"));
     BT_TRY(bt_cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
                                                       high_priority ? greatest : least),
                          "creating a stream"));

@@ -26,7 +26,7 @@ struct squares_list {
     int64_t elements[ITEMS];
     double *partials[ITEMS];
 };
-static_assert(sizeof(squares_list) < 32764, "more than a kernel's parameters may hold");
+static_assert(sizeof(squares_list) < 32764, "kernel parameters are limited to 32764 bytes");
 
 // The item that a block belongs to.
 static __device__ __forceinline__ int find_item(const int *first, int count, int block)

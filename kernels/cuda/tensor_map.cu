@@ -19,7 +19,8 @@ bt_status bt_tensor_map_make(const void *base, const bt_tensor_map_shape *shape,
     static const PFN_cuTensorMapEncodeTiled_v12000 encode = find_encoder();
     static const cuuint32_t step[BT_TENSOR_MAP_RANK_MOST] = {1, 1, 1, 1, 1};
     if (!encode) {
-        return bt_error(BT_STATUS_UNAVAILABLE, "the driver has no cuTensorMapEncodeTiled");
+        return bt_error(BT_STATUS_UNAVAILABLE,
+                        "the CUDA driver lacks cuTensorMapEncodeTiled: update the driver");
     }
     CUresult result =
         encode(map, shape->type, (cuuint32_t)shape->rank, (void *)base, shape->size,

@@ -215,7 +215,8 @@ template <typename T> static bt_status forward_of(const bt_launch *launch, const
         BT_UNARY_LIST(FORWARD_CASE)
 #undef FORWARD_CASE
     default:
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unary function %d", (int)unary->function);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown unary function %d",
+                        (int)unary->function);
     }
 }
 
@@ -229,7 +230,8 @@ template <typename T> static bt_status backward_of(const bt_launch *launch, cons
         BT_UNARY_LIST(BACKWARD_CASE)
 #undef BACKWARD_CASE
     default:
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unary function %d", (int)unary->function);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown unary function %d",
+                        (int)unary->function);
     }
 }
 

@@ -27,7 +27,7 @@ SIZES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "tf32": 4, "bf16": 2, "i16": 2,
 
 
 class Unsupported(Exception):
-    """This peer has no such kernel: recorded, and the run goes on."""
+    """This peer has no such kernel. It is recorded; the run continues."""
 
 
 def say(event, **values):
@@ -119,7 +119,7 @@ def measure(make, task):
 
 
 def main(make, device):
-    """Reads the task, measures and says the result; ends the process."""
+    """Reads the task, measures, writes the result and ends the process."""
     task = json.loads(sys.stdin.readline())
     try:
         if "returns" not in task or "rules" not in task:

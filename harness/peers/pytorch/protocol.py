@@ -57,7 +57,7 @@ def load_torch(device):
 
 
 def say_versions(task):
-    """What this interpreter has, as 'pip freeze' prints it, if the task asks for it."""
+    """Writes the packages of this interpreter as 'pip freeze' does, if the task requests it."""
     if task.get("versions"):
         packages = {f"{found.metadata['Name']}=={found.version}" for found in metadata.distributions()}
         interpreter = f"python=={sys.version.split()[0]}"

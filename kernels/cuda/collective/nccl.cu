@@ -50,7 +50,8 @@ struct bt_nccl_comm {
 namespace
 {
 
-static_assert(sizeof(ncclUniqueId) == BT_NCCL_ID_BYTES, "an id has the size that others allocate");
+static_assert(sizeof(ncclUniqueId) == BT_NCCL_ID_BYTES,
+              "BT_NCCL_ID_BYTES must be the size of an id");
 
 struct nccl_table {
     char reason[256]; // "": complete
@@ -86,7 +87,7 @@ const nccl_table &nccl()
 bt_status check(ncclResult_t result, const char *what)
 {
     return result == ncclSuccess ? BT_OK
-                                 : bt_error(BT_STATUS_UNAVAILABLE, "%s: NCCL says %s (%d): %s",
+                                 : bt_error(BT_STATUS_UNAVAILABLE, "%s: NCCL error %s (%d): %s",
                                             what, nccl().ncclGetErrorString_(result), (int)result,
                                             nccl().ncclGetLastError_(NULL));
 }
@@ -94,15 +95,15 @@ bt_status check(ncclResult_t result, const char *what)
 bt_status nccl_ready(int *version)
 {
     if (nccl().reason[0] != '\0') {
-        return bt_error(BT_STATUS_UNAVAILABLE, "no NCCL: %s", nccl().reason);
+        return bt_error(BT_STATUS_UNAVAILABLE, "NCCL is unavailable: %s", nccl().reason);
     }
-    return check(nccl().ncclGetVersion_(version), "the version of NCCL");
+    return check(nccl().ncclGetVersion_(version), "reading the version of NCCL");
 }
 
 bt_status nccl_id(char id[BT_NCCL_ID_BYTES])
 {
     ncclUniqueId made;
-    BT_TRY(check(nccl().ncclGetUniqueId_(&made), "an id for a communicator"));
+    BT_TRY(check(nccl().ncclGetUniqueId_(&made), "making the id of a communicator"));
     memcpy(id, &made, sizeof made);
     return BT_OK;
 }
@@ -199,7 +200,7 @@ bt_status nccl_check(bt_nccl_comm *comm)
         return aborted();
     }
     state = asked != ncclSuccess ? asked : state;
-    return state == ncclInProgress ? BT_OK : check(state, "a collective of NCCL");
+    return state == ncclInProgress ? BT_OK : check(state, "an NCCL collective");
 }
 
 // Makes a call under the lock, then polls it. `call` gets the communicator and the stream.
@@ -319,7 +320,8 @@ void bt_collective_nccl_table(bt_device_collectives *table)
 static bt_status no_nccl(int *version)
 {
     *version = 0;
-    return bt_error(BT_STATUS_UNAVAILABLE, "no NCCL: this build was made without nccl.h");
+    return bt_error(BT_STATUS_UNAVAILABLE,
+                    "NCCL is unavailable: this program was built without nccl.h");
 }
 
 void bt_collective_nccl_table(bt_device_collectives *table) { table->nccl_ready = no_nccl; }

@@ -215,7 +215,7 @@ bt_status launch(kernel_fn kernel, const bt_p2p_view &view, const bt_p2p_sum *ar
                  cudaStream_t stream)
 {
     if (kernel == NULL) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "no sum over ranks of type %s",
+        return bt_error(BT_STATUS_UNSUPPORTED, "sum over ranks: type %s is not supported",
                         bt_dtype_name(args->dtype));
     }
     kernel<<<blocks, THREADS, 0, stream>>>(view, *args, vectors_of(args));

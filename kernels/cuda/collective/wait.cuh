@@ -24,14 +24,15 @@ struct head {
     uint64_t arrived[BT_P2P_BLOCKS_MAX][BT_P2P_RANKS_MAX];
     uint32_t ready[2][BT_P2P_RANKS_MAX]; // of handshakes, by phase; 1: set
 };
-static_assert(sizeof(head) <= BT_P2P_HEAD_BYTES, "the head fits");
+static_assert(sizeof(head) <= BT_P2P_HEAD_BYTES, "the head must fit into its bytes of the window");
 
 // State of a view.
 struct state {
     uint32_t meetings[BT_P2P_BLOCKS_MAX][BT_P2P_RANKS_MAX];
     uint32_t small_epoch, small_ticket; // of low-latency sums
 };
-static_assert(sizeof(state) <= BT_P2P_STATE_BYTES, "the state fits");
+static_assert(sizeof(state) <= BT_P2P_STATE_BYTES,
+              "the state must fit into its bytes of the window");
 
 static __device__ __forceinline__ head *head_of(const bt_p2p_view &view, int rank)
 {

@@ -37,10 +37,12 @@ bt_status p2p_ready(bt_device *device)
     (void)bt_cuda_stream_of(device, NULL);
     CUmoduleLoadingMode mode = CU_MODULE_LAZY_LOADING;
     if (!driver().complete) {
-        return bt_error(BT_STATUS_UNAVAILABLE,
-                        "the driver lacks functions for memory that processes share");
+        return bt_error(
+            BT_STATUS_UNAVAILABLE,
+            "the CUDA driver lacks functions for memory shared by processes: update the "
+            "driver");
     }
-    BT_TRY(check(driver().cuModuleGetLoadingMode_(&mode), "how kernels are loaded"));
+    BT_TRY(check(driver().cuModuleGetLoadingMode_(&mode), "reading how kernels are loaded"));
     return mode == CU_MODULE_EAGER_LOADING
                ? BT_OK
                : bt_error(BT_STATUS_UNAVAILABLE,
@@ -73,7 +75,7 @@ bt_status map(const bt_device *device, CUmemGenericAllocationHandle handle, size
         status = check(driver().cuMemMap_(base, size_bytes, 0, handle, 0), "mapping a window");
         mapped = status == BT_OK;
         status = mapped ? check(driver().cuMemSetAccess_(base, size_bytes, &access, 1),
-                                "access to a window")
+                                "setting access to a window")
                         : status;
         if (status != BT_OK) {
             unmap(base, size_bytes, mapped);
@@ -113,9 +115,9 @@ bt_status window_create(bt_device *device, size_t size_bytes, bt_window *out, in
     cudaStream_t stream = bt_cuda_stream_of(device, NULL);
     BT_TRY(check(driver().cuMemGetAllocationGranularity_(&grain, &kind,
                                                          CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-                 "the granularity of windows"));
+                 "reading the granularity of windows"));
     size_bytes = (size_bytes + grain - 1) / grain * grain;
-    BT_TRY(check(driver().cuMemCreate_(&handle, size_bytes, &kind, 0), "memory for a window"));
+    BT_TRY(check(driver().cuMemCreate_(&handle, size_bytes, &kind, 0), "allocating a window"));
     BT_TRY(map(device, handle, size_bytes, out));
     bt_status status = check(driver().cuMemExportToShareableHandle_(
                                  fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
@@ -191,14 +193,15 @@ bt_status handshake(bt_device *device, bt_stream stream, const bt_p2p_view *view
         }
     }
     CUstream on = (CUstream)bt_cuda_stream_of(device, stream);
-    return check(driver().cuStreamBatchMemOp_(on, count, ops, 0), "a handshake of streams");
+    return check(driver().cuStreamBatchMemOp_(on, count, ops, 0),
+                 "submitting the handshake of a collective");
 }
 
 bt_status mark(bt_device *device, bt_stream stream, uint32_t *word, uint32_t value)
 {
     CUstreamBatchMemOpParams op = write_op(word, value);
     CUstream on = (CUstream)bt_cuda_stream_of(device, stream);
-    return check(driver().cuStreamBatchMemOp_(on, 1, &op, 0), "a mark in a stream");
+    return check(driver().cuStreamBatchMemOp_(on, 1, &op, 0), "submitting a flag to a stream");
 }
 
 void handshake_release(bt_device *device, bt_stream stream, const bt_p2p_view *view)

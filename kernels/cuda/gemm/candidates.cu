@@ -44,7 +44,8 @@ static int best_of(const FAMILY &of, const bt_device *device, const bt_gemm_args
                    bt_kernel_plan *out, int most)
 {
     PLAN plans[bt_gemm_sm90::PLANS_MOST];
-    static_assert(bt_gemm_sm90::PLANS_MOST == bt_gemm_sm80::PLANS_MOST, "one array for both");
+    static_assert(bt_gemm_sm90::PLANS_MOST == bt_gemm_sm80::PLANS_MOST,
+                  "both architectures share one array of plans");
     const int count = (int)bt_min_i64(plans_on(device->info, of, args, plans), most);
     for (int i = 0; i < count; ++i) {
         const PLAN &chosen = plans[i];

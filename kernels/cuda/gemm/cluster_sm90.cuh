@@ -45,7 +45,7 @@ template <int W, int N, int S> struct cluster_config {
     static constexpr int SHARED_BYTES = block_bytes(STAGES * STAGE_BYTES);
     // The tile as boxes of 64 lines of 32 columns, as epilogue_f32_sm90.cuh has them, row by row.
     static constexpr int ACROSS = N / BOX_COLS, LINES = TILE_M * ACROSS;
-    static_assert(LINES * 128 <= STAGES * STAGE_BYTES, "sums fit in the ring");
+    static_assert(LINES * 128 <= STAGES * STAGE_BYTES, "the sums must fit into the stages");
     // Registers of a thread, of 65536.
     static constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = W == 3 ? 152 : 232;
 };

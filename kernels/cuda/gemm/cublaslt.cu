@@ -322,8 +322,8 @@ static bt_status choose_fastest(const bt_device *device, cublasLtHandle_t handle
     void *scratch = NULL;
     float least_ms = 0;
     *best = 0;
-    bt_status status =
-        bt_cuda_check(cudaMalloc(&scratch, d_bytes + workspace_bytes), "room to time cuBLASLt");
+    bt_status status = bt_cuda_check(cudaMalloc(&scratch, d_bytes + workspace_bytes),
+                                     "allocating memory to time cuBLASLt");
     for (int i = 0; i < 2 && status == BT_OK; ++i) {
         status = bt_cuda_check(cudaEventCreate(&events[i]), "timing cuBLASLt");
     }
@@ -510,8 +510,9 @@ static bt_status multiply(const bt_launch *launch, const bt_gemm_args *args)
         return bt_error(BT_STATUS_UNSUPPORTED, "cuBLASLt has no algorithm for this product");
     }
     if (plan->workspace_bytes > launch->workspace_bytes) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "workspace of %zu bytes, %zu are needed",
-                        launch->workspace_bytes, plan->workspace_bytes);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "cuBLASLt: expected a workspace of %zu bytes, got %zu",
+                        plan->workspace_bytes, launch->workspace_bytes);
     }
     float alpha = (float)args->alpha;
     float beta = (float)args->beta;

@@ -162,7 +162,7 @@ static __device__ __forceinline__ void finish_turned(const problem &p, const uni
                                                      uint32_t boxes)
 {
     constexpr int GROUPS = C::TILE_N / 64, HALVES = 64 / BOX_COLS;
-    static_assert(C::BOXES == HALVES, "a part's boxes at once");
+    static_assert(C::BOXES == HALVES, "one box per half: all boxes of a part are stored together");
     const bool adds = t.split > 0 || p.beta != 0.0f;
     const int warp = me.thread / 32, col = warp % 2 * 16 + me.lane / 4;
     const uint32_t box = boxes + warp / 2 * BOX_BYTES + col % 4 * 4;

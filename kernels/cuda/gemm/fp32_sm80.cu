@@ -56,7 +56,8 @@ template <bool A_MN, bool B_MN> struct fp32_config {
     // choice per layout was measured.
     static constexpr int UNROLLED = A_MN ? 4 : 2;
     static constexpr int STAGE_BYTES = A::BYTES + B::BYTES, SHARED_BYTES = STAGES * STAGE_BYTES;
-    static_assert(STAGE_BYTES >= THREADS / 32 * STAGED_BYTES, "a stage serves the epilogue");
+    static_assert(STAGE_BYTES >= THREADS / 32 * STAGED_BYTES,
+                  "the epilogue reuses one stage: it must be large enough");
 };
 
 using fp32_sums = float[16][8];

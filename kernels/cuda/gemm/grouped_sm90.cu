@@ -275,8 +275,8 @@ bt_status group_launch_plan(const bt_launch *launch, const bt_gemm_args *product
     group g;
     if (flags_bytes > launch->workspace_bytes) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "grouped gemm: a workspace of %zu bytes where %zu are needed",
-                        launch->workspace_bytes, flags_bytes);
+                        "grouped gemm: expected a workspace of %zu bytes, got %zu", flags_bytes,
+                        launch->workspace_bytes);
     }
     BT_TRY(make_group(products, count, chosen, (int *)launch->workspace, &g));
     if (flags_bytes > 0) {

@@ -243,9 +243,9 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
     problem p;
     if (!fitting || needed > launch->workspace_bytes) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: a plan for another call, or a workspace of %zu bytes where %zu are "
-                        "needed",
-                        of.name, launch->workspace_bytes, needed);
+                        "%s: the plan is of another call, or the workspace is too small: expected "
+                        "%zu bytes, got %zu",
+                        of.name, needed, launch->workspace_bytes);
     }
     char *const flags = (char *)launch->workspace + rounded_bytes(args, chosen);
     float *const rounded = (float *)launch->workspace;

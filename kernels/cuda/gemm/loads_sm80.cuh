@@ -64,7 +64,8 @@ template <class L, int THREADS> struct operand_loader {
     static constexpr int LINES = L::MN_MAJOR ? L::DEPTH : L::SPAN;
     static constexpr int ACROSS = (L::MN_MAJOR ? L::SPAN : L::DEPTH) / CHUNK / PER;
     static constexpr int STEP = THREADS / ACROSS, COUNT = LINES / STEP;
-    static_assert(THREADS % ACROSS == 0 && LINES % STEP == 0, "every thread has as many");
+    static_assert(THREADS % ACROSS == 0 && LINES % STEP == 0,
+                  "every thread must load equally many chunks");
 
     const char *from;     // the next chunk
     int64_t step, rewind; // bytes from a line to the next, from behind the last to the next k-block

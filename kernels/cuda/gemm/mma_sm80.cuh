@@ -57,7 +57,8 @@ template <typename IN, typename T, bool A_MN, bool B_MN, int COLS> struct mma_co
     static constexpr int THREADS = COLS, BLOCKS_PER_SM = 256 / COLS, STAGES = COLS == 128 ? 3 : 4;
     static constexpr int STAGE_BYTES = A::BYTES + B::BYTES, SHARED_BYTES = STAGES * STAGE_BYTES;
     static constexpr int STEPS = 4; // of a k-block: 16 values of K in bf16, 8 in tf32
-    static_assert(STAGE_BYTES >= THREADS / 32 * STAGED_BYTES, "a stage serves the epilogue");
+    static_assert(STAGE_BYTES >= THREADS / 32 * STAGED_BYTES,
+                  "the epilogue reuses one stage: it must be large enough");
 };
 
 // The fragments of 64 rows of M (A) or columns of N (B) for a step: A four of 16 rows, words

@@ -62,7 +62,7 @@ struct rounded_config {
     static constexpr int STAGES = stages_beside(BOXES_BYTES + BIAS_BYTES, STAGE_BYTES);
     static constexpr int SHARED_BYTES =
         block_bytes(STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES);
-    static_assert(STAGES >= 3, "one is read, two are on their way");
+    static_assert(STAGES >= 3, "at least 3 stages: one is read while two are loaded");
 };
 
 template <class C>

@@ -65,7 +65,7 @@ template <int PARTS, int N, bool B_MN_MAJOR> struct tf32_config {
     static constexpr int STAGES = stages_beside(BOXES_BYTES + BIAS_BYTES, STAGE_BYTES);
     static constexpr int SHARED_BYTES =
         block_bytes(STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES);
-    static_assert(N == 128, "what the producers' threads share among themselves");
+    static_assert(N == 128, "the producer warps divide 128 rows of b among them");
 };
 
 // ---- producers ----------------------------------------------------------------------------------

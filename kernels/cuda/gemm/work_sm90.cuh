@@ -55,7 +55,8 @@ constexpr int block_bytes(int bytes) { return ALIGN_BYTES + bytes + BARRIER_BYTE
 template <class C> struct shared_map {
     uint32_t base;
     uint32_t offset; // of base in the block's shared memory
-    static_assert((2 * C::STAGES + CONSUMERS * C::BOXES) * 8 <= BARRIER_BYTES, "room for barriers");
+    static_assert((2 * C::STAGES + CONSUMERS * C::BOXES) * 8 <= BARRIER_BYTES,
+                  "the barriers must fit into BARRIER_BYTES");
 
     __device__ __forceinline__ explicit shared_map(const unsigned char *memory)
     {
