@@ -203,7 +203,7 @@ static void refusals_say_why(void **state)
                  bt_ring_attention(&session.context, qkv, &alone, 4, &options, &y));
     options.dropout = 0;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "4 tokens on rank 0 of 1; of a sequence of 5 it holds 5",
+                 "rank 0 of 1 has 4 tokens of a sequence of 5, expected 5",
                  bt_ring_attention(&session.context, qkv, &alone, 5, &options, &y));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "needs a ring",
                  bt_ring_attention(&session.context, qkv, NULL, 4, &options, &y));
