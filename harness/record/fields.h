@@ -62,6 +62,21 @@ typedef struct bt_field {
     X(MEMORY, bt_store_memory)                                                                     \
     X(TELEMETRY, bt_store_telemetry)
 
+// X(name, kind): records of a round that arrive one by one, bt_store_<name>
+#define BT_STORE_SERIES_LIST(X)                                                                    \
+    X(step, STEP)                                                                                  \
+    X(eval, EVAL)                                                                                  \
+    X(range, RANGE)                                                                                \
+    X(kernel, KERNEL)                                                                              \
+    X(score, SCORE)                                                                                \
+    X(state, STATE)                                                                                \
+    X(launch, LAUNCH)                                                                              \
+    X(timeline, TIMELINE)                                                                          \
+    X(group, GROUP)                                                                                \
+    X(group_calls, GROUP_CALLS)                                                                    \
+    X(fault, FAULT)                                                                                \
+    X(memory, MEMORY)
+
 typedef enum bt_fields_of {
 #define BT_FIELDS_ENUM(name, record) BT_FIELDS_##name,
     BT_FIELDS_LIST(BT_FIELDS_ENUM)

@@ -1,4 +1,4 @@
-// harness/report/ratio_order.c - groups and order of ratios
+// harness/report/ratio_order.c - groups, order and ranges of ratios
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,20 @@ const ratio_row bt_ratio_unknown = {.name = "",
                                     .verdict = "",
                                     .reason = "",
                                     .deviations = ""};
+
+// ---- ranges -------------------------------------------------------------------------------------
+
+ratio_range bt_ratio_range(const bt_metric_value *over, const bt_metric_value *under)
+{
+    return (ratio_range){(over->low < 0.0 ? 0.0 : over->low) / under->high,
+                         under->low <= 0.0 ? (double)INFINITY : over->high / under->low};
+}
+
+bool bt_ratio_is_wide(ratio_range range)
+{
+    static const double wide = 1.25;
+    return range.high > wide * range.low;
+}
 
 // ---- groups and order --------------------------------------------------------------------------
 

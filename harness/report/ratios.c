@@ -213,18 +213,6 @@ bt_status bt_ratios_read(report_set *set)
     return BT_OK;
 }
 
-ratio_range bt_ratio_range(const bt_metric_value *over, const bt_metric_value *under)
-{
-    return (ratio_range){(over->low < 0.0 ? 0.0 : over->low) / under->high,
-                         under->low <= 0.0 ? (double)INFINITY : over->high / under->low};
-}
-
-bool bt_ratio_is_wide(ratio_range range)
-{
-    static const double wide = 1.25;
-    return range.high > wide * range.low;
-}
-
 bt_text bt_format_ratio_interval(const ratio_row *row)
 {
     static const double open = 100.0; // so far apart that more digits are pointless

@@ -1,4 +1,7 @@
-// harness/run/event.c - reads and writes events using one table of fields
+// harness/run/event.c - reads and writes events using tables of fields
+//
+// An event that is a record of the round has the members of harness/record/fields.h; the table here
+// has the members of the others.
 #include "harness/run/event.h"
 
 #include <math.h>
@@ -8,6 +11,7 @@
 
 #include "framework/base/mem.h"
 #include "framework/base/timeline.h"
+#include "harness/record/fields.h"
 
 typedef enum field_type {
     FIELD_INTEGER,
@@ -44,32 +48,8 @@ static const field fields[] = {
     FIELD(START, "val_tokens", INTEGER, false, start.val_tokens),
     FIELD(START, "first_step", INTEGER, false, start.first_step),
     FIELD(START, "compile_ns", INTEGER, false, start.compile_ns),
-    FIELD(STEP, "step", INTEGER, true, step.step),
-    FIELD(STEP, "loss", FLOAT_NULL, true, step.loss),
-    FIELD(STEP, "loss_bits", BITS, false, step.loss), // after loss: it takes precedence
-    FIELD(STEP, "grad_norm", FLOAT_NULL, false, step.grad_norm),
-    FIELD(STEP, "lr", REAL, false, step.lr),
-    FIELD(STEP, "tokens", INTEGER, true, step.tokens),
-    FIELD(STEP, "host_ns", INTEGER, true, step.host_ns),
-    FIELD(STEP, "device_ns", INTEGER, false, step.device_ns),
-    FIELD(STEP, "allocated_bytes", INTEGER, false, step.allocated_bytes),
-    FIELD(STEP, "peak_allocated_bytes", INTEGER, false, step.peak_allocated_bytes),
-    FIELD(STEP, "reserved_bytes", INTEGER, false, step.reserved_bytes),
-    FIELD(STEP, "resident_bytes", INTEGER, false, step.resident_bytes),
-    FIELD(STEP, "warmup", BOOL, false, step.warmup),
-    FIELD(STEP, "profiled", BOOL, false, step.profiled),
+    FIELD(STEP, "loss_bits", BITS, false, step.loss), // after the record's loss: takes precedence
     FIELD(STEP, "launch_ns", INTEGER, false, step.launch_ns),
-    FIELD(EVAL, "step", INTEGER, true, eval.step),
-    FIELD(EVAL, "loss", REAL_NULL, true, eval.loss),
-    FIELD(EVAL, "tokens", INTEGER, false, eval.tokens),
-    FIELD(EVAL, "host_ns", INTEGER, false, eval.host_ns),
-    FIELD(RANGE, "step", INTEGER, true, range.step),
-    FIELD(RANGE, "path", TEXT, true, range.path),
-    FIELD(RANGE, "count", INTEGER, true, range.count),
-    FIELD(RANGE, "device_ns", INTEGER, false, range.device_ns),
-    FIELD(RANGE, "host_ns", INTEGER, false, range.host_ns),
-    FIELD(KERNEL, "op", TEXT, true, kernel.op),
-    FIELD(KERNEL, "kernel", TEXT, true, kernel.kernel),
     FIELD(SAMPLES, "times_ns", NUMBERS, true, samples),
     FIELD(MEASURED, "calls_per_sample", INTEGER, false, measured.calls_per_sample),
     FIELD(MEASURED, "error_share", REAL_NULL, false, measured.error_share),
@@ -78,48 +58,6 @@ static const field fields[] = {
     FIELD(MEASURED, "launch_time_ns", REAL, false, measured.launch_time_ns),
     FIELD(MEASURED, "compile_time_ns", REAL, false, measured.compile_time_ns),
     FIELD(MEASURED, "load_time_ns", REAL, false, measured.load_time_ns),
-    FIELD(SCORE, "step", INTEGER, true, score.step),
-    FIELD(SCORE, "questions", INTEGER, true, score.questions),
-    FIELD(SCORE, "correct", INTEGER, true, score.correct),
-    FIELD(SCORE, "normalised_correct", INTEGER, true, score.normalised_correct),
-    FIELD(SCORE, "host_ns", INTEGER, false, score.host_ns),
-    FIELD(STATE, "step", INTEGER, true, state.step),
-    FIELD(STATE, "digest", TEXT, true, state.digest),
-    FIELD(STATE, "host_ns", INTEGER, false, state.host_ns),
-    FIELD(LAUNCH, "step", INTEGER, true, launch.step),
-    FIELD(LAUNCH, "way", TEXT, true, launch.way),
-    FIELD(LAUNCH, "message", TEXT, false, launch.message),
-    FIELD(GROUP, "direction", TEXT, true, group.direction),
-    FIELD(GROUP, "kind", TEXT, true, group.kind),
-    FIELD(GROUP, "kernel", TEXT, true, group.kernel),
-    FIELD(GROUP, "ops", TEXT, true, group.ops),
-    FIELD(GROUP, "count", INTEGER, true, group.count),
-    FIELD(GROUP, "calls", INTEGER, true, group.calls),
-    FIELD(GROUP, "bytes_before", INTEGER, false, group.bytes_before),
-    FIELD(GROUP, "bytes_after", INTEGER, false, group.bytes_after),
-    FIELD(GROUP, "time_ns", INTEGER, false, group.time_ns),
-    FIELD(GROUP_CALLS, "direction", TEXT, true, group_calls.direction),
-    FIELD(GROUP_CALLS, "kernel", TEXT, true, group_calls.kernel),
-    FIELD(GROUP_CALLS, "time_ns", INTEGER, true, group_calls.time_ns),
-    FIELD(TIMELINE, "step", INTEGER, true, timeline.step),
-    FIELD(TIMELINE, "rank", INTEGER, true, timeline.rank),
-    FIELD(TIMELINE, "start_ns", INTEGER, true, timeline.start_ns),
-    FIELD(TIMELINE, "time_ns", INTEGER, true, timeline.time_ns),
-    FIELD(TIMELINE, "products_ns", INTEGER, false, timeline.products_ns),
-    FIELD(TIMELINE, "attention_ns", INTEGER, false, timeline.attention_ns),
-    FIELD(TIMELINE, "other_ns", INTEGER, false, timeline.other_ns),
-    FIELD(TIMELINE, "communication_ns", INTEGER, true, timeline.communication_ns),
-    FIELD(TIMELINE, "work", TEXT, true, timeline.work),
-    FIELD(TIMELINE, "phases", TEXT, true, timeline.phases),
-    FIELD(FAULT, "step", INTEGER, true, fault.step),
-    FIELD(FAULT, "kind", TEXT, true, fault.kind),
-    FIELD(FAULT, "action", TEXT, true, fault.action),
-    FIELD(FAULT, "message", TEXT, false, fault.message),
-    FIELD(MEMORY, "phase", TEXT, true, memory.phase),
-    FIELD(MEMORY, "peak_allocated_bytes", INTEGER, false, memory.peak_allocated_bytes),
-    FIELD(MEMORY, "peak_reserved_bytes", INTEGER, false, memory.peak_reserved_bytes),
-    FIELD(MEMORY, "device_used_bytes", INTEGER, false, memory.device_used_bytes),
-    FIELD(MEMORY, "peak_resident_bytes", INTEGER, false, memory.peak_resident_bytes),
     FIELD(RESULT, "steps_done", INTEGER, true, result.steps_done),
     FIELD(RESULT, "stopped", BOOL, false, result.stopped),
     FIELD(RESULT, "params_digest", TEXT, false, result.params_digest),
@@ -146,7 +84,85 @@ static const field fields[] = {
     FIELD(RECOVERY, "step_ns", INTEGER, true, recovery.step_ns),
 };
 
-static const size_t field_count = sizeof fields / sizeof fields[0];
+// Events that are records, with the keys that they must have.
+typedef struct record_event {
+    bt_run_event_type event;
+    bt_fields_of kind;
+    const char *required; // separated by spaces
+} record_event;
+
+static const record_event records[] = {
+    {BT_RUN_EVENT_STEP, BT_FIELDS_STEP, "step loss tokens host_ns"},
+    {BT_RUN_EVENT_EVAL, BT_FIELDS_EVAL, "step loss"},
+    {BT_RUN_EVENT_RANGE, BT_FIELDS_RANGE, "step path count"},
+    {BT_RUN_EVENT_KERNEL, BT_FIELDS_KERNEL, "op kernel"},
+    {BT_RUN_EVENT_SCORE, BT_FIELDS_SCORE, "step questions correct normalised_correct"},
+    {BT_RUN_EVENT_STATE, BT_FIELDS_STATE, "step digest"},
+    {BT_RUN_EVENT_LAUNCH, BT_FIELDS_LAUNCH, "step way"},
+    {BT_RUN_EVENT_GROUP, BT_FIELDS_GROUP, "direction kind kernel ops count calls"},
+    {BT_RUN_EVENT_GROUP_CALLS, BT_FIELDS_GROUP_CALLS, "direction kernel time_ns"},
+    {BT_RUN_EVENT_TIMELINE, BT_FIELDS_TIMELINE,
+     "step rank start_ns time_ns communication_ns work phases"},
+    {BT_RUN_EVENT_FAULT, BT_FIELDS_FAULT, "step kind action"},
+    {BT_RUN_EVENT_MEMORY, BT_FIELDS_MEMORY, "phase"},
+};
+
+enum { FIELDS_MAX = 24 }; // of an event
+
+static bool is_listed(const char *words, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ') {
+        if (strcspn(at, " ") == length && strncmp(at, word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const record_event *record_of(bt_run_event_type type)
+{
+    for (size_t i = 0; i < sizeof records / sizeof records[0]; ++i) {
+        if (records[i].event == type) {
+            return &records[i];
+        }
+    }
+    return NULL;
+}
+
+bool bt_run_event_is_record(bt_run_event_type type, bt_fields_of *kind)
+{
+    const record_event *record = record_of(type);
+    *kind = record ? record->kind : BT_FIELDS_COUNT;
+    return record != NULL;
+}
+
+// The fields of an event, those of its record first. Returns their number.
+static size_t fields_of(bt_run_event_type type, field rows[FIELDS_MAX])
+{
+    static const field_type types[] = {[BT_FIELD_INTEGER] = FIELD_INTEGER,
+                                       [BT_FIELD_REAL] = FIELD_REAL,
+                                       [BT_FIELD_FLOAT] = FIELD_FLOAT_NULL,
+                                       [BT_FIELD_LOSS] = FIELD_FLOAT_NULL,
+                                       [BT_FIELD_REAL_LOSS] = FIELD_REAL_NULL,
+                                       [BT_FIELD_BOOL] = FIELD_BOOL,
+                                       [BT_FIELD_TEXT] = FIELD_TEXT};
+    const record_event *record = record_of(type);
+    const bt_fields *members = record ? bt_fields_info(record->kind) : NULL;
+    size_t count = 0;
+    for (size_t i = 0; members && i < members->count; ++i) {
+        const bt_field *from = &members->rows[i];
+        rows[count++] =
+            (field){type, from->key, types[from->type], is_listed(record->required, from->key),
+                    offsetof(bt_run_event, as) + from->offset};
+    }
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
+        if (fields[i].event == type) {
+            rows[count++] = fields[i];
+        }
+    }
+    return count;
+}
 
 const char *bt_run_event_name(bt_run_event_type type)
 {
@@ -251,11 +267,10 @@ static bt_status refuse(const bt_run_event_state *state, const char *what, const
 
 static bt_status fill(const bt_run_event_state *state, bt_run_event *event)
 {
-    for (size_t i = 0; i < field_count; ++i) {
-        const field *row = &fields[i];
-        if (row->event != event->type) {
-            continue;
-        }
+    field rows[FIELDS_MAX];
+    const size_t count = fields_of(event->type, rows);
+    for (size_t i = 0; i < count; ++i) {
+        const field *row = &rows[i];
         const cJSON *node = bt_json_get(event->json.root, row->key);
         if (!node && row->required) {
             return refuse(state, bt_run_event_name(event->type), " lacks a required key");
@@ -533,11 +548,11 @@ static void write_field(const field *row, const bt_run_event *event, bt_str *out
 void bt_run_event_write(const bt_run_event *event, bt_str *out)
 {
     bt_str_format(out, "{\"event\":\"%s\"", bt_run_event_name(event->type));
-    for (size_t i = 0; i < field_count; ++i) {
-        if (fields[i].event == event->type) {
-            bt_str_format(out, ",\"%s\":", fields[i].key);
-            write_field(&fields[i], event, out);
-        }
+    field rows[FIELDS_MAX];
+    const size_t count = fields_of(event->type, rows);
+    for (size_t i = 0; i < count; ++i) {
+        bt_str_format(out, ",\"%s\":", rows[i].key);
+        write_field(&rows[i], event, out);
     }
     bt_str_append(out, "}\n");
 }

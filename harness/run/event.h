@@ -13,7 +13,7 @@
 #ifndef BT_HARNESS_RUN_EVENT_H
 #define BT_HARNESS_RUN_EVENT_H
 
-#include "harness/record/record.h"
+#include "harness/record/fields.h"
 #include "harness/suite/json.h"
 
 #define BT_RUN_EVENT_PROTOCOL       1
@@ -123,18 +123,9 @@ typedef struct bt_run_event {
     bt_run_event_type type;
     union {
         bt_run_event_start start;
-        bt_store_step step;
-        bt_store_eval eval;
-        bt_store_range range;
-        bt_store_kernel kernel;
-        bt_store_score score;
-        bt_store_state state;
-        bt_store_launch launch;
-        bt_store_group group;
-        bt_store_group_calls group_calls;
-        bt_store_timeline timeline;
-        bt_store_fault fault;
-        bt_store_memory memory;
+#define BT_RUN_EVENT_RECORD(name, KIND) bt_store_##name name;
+        BT_STORE_SERIES_LIST(BT_RUN_EVENT_RECORD)
+#undef BT_RUN_EVENT_RECORD
         bt_run_event_samples samples;
         bt_run_event_measured measured;
         bt_run_event_result result;
@@ -182,6 +173,9 @@ BT_CHECKED bt_status bt_run_event_parse(bt_run_event_state *state, const char *l
 void bt_run_event_release(bt_run_event *event);
 // The status for an error event's text; INTERNAL for unknown words.
 bt_status bt_run_event_status(const char *text);
+
+// Whether the event is a record of the round, and of which kind: its members are at `as`.
+bool bt_run_event_is_record(bt_run_event_type type, bt_fields_of *kind);
 
 // ---- the worker's side: appends one line --------------------------------------------------------
 

@@ -150,45 +150,37 @@ static void take_measured(bt_recorder *self, const bt_run_event_measured *measur
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static void note_memory(bt_store_memory *peak, const bt_store_memory *memory)
+{
+    peak->peak_allocated_bytes = larger(peak->peak_allocated_bytes, memory->peak_allocated_bytes);
+    peak->peak_reserved_bytes = larger(peak->peak_reserved_bytes, memory->peak_reserved_bytes);
+    peak->peak_resident_bytes = larger(peak->peak_resident_bytes, memory->peak_resident_bytes);
+}
+
+// What a record adds to the sums of the round.
+static void note(bt_recorder *self, const bt_run_event *event)
+{
+    if (event->type == BT_RUN_EVENT_RANGE) {
+        bt_recorder_note_range(self, &event->as.range);
+    } else if (event->type == BT_RUN_EVENT_SCORE) {
+        self->evals_ns += (double)event->as.score.host_ns;
+    } else if (event->type == BT_RUN_EVENT_STATE) {
+        self->evals_ns += (double)event->as.state.host_ns;
+    } else if (event->type == BT_RUN_EVENT_MEMORY) {
+        note_memory(&self->memory, &event->as.memory);
+    }
+}
+
 bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
 {
-    switch (event->type) {
+    bt_fields_of kind;
+    switch ((int)event->type) {
     case BT_RUN_EVENT_START:
         return take_start(self, &event->as.start);
     case BT_RUN_EVENT_STEP:
         return take_step(self, &event->as.step);
     case BT_RUN_EVENT_EVAL:
         return take_eval(self, &event->as.eval);
-    case BT_RUN_EVENT_RANGE:
-        bt_recorder_note_range(self, &event->as.range);
-        return bt_store_range_add(self->store, self->round, &event->as.range);
-    case BT_RUN_EVENT_KERNEL:
-        return bt_store_kernel_add(self->store, self->round, &event->as.kernel);
-    case BT_RUN_EVENT_SCORE:
-        self->evals_ns += (double)event->as.score.host_ns;
-        return bt_store_score_add(self->store, self->round, &event->as.score);
-    case BT_RUN_EVENT_STATE:
-        self->evals_ns += (double)event->as.state.host_ns;
-        return bt_store_state_add(self->store, self->round, &event->as.state);
-    case BT_RUN_EVENT_LAUNCH:
-        return bt_store_launch_add(self->store, self->round, &event->as.launch);
-    case BT_RUN_EVENT_GROUP:
-        return bt_store_group_add(self->store, self->round, &event->as.group);
-    case BT_RUN_EVENT_GROUP_CALLS:
-        return bt_store_group_calls_add(self->store, self->round, &event->as.group_calls);
-    case BT_RUN_EVENT_TIMELINE:
-        return bt_store_timeline_add(self->store, self->round, &event->as.timeline);
-    case BT_RUN_EVENT_FAULT:
-        return bt_store_fault_add(self->store, self->round, &event->as.fault);
-    case BT_RUN_EVENT_MEMORY: {
-        const bt_store_memory *memory = &event->as.memory;
-        bt_store_memory *peak = &self->memory;
-        peak->peak_allocated_bytes =
-            larger(peak->peak_allocated_bytes, memory->peak_allocated_bytes);
-        peak->peak_reserved_bytes = larger(peak->peak_reserved_bytes, memory->peak_reserved_bytes);
-        peak->peak_resident_bytes = larger(peak->peak_resident_bytes, memory->peak_resident_bytes);
-        return bt_store_memory_add(self->store, self->round, memory);
-    }
     case BT_RUN_EVENT_SAMPLES:
         return take_samples(self, &event->as.samples);
     case BT_RUN_EVENT_MEASURED:
@@ -202,13 +194,12 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
         return take_save(self, &event->as.save);
     case BT_RUN_EVENT_RECOVERY:
         return bt_recorder_take_recovery(self, &event->as.recovery);
-    case BT_RUN_EVENT_ERROR:
-    case BT_RUN_EVENT_VERSIONS:
-    case BT_RUN_EVENT_OUTPUTS:
-    case BT_RUN_EVENT_COUNT:
-        return BT_OK;
+    default:
+        note(self, event);
+        return bt_run_event_is_record(event->type, &kind)
+                   ? bt_store_record_add(self->store, self->round, kind, &event->as)
+                   : BT_OK;
     }
-    return BT_OK;
 }
 
 // ---- measurements ------------------------------------------------------------------------------

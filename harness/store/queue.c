@@ -44,7 +44,7 @@ bt_status bt_store_tick(bt_store *store)
 }
 
 // A record's strings are copied; a row enters the queue only when complete.
-static bt_status add(bt_store *store, int64_t round, bt_fields_of kind, const void *item)
+bt_status bt_store_record_add(bt_store *store, int64_t round, bt_fields_of kind, const void *record)
 {
     BT_FAIL_IF(!store->queue, BT_STATUS_INVALID_ARGUMENT, "%s: opened for reading", store->path);
     if (store->queue_count == QUEUE_ROWS) {
@@ -53,7 +53,7 @@ static bt_status add(bt_store *store, int64_t round, bt_fields_of kind, const vo
     queue_row *row = &store->queue[store->queue_count];
     row->kind = kind;
     row->round = round;
-    memcpy(&row->as, item, bt_fields_info(kind)->item_bytes);
+    memcpy(&row->as, record, bt_fields_info(kind)->item_bytes);
     BT_TRY(bt_fields_keep(&store->queue_text, kind, &row->as));
     store->queue_count++;
     return store->queue_count == QUEUE_ROWS ? bt_store_flush(store) : bt_store_tick(store);
@@ -62,6 +62,6 @@ static bt_status add(bt_store *store, int64_t round, bt_fields_of kind, const vo
 #define ADD(name, KIND)                                                                            \
     bt_status bt_store_##name##_add(bt_store *store, int64_t round, const bt_store_##name *name)   \
     {                                                                                              \
-        return add(store, round, BT_FIELDS_##KIND, name);                                          \
+        return bt_store_record_add(store, round, BT_FIELDS_##KIND, name);                          \
     }
 BT_STORE_SERIES_LIST(ADD)

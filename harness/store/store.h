@@ -20,7 +20,7 @@
 #ifndef BT_HARNESS_STORE_STORE_H
 #define BT_HARNESS_STORE_STORE_H
 
-#include "harness/record/record.h"
+#include "harness/record/fields.h"
 
 typedef struct bt_store bt_store;
 
@@ -80,25 +80,14 @@ BT_CHECKED bt_status bt_store_round_describe(bt_store *store, int64_t round,
 // params_digest "" if there is none.
 BT_CHECKED bt_status bt_store_round_end(bt_store *store, int64_t round, bt_run_status status,
                                         const char *message, const char *params_digest);
-// X(name, kind): queued rows. bt_store_step_add(store, round, step) and so on.
-#define BT_STORE_SERIES_LIST(X)                                                                    \
-    X(step, STEP)                                                                                  \
-    X(eval, EVAL)                                                                                  \
-    X(range, RANGE)                                                                                \
-    X(kernel, KERNEL)                                                                              \
-    X(score, SCORE)                                                                                \
-    X(state, STATE)                                                                                \
-    X(launch, LAUNCH)                                                                              \
-    X(timeline, TIMELINE)                                                                          \
-    X(group, GROUP)                                                                                \
-    X(group_calls, GROUP_CALLS)                                                                    \
-    X(fault, FAULT)                                                                                \
-    X(memory, MEMORY)
+// bt_store_step_add(store, round, step) and so on, for each record of a round; and any of them.
 #define BT_STORE_SERIES_ADD(name, kind)                                                            \
     BT_CHECKED bt_status bt_store_##name##_add(bt_store *store, int64_t round,                     \
                                                const bt_store_##name *name);
 BT_STORE_SERIES_LIST(BT_STORE_SERIES_ADD)
 #undef BT_STORE_SERIES_ADD
+BT_CHECKED bt_status bt_store_record_add(bt_store *store, int64_t round, bt_fields_of kind,
+                                         const void *record);
 // Replaces an earlier measurement of the same metric of the round.
 BT_CHECKED bt_status bt_store_measure(bt_store *store, int64_t round,
                                       const bt_store_measurement *measurement);
