@@ -156,8 +156,8 @@ for name in ["kill", "hang"]:
     assert 0 < metrics["recovery_detect_ns"] < metrics["recovery_ns"] < metrics["recovery_step_ns"], (name, metrics)
 assert "recovery_ns" not in cases["undisturbed"]["metrics"]
 PY
-    [ -z "$(column recovered | head -1)" ]
-    [[ $(column recovered | tail -1) == *s ]]
+    [ -z "$(column recovery | head -1)" ]
+    [[ $(column recovery | tail -1) == *s ]]
 }
 
 @test "a report of one rank alone has no section about ranks" {
