@@ -71,7 +71,7 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
                           bool named, ratio_row *row)
 {
     BT_SCOPED_MEM(double *) logs = NULL;
-    ratio_range own;
+    ratio_range own = {(double)NAN, (double)NAN};
     *row = bt_ratio_unknown;
     row->name = base->round->what.name;
     row->noisy = base->noisy + other->noisy;
