@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "bt_bundle_format.h" // generated from FORMAT.md
+#include "framework/base/find.h"
 #include "framework/base/idioms.h"
 #include "framework/base/scoped.h"
 #include "harness/bundle/bundle.h"
@@ -112,13 +113,8 @@ static const char *encoding_of(const char *name)
                 {".f64", "application/octet-stream"},
                 {".html", "text/html"},
                 {".md", "text/markdown"}};
-    const char *ending = strrchr(name, '.');
-    for (size_t i = 0; ending && i < sizeof rows / sizeof rows[0]; i++) {
-        if (strcmp(ending, rows[i].ending) == 0) {
-            return rows[i].encoding;
-        }
-    }
-    return "application/octet-stream";
+    const int64_t at = BT_FIND(rows, BT_COUNT(rows), ending, strrchr(name, '.'));
+    return at < 0 ? "application/octet-stream" : rows[at].encoding;
 }
 
 static void write_file_entity(bt_json_writer *json, const bt_file *file)

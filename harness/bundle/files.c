@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/bundle/libarchive.h"
 
@@ -53,12 +54,8 @@ static bt_file *find(const bt_files *files, const char *name)
         const bt_file wanted = {.name = key};
         return bsearch(&wanted, files->items, (size_t)files->count, sizeof wanted, by_name);
     }
-    for (int64_t i = 0; i < files->count; i++) {
-        if (strcmp(files->items[i].name, name) == 0) {
-            return &files->items[i];
-        }
-    }
-    return NULL;
+    const int64_t at = BT_FIND(files->items, files->count, name, name);
+    return at < 0 ? NULL : &files->items[at];
 }
 
 const bt_file *bt_files_find(const bt_files *files, const char *name) { return find(files, name); }

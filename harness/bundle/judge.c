@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/ab/ab.h"
 #include "harness/bundle/content.h"
@@ -123,13 +124,10 @@ static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *ch
 // The baseline that the run was judged with; *out stays zeroed if the record has none.
 static bt_status read_baseline(const bt_store_run *run, bt_baseline *out)
 {
-    BT_EACH(const bt_store_file, file, run->files, run->file_count) {
-        if (strcmp(file->kind, BT_BASELINE_FILE_KIND) == 0) {
-            return bt_baseline_parse("from/baseline.json", file->bytes, (size_t)file->size_bytes,
-                                     out);
-        }
-    }
-    return BT_OK;
+    const int64_t at = BT_FIND(run->files, run->file_count, kind, BT_BASELINE_FILE_KIND);
+    return at < 0 ? BT_OK
+                  : bt_baseline_parse("from/baseline.json", run->files[at].bytes,
+                                      (size_t)run->files[at].size_bytes, out);
 }
 
 // A rule that names a baseline must name the one in the bundle.
@@ -326,10 +324,9 @@ static bt_status judge_replication(const bt_store_run *run, const bt_store_verdi
 static bt_status judge_replicate(const bt_store_run *run, const verdict_list *recorded,
                                  bt_bundle_check *check)
 {
-    for (int64_t i = 0; i < run->file_count; i++) {
-        if (strcmp(run->files[i].kind, "claims") == 0) {
-            return judge_by_claims(run, &run->files[i], recorded, check);
-        }
+    const int64_t at = BT_FIND(run->files, run->file_count, kind, "claims");
+    if (at >= 0) {
+        return judge_by_claims(run, &run->files[at], recorded, check);
     }
     for (int64_t i = 0; i < recorded->count; i++) {
         BT_TRY(judge_replication(run, &recorded->items[i], check));
@@ -349,15 +346,14 @@ static bt_status judge_kind(const bt_store_run *run, const verdict_list *recorde
                             bt_bundle_check *check)
 {
     const char *kind = recorded->items[0].kind;
-    for (size_t i = 0; i < sizeof judges / sizeof judges[0]; i++) {
-        if (strcmp(judges[i].kind, kind) == 0) {
-            bt_status status = judges[i].judge(run, recorded, check);
-            check->verdict_count += recorded->count;
-            return take_mistake(&recorded->items[0], status, check);
-        }
+    const int64_t at = BT_FIND(judges, BT_COUNT(judges), kind, kind);
+    if (at < 0) {
+        bt_bundle_find(check, "this program does not know verdicts of the kind \"%s\"", kind);
+        return BT_OK;
     }
-    bt_bundle_find(check, "this program does not know verdicts of the kind \"%s\"", kind);
-    return BT_OK;
+    bt_status status = judges[at].judge(run, recorded, check);
+    check->verdict_count += recorded->count;
+    return take_mistake(&recorded->items[0], status, check);
 }
 
 bt_status bt_recompute_verdicts(const bt_store_run *run, bt_bundle_check *check)

@@ -1,7 +1,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/collective.h"
 
@@ -75,12 +75,8 @@ static const check_row *row_of(const collective_rank *rank)
 
 collective_call bt_collective_call(const char *op)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
-        if (strcmp(rows[i].name, op) == 0) {
-            return rows[i].call;
-        }
-    }
-    return NULL;
+    const int64_t at = BT_FIND(rows, BT_COUNT(rows), name, op);
+    return at < 0 ? NULL : rows[at].call;
 }
 
 // Element i of a rank's operand: 0 to 15, so that the sum of eight is exact in bf16.

@@ -1,6 +1,7 @@
 // harness/cases/train.c - a training case: converts plan values to the trainer's plan
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
 #include "harness/env/build.h"
@@ -263,13 +264,10 @@ static const struct {
 bt_status bt_case_run(const bt_case_work *work, const bt_case_listener *listener,
                       bt_train_result *result)
 {
-    const cJSON *kind = bt_json_get(work->item, "kind");
-    for (size_t i = 0; cJSON_IsString(kind) && i < sizeof kinds / sizeof kinds[0]; ++i) {
-        if (strcmp(kinds[i].kind, kind->valuestring) == 0) {
-            return kinds[i].run(work, listener, result);
-        }
-    }
-    return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "case kind %s is unknown; allowed: train, kernel, collective, command",
-                    cJSON_IsString(kind) ? kind->valuestring : "(missing)");
+    const char *kind = cJSON_GetStringValue(bt_json_get(work->item, "kind"));
+    const int64_t at = BT_FIND(kinds, BT_COUNT(kinds), kind, kind);
+    return at < 0 ? bt_error(BT_STATUS_INVALID_ARGUMENT,
+                             "case kind %s is unknown; allowed: train, kernel, collective, command",
+                             kind ? kind : "(missing)")
+                  : kinds[at].run(work, listener, result);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "framework/base/environment.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/run/child.h"
 #include "harness/store/store.h"
@@ -358,10 +359,6 @@ int bt_cli_main(int argc, char **argv)
     if (strcmp(name, "--version") == 0) {
         name = "version";
     }
-    for (int i = 0; i < bt_cli_verb_count; ++i) {
-        if (strcmp(bt_cli_verbs[i].name, name) == 0) {
-            return start_verb(&bt_cli_verbs[i], argc - 1, argv + 1);
-        }
-    }
-    return unknown_verb(name);
+    const int64_t at = BT_FIND(bt_cli_verbs, bt_cli_verb_count, name, name);
+    return at < 0 ? unknown_verb(name) : start_verb(&bt_cli_verbs[at], argc - 1, argv + 1);
 }

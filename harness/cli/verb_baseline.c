@@ -4,6 +4,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
@@ -277,14 +278,13 @@ static const struct {
 bt_status bt_verb_baseline(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
-    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; ++i) {
-        if (strcmp(deeds[i].name, arguments->words[0]) == 0) {
-            return arguments->word_count >= deeds[i].words &&
-                           arguments->word_count <= deeds[i].words_max
-                       ? deeds[i].run(call)
-                       : bt_error(BT_STATUS_INVALID_ARGUMENT, "usage: bt-bench baseline %s%s%s",
-                                  deeds[i].name, *deeds[i].usage ? " " : "", deeds[i].usage);
-        }
+    const int64_t at = BT_FIND(deeds, BT_COUNT(deeds), name, arguments->words[0]);
+    if (at >= 0) {
+        return arguments->word_count >= deeds[at].words &&
+                       arguments->word_count <= deeds[at].words_max
+                   ? deeds[at].run(call)
+                   : bt_error(BT_STATUS_INVALID_ARGUMENT, "usage: bt-bench baseline %s%s%s",
+                              deeds[at].name, *deeds[at].usage ? " " : "", deeds[at].usage);
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "bt-bench baseline: unknown command \"%s\"; expected set, add, list, show, "

@@ -57,17 +57,6 @@ static bt_status find_rounds(const side sides[2], const char *given, const bt_st
                              sides[0].name, sides[1].name, given ? " " : "", given ? given : "");
 }
 
-static const cJSON *case_of(const bt_plan *plan, const char *name)
-{
-    for (int64_t i = 0; i < plan->case_count; ++i) {
-        const cJSON *item = bt_plan_case(plan, i);
-        if (strcmp(bt_json_get(item, "name")->valuestring, name) == 0) {
-            return item;
-        }
-    }
-    return NULL;
-}
-
 static void say(void *self, const char *line)
 {
     (void)self;
@@ -96,7 +85,7 @@ static bt_status open_side(const bt_store_round *round, const char *device, side
                            bt_bisect_side *out)
 {
     BT_TRY(bt_plan_read(s->run.info.suite.plan_json, &s->plan));
-    const cJSON *item = case_of(&s->plan, round->what.name);
+    const cJSON *item = bt_plan_case(&s->plan, bt_plan_find(&s->plan, round->what.name));
     BT_FAIL_IF(!item, BT_STATUS_CORRUPT_DATA, "the recorded plan has no case %s", round->what.name);
     BT_TRY(bt_diff_source_open(item, device ? device : s->plan.device, false, say, &s->source));
     BT_TRY(find_checkpoints(item, round, s));

@@ -5,6 +5,7 @@
 
 #include "framework/autograd/session.h"
 #include "framework/base/file.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "framework/checkpoint/hugging_face.h"
 #include "framework/eval/pretrained.h"
@@ -295,13 +296,10 @@ bt_status bt_verb_checkpoint(bt_cli_call *call)
     if (strcmp(action, "verify") == 0) {
         return verify(path, call->json, &call->out);
     }
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; ++i) {
-        if (strcmp(action, makers[i].action) == 0) {
-            return folder ? makers[i].run(arguments, path, folder, &call->out)
-                          : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                     "checkpoint %s: -o is missing: expected a folder", action);
-        }
-    }
-    return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "checkpoint %s: allowed: list, verify, export, import", action);
+    const int64_t at = BT_FIND(makers, BT_COUNT(makers), action, action);
+    BT_FAIL_IF(at < 0, BT_STATUS_INVALID_ARGUMENT,
+               "checkpoint %s: allowed: list, verify, export, import", action);
+    return folder ? makers[at].run(arguments, path, folder, &call->out)
+                  : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                             "checkpoint %s: -o is missing: expected a folder", action);
 }

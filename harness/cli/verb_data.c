@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "framework/data/dataset.h"
 #include "harness/cli/cli.h"
@@ -212,11 +213,9 @@ bt_status bt_verb_data(bt_cli_call *call)
                  {"verify", 2, 2, verify}};
     const int64_t count = call->arguments->word_count;
     bt_interrupt_watch();
-    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; ++i) {
-        if (strcmp(call->arguments->words[0], deeds[i].name) == 0 && count >= deeds[i].words_min &&
-            count <= deeds[i].words_max) {
-            return deeds[i].run(call);
-        }
+    const int64_t at = BT_FIND(deeds, BT_COUNT(deeds), name, call->arguments->words[0]);
+    if (at >= 0 && count >= deeds[at].words_min && count <= deeds[at].words_max) {
+        return deeds[at].run(call);
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "usage: bt-bench data prepare | tokenize FILE... -o DIR | fetch "

@@ -42,12 +42,7 @@ static bt_status read_run(bt_store *store, const char *word, side *out)
 // A run without a GPU has no GPU facts; then those of this machine are ignored.
 static bool knows_a_gpu(const side *other)
 {
-    for (int64_t i = 0; i < other->env.fact_count; ++i) {
-        if (strcmp(other->env.facts[i].key, "gpu.name") == 0) {
-            return true;
-        }
-    }
-    return other->here;
+    return other->here || bt_fact_of(&other->env, "gpu.name") != NULL;
 }
 
 static bt_status read_sides(bt_cli_call *call, side sides[2])

@@ -1,6 +1,7 @@
 // harness/cli/verb_list.c - list: suites, cases, runs, kernels, schemas
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
 #include "harness/cli/cli.h"
@@ -81,14 +82,11 @@ static bt_status list_schema(bt_cli_call *call)
         void (*write)(bt_str *out);
     } schemas[] = {{"suite", bt_suite_schema_write}, {"policy", bt_policy_schema_write}};
     const char *which = call->arguments->word_count > 1 ? call->arguments->words[1] : "suite";
-    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; ++i) {
-        if (strcmp(which, schemas[i].name) == 0) {
-            schemas[i].write(&call->out);
-            return BT_OK;
-        }
-    }
-    return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "bt-bench list schema: unknown schema \"%s\"; expected suite or policy", which);
+    const int64_t at = BT_FIND(schemas, BT_COUNT(schemas), name, which);
+    BT_FAIL_IF(at < 0, BT_STATUS_INVALID_ARGUMENT,
+               "bt-bench list schema: unknown schema \"%s\"; expected suite or policy", which);
+    schemas[at].write(&call->out);
+    return BT_OK;
 }
 
 bt_status bt_verb_list(bt_cli_call *call)
@@ -105,10 +103,9 @@ bt_status bt_verb_list(bt_cli_call *call)
     const bt_cli_arguments *arguments = call->arguments;
     const char *what = arguments->word_count ? arguments->words[0] : "suites";
     const bool more = arguments->word_count > 1;
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; ++i) {
-        if (strcmp(what, lists[i].name) == 0 && arguments->word_count <= lists[i].words_max) {
-            return lists[i].list(call);
-        }
+    const int64_t at = BT_FIND(lists, BT_COUNT(lists), name, what);
+    if (at >= 0 && arguments->word_count <= lists[at].words_max) {
+        return lists[at].list(call);
     }
     return more
                ? bt_error(BT_STATUS_INVALID_ARGUMENT,

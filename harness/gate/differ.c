@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/compare/compare.h"
 #include "harness/env/facts.h"
@@ -47,12 +48,7 @@ void bt_gate_append_difference(const char *key, const char *base, const char *no
 
 static bool differs(const differences *all, const char *key)
 {
-    for (int64_t i = 0; i < all->count; ++i) {
-        if (strcmp(all->items[i].key, key) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return BT_FIND(all->items, all->count, key, key) >= 0;
 }
 
 // If the processor or GPU is another one, only its name is shown.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/compare/items.h"
 #include "harness/gate/differ.h"
@@ -159,14 +160,9 @@ static void append_labels(const bt_gate_side *side, const char *which, bt_str *o
     }
 }
 
-static bool has(const char *const *texts, int64_t count, const char *text)
+static bool has(const bt_gate_side *side, const char *kernel)
 {
-    for (int64_t i = 0; i < count; ++i) {
-        if (strcmp(texts[i], text) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return BT_FIND_WORD(side->kernels, side->kernel_count, kernel) >= 0;
 }
 
 // Length of "op: " in "op: kernel".
@@ -183,7 +179,7 @@ static const char *successor(const bt_gate_side *base, const bt_gate_side *candi
     size_t length = op_length(text);
     for (int64_t i = 0; length && i < candidate->kernel_count; ++i) {
         const char *other = candidate->kernels[i];
-        if (strncmp(other, text, length) == 0 && !has(base->kernels, base->kernel_count, other)) {
+        if (strncmp(other, text, length) == 0 && !has(base, other)) {
             return other;
         }
     }
@@ -196,7 +192,7 @@ static void append_kernels(const bt_gate_side *base, const bt_gate_side *candida
     int64_t count = 0;
     for (int64_t i = 0; i < base->kernel_count; ++i) {
         const char *text = base->kernels[i];
-        if (has(candidate->kernels, candidate->kernel_count, text) || ++count > LISTED_MAX) {
+        if (has(candidate, text) || ++count > LISTED_MAX) {
             continue;
         }
         const char *next = successor(base, candidate, text);
@@ -205,8 +201,7 @@ static void append_kernels(const bt_gate_side *base, const bt_gate_side *candida
     }
     for (int64_t i = 0; i < candidate->kernel_count; ++i) {
         const char *text = candidate->kernels[i];
-        bool known = has(base->kernels, base->kernel_count, text) ||
-                     successor(candidate, base, text) != NULL;
+        bool known = has(base, text) || successor(candidate, base, text) != NULL;
         if (!known && ++count <= LISTED_MAX) {
             bt_str_format(&changes, "%snone -> %s", changes.length_bytes ? ", " : "",
                           text + op_length(text));

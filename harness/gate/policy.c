@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/suite/schema.h"
@@ -25,13 +26,11 @@ const bt_gate_metric_row *bt_gate_metric_info(bt_gate_metric metric)
 
 bool bt_gate_metric_parse(const char *tag, bt_gate_metric *metric)
 {
-    for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
-        if (strcmp(metric_rows[i].tag, tag) == 0) {
-            *metric = (bt_gate_metric)i;
-            return true;
-        }
+    const int64_t at = BT_FIND(metric_rows, BT_GATE_METRIC_COUNT, tag, tag);
+    if (at >= 0) {
+        *metric = (bt_gate_metric)at;
     }
-    return false;
+    return at >= 0;
 }
 
 // ---- reading -----------------------------------------------------------------------------------

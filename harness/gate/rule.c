@@ -1,8 +1,8 @@
 // harness/gate/rule.c - a rule as JSON
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "framework/base/find.h"
 #include "harness/gate/curves.h"
 #include "harness/gate/rule_read.h"
 #include "harness/stats/decide_json.h"
@@ -201,12 +201,9 @@ bt_status bt_rule_read(bt_document *in, const cJSON *root, bt_rule *out)
     BT_TRY(bt_document_text(in, root, "case", &out->name));
     BT_TRY(bt_document_text(in, root, "candidate", &out->candidate));
     BT_TRY(bt_document_text(in, root, "presence", &presence));
-    for (int i = 0; i < BT_GATE_PRESENCE_COUNT; ++i) {
-        if (strcmp(presence, presence_words[i]) == 0) {
-            out->presence = (bt_gate_presence)i;
-        }
-    }
-    if (out->presence == BT_GATE_PRESENCE_COUNT) {
+    const int64_t at = BT_FIND_WORD(presence_words, BT_GATE_PRESENCE_COUNT, presence);
+    out->presence = at < 0 ? BT_GATE_PRESENCE_COUNT : (bt_gate_presence)at;
+    if (at < 0) {
         return bt_json_error(in->json, bt_json_get(root, "presence"), BT_JSON_VALUE,
                              "\"presence\" is \"%s\"; allowed: both, new, missing", presence);
     }

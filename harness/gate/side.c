@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/gate/ceiling.h"
 #include "harness/plan/plan.h"
@@ -105,12 +106,9 @@ static bt_status add_kernel(growing *self, const bt_store_kernel *kernel)
     void *text = NULL;
     BT_TRY(bt_arena_alloc(self->arena, size_bytes, &text));
     (void)snprintf(text, size_bytes, "%s: %s", kernel->op, kernel->kernel);
-    for (int64_t i = 0; i < side->kernel_count; ++i) {
-        if (strcmp(self->kernels[i], text) == 0) {
-            return BT_OK;
-        }
+    if (BT_FIND_WORD(self->kernels, side->kernel_count, text) < 0) {
+        self->kernels[side->kernel_count++] = text;
     }
-    self->kernels[side->kernel_count++] = text;
     return BT_OK;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/find.h"
+
 #define CEILING_SHAPE "67108864"           // elements of f32: 256 MiB
 #define CEILING_BYTES (2.0 * 4 * 67108864) // bytes that one copy of them moves
 
@@ -25,13 +27,11 @@ const char *bt_kernel_case_op_name(bt_kernel_case_op op) { return rows[op].name;
 
 bool bt_kernel_case_op_parse(const char *name, bt_kernel_case_op *op)
 {
-    for (int i = 0; i < BT_KERNEL_CASE_OP_COUNT; ++i) {
-        if (strcmp(rows[i].name, name) == 0) {
-            *op = (bt_kernel_case_op)i;
-            return true;
-        }
+    const int64_t at = BT_FIND(rows, BT_KERNEL_CASE_OP_COUNT, name, name);
+    if (at >= 0) {
+        *op = (bt_kernel_case_op)at;
     }
-    return false;
+    return at >= 0;
 }
 
 // ---- shapes and costs --------------------------------------------------------------------------

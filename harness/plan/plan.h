@@ -57,6 +57,8 @@ void bt_plan_release(bt_plan *plan);
 
 // The index-th case. Borrowed.
 const cJSON *bt_plan_case(const bt_plan *plan, int64_t index);
+// The index of the case of a name; -1: none.
+int64_t bt_plan_find(const bt_plan *plan, const char *name);
 // Whether calls are timed (a kernel or a command case), not training steps.
 bool bt_plan_times_calls(const cJSON *item);
 // Refuses a plan with command cases, whose programs the suite names, unless they are trusted.

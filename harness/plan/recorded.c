@@ -68,6 +68,17 @@ const cJSON *bt_plan_case(const bt_plan *plan, int64_t index)
     return cJSON_GetArrayItem(plan->cases, (int)index);
 }
 
+int64_t bt_plan_find(const bt_plan *plan, const char *name)
+{
+    int64_t index = 0;
+    for (const cJSON *item = plan->cases->child; item; item = item->next, ++index) {
+        if (strcmp(bt_json_text_of(item, "name"), name) == 0) {
+            return index;
+        }
+    }
+    return -1;
+}
+
 bool bt_plan_times_calls(const cJSON *item)
 {
     return bt_json_get(item, "kernel") || bt_json_get(item, "command");

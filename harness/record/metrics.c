@@ -1,8 +1,7 @@
 // harness/record/metrics.c - rows of metrics.inl, and words of the record
 #include "harness/record/metrics.h"
 
-#include <string.h>
-
+#include "framework/base/find.h"
 #include "harness/record/record.h"
 
 static const bt_metric_row rows[BT_METRIC_COUNT] = {
@@ -19,13 +18,11 @@ const bt_metric_row *bt_metric_info(bt_metric metric)
 
 bool bt_metric_parse(const char *tag, bt_metric *metric)
 {
-    for (int i = 0; i < BT_METRIC_COUNT; i++) {
-        if (strcmp(rows[i].tag, tag) == 0) {
-            *metric = (bt_metric)i;
-            return true;
-        }
+    const int64_t at = BT_FIND(rows, BT_METRIC_COUNT, tag, tag);
+    if (at >= 0) {
+        *metric = (bt_metric)at;
     }
-    return false;
+    return at >= 0;
 }
 
 const char *bt_unit_name(bt_unit unit)

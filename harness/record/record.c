@@ -5,14 +5,12 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "framework/base/find.h"
+
 const char *bt_fact_of(const bt_store_env *env, const char *key)
 {
-    for (int64_t i = 0; i < env->fact_count; ++i) {
-        if (strcmp(env->facts[i].key, key) == 0) {
-            return env->facts[i].value;
-        }
-    }
-    return NULL;
+    const int64_t at = BT_FIND(env->facts, env->fact_count, key, key);
+    return at < 0 ? NULL : env->facts[at].value;
 }
 
 void bt_record_digest(const void *bytes, size_t size_bytes, char hex[33])

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "framework/base/find.h"
+
 // A sample is its columns, one after the other.
 _Static_assert(sizeof(bt_store_telemetry) == BT_TELEMETRY_COLUMNS * sizeof(double),
                "a telemetry sample has other members than numbers");
@@ -35,13 +37,11 @@ const char *bt_noise_name(bt_noise noise) { return noises[noise].word; }
 
 bool bt_noise_parse(const char *word, bt_noise *noise)
 {
-    for (int i = 0; i < BT_NOISE_COUNT; i++) {
-        if (strcmp(noises[i].word, word) == 0) {
-            *noise = (bt_noise)i;
-            return true;
-        }
+    const int64_t at = BT_FIND(noises, BT_NOISE_COUNT, word, word);
+    if (at >= 0) {
+        *noise = (bt_noise)at;
     }
-    return false;
+    return at >= 0;
 }
 
 bool bt_noise_invalidates(bt_noise noise) { return noises[noise].invalidates; }

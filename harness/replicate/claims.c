@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/idioms.h"
 
 #define OURS "blutrain"
@@ -106,13 +107,11 @@ static bt_status set_subject(bt_claims *claims, bt_claim *out, bool several)
 
 static bool find_metric(const char *word, bt_metric *metric)
 {
-    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; ++i) {
-        if (strcmp(metrics[i].word, word) == 0) {
-            *metric = metrics[i].metric;
-            return true;
-        }
+    const int64_t at = BT_FIND(metrics, BT_COUNT(metrics), word, word);
+    if (at >= 0) {
+        *metric = metrics[at].metric;
     }
-    return false;
+    return at >= 0;
 }
 
 // One case of ours against another.

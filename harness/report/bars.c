@@ -1,6 +1,7 @@
 // harness/report/bars.c - the time of a step as nested bars
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 
@@ -28,12 +29,8 @@ static range_op op_of(const range_node *node)
         {"matmul", "gemm", "gemm"},         {"linear", "gemm", "gemm"},
         {"feed_forward", "gemm", "gemm"},   {"logits", "gemm", "gemm"},
         {"linear_backward", "gemm", "gemm"}};
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-        if (strcmp(ops[i].range, node->name) == 0) {
-            return ops[i];
-        }
-    }
-    return (range_op){node->name, node->name, node->name};
+    const int64_t at = BT_FIND(ops, BT_COUNT(ops), range, node->name);
+    return at < 0 ? (range_op){node->name, node->name, node->name} : ops[at];
 }
 
 static bool starts_with(const char *text, const char *start)

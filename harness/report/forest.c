@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/idioms.h"
 #include "harness/report/axis.h"
 #include "harness/report/internal.h"
@@ -257,21 +258,17 @@ static void write_title(const ratio_list *list, bt_str *out)
     const char *recorded = list->run ? list->run->schedule.kind : NULL;
     bool in_pairs = recorded && strcmp(recorded, "ab") == 0 && strcmp(list->kind, "gate") == 0;
     const char *kind = in_pairs ? "gate-ab" : list->kind;
-    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        if (strcmp(titles[i].kind, kind) != 0) {
-            continue;
-        }
-        if (strcmp(list->kind, "pairs") == 0) {
-            bt_str_format(out, "<h3 id=\"%s\">", list->id);
-            bt_html(out, "%s and %s", list->base, list->other);
-        } else {
-            bt_str_format(out, "<h3 id=\"%s\">%s", list->id, titles[i].title);
-        }
-        if (list->run) {
-            bt_str_format(out, " <span class=muted>run %lld</span>", (long long)list->run->id);
-        }
-        bt_str_format(out, "</h3><p class=muted>%s</p>\n", titles[i].note);
+    const int64_t at = BT_FIND(titles, BT_COUNT(titles), kind, kind);
+    if (strcmp(list->kind, "pairs") == 0) {
+        bt_str_format(out, "<h3 id=\"%s\">", list->id);
+        bt_html(out, "%s and %s", list->base, list->other);
+    } else {
+        bt_str_format(out, "<h3 id=\"%s\">%s", list->id, titles[at].title);
     }
+    if (list->run) {
+        bt_str_format(out, " <span class=muted>run %lld</span>", (long long)list->run->id);
+    }
+    bt_str_format(out, "</h3><p class=muted>%s</p>\n", titles[at].note);
 }
 
 static void write_list(const ratio_list *list, bt_str *out)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
 
@@ -27,14 +28,11 @@ const char *bt_report_device(const report_set *set)
 const ratio_list *bt_report_main_list(const report_set *set)
 {
     static const char *const kinds[] = {"gate", "ab", "replicate", "pairs"};
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        for (int64_t i = 0; i < set->ratio_count; i++) {
-            if (strcmp(set->ratios[i].kind, kinds[k]) == 0) {
-                return &set->ratios[i];
-            }
-        }
+    int64_t at = -1;
+    for (int k = 0; k < BT_COUNT(kinds) && at < 0; k++) {
+        at = BT_FIND(set->ratios, set->ratio_count, kind, kinds[k]);
     }
-    return NULL;
+    return at < 0 ? NULL : &set->ratios[at];
 }
 
 int64_t bt_report_verdict_count(const ratio_list *list, const char *verdict)
@@ -186,12 +184,11 @@ void bt_report_headline(const report_set *set, bt_str *out)
     const ratio_list *list = set->run_count == 1 ? bt_report_main_list(set) : NULL;
     int64_t passed = 0;
     bt_str_append(out, set->draft ? "DRAFT: " : "");
-    for (size_t i = 0; list && i < sizeof sayings / sizeof sayings[0]; i++) {
-        if (strcmp(sayings[i].kind, list->kind) == 0) {
-            sayings[i].say(set, list, out);
-            bt_str_append(out, ".");
-            return;
-        }
+    const int64_t at = list ? BT_FIND(sayings, BT_COUNT(sayings), kind, list->kind) : -1;
+    if (at >= 0) {
+        sayings[at].say(set, list, out);
+        bt_str_append(out, ".");
+        return;
     }
     for (int64_t i = 0; i < set->case_count; i++) {
         passed += set->cases[i].round->status == BT_RUN_PASSED;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "harness/report/internal.h"
 
 // In the order in which a summary lists them: worst first.
@@ -42,12 +43,8 @@ enum { MARK_COUNT = (int)(sizeof marks / sizeof marks[0]) };
 const report_mark *bt_mark_of(const char *word)
 {
     static const report_mark unknown = {"", "\xc2\xb7", "calm", 1};
-    for (int i = 0; i < MARK_COUNT; i++) {
-        if (strcmp(marks[i].word, word) == 0) {
-            return &marks[i];
-        }
-    }
-    return &unknown;
+    const int64_t at = BT_FIND(marks, MARK_COUNT, word, word);
+    return at < 0 ? &unknown : &marks[at];
 }
 
 void bt_mark_write(const char *word, bt_str *out)

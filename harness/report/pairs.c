@@ -45,11 +45,12 @@ static void pair_ratio(const report_case *base, const report_case *other, double
     row->high = exp(high);
 }
 
+// The same case in a run, on a system; NULL if there is none.
 static const report_case *counterpart(const report_set *set, const report_case *item,
-                                      const char *system)
+                                      const bt_store_run *run, const char *system)
 {
     BT_EACH(const report_case, other, set->cases, set->case_count) {
-        if (other->run == item->run && strcmp(other->round->what.system, system) == 0 &&
+        if (other->run == run && strcmp(other->round->what.system, system) == 0 &&
             strcmp(other->round->what.name, item->round->what.name) == 0) {
             return other;
         }
@@ -98,7 +99,7 @@ bt_status bt_ratios_of_systems(report_set *set, ratio_list *list, const char *co
             continue;
         }
         for (int s = 0; s < count; s++) {
-            const report_case *other = counterpart(set, base, others[s]);
+            const report_case *other = counterpart(set, base, base->run, others[s]);
             if (other) {
                 BT_TRY(add_pair(set, base, other, count > 1, &rows[found++]));
             }
@@ -108,19 +109,6 @@ bt_status bt_ratios_of_systems(report_set *set, ratio_list *list, const char *co
 }
 
 // ---- several runs ------------------------------------------------------------------------------
-
-// The same case on the same system in the first run, NULL if there is none.
-static const report_case *in_first_run(const report_set *set, const report_case *mine)
-{
-    for (int64_t i = 0; i < set->case_count && set->cases[i].run == set->runs; i++) {
-        const report_case *other = &set->cases[i];
-        if (strcmp(other->round->what.name, mine->round->what.name) == 0 &&
-            strcmp(other->round->what.system, mine->round->what.system) == 0) {
-            return other;
-        }
-    }
-    return NULL;
-}
 
 // A kernel case is sorted by its own name first, so that operations are grouped over all runs.
 static bt_status name_in_run(report_set *set, const report_case *item, const char **name)
@@ -143,7 +131,8 @@ bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
     BT_TRY(BT_ARENA_ARRAY(&set->arena, set->case_count, &rows));
     BT_EACH(const report_case, mine, set->cases, set->case_count) {
         bool later = mine->run != set->runs && !mine->kernel.ceiling;
-        const report_case *base = later ? in_first_run(set, mine) : NULL;
+        const report_case *base =
+            later ? counterpart(set, mine, set->runs, mine->round->what.system) : NULL;
         if (!base) {
             continue;
         }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/record/keep.h"
 #include "harness/redact/redact.h"
@@ -23,12 +24,7 @@ static const char *const names[] = {"index.html",   "README.md", "report.json", 
 
 static bool is_ours(const char *name)
 {
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return true;
-        }
-    }
-    return strncmp(name, "ratios-", 7) == 0;
+    return BT_FIND_WORD(names, BT_COUNT(names), name) >= 0 || strncmp(name, "ratios-", 7) == 0;
 }
 
 static bt_status check_file(const bt_publication *publication, const char *name)

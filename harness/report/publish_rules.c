@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/idioms.h"
 
 bool bt_publish_has_peer(const bt_store_run *run)
@@ -17,12 +18,8 @@ bool bt_publish_has_peer(const bt_store_run *run)
 
 const bt_store_file *bt_publish_versions(const bt_store_run *run)
 {
-    for (int64_t i = 0; i < run->file_count; i++) {
-        if (strcmp(run->files[i].kind, "versions") == 0) {
-            return &run->files[i];
-        }
-    }
-    return NULL;
+    const int64_t at = BT_FIND(run->files, run->file_count, kind, "versions");
+    return at < 0 ? NULL : &run->files[at];
 }
 
 // `name`: the system that a build is, NULL for the recorder's.

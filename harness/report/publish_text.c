@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/idioms.h"
 #include "harness/redact/redact.h"
 #include "harness/report/marks.h"
@@ -66,23 +67,12 @@ static void write_plots(const publish_file *files, int count, bt_str *out)
 
 // ---- deviations --------------------------------------------------------------------------------
 
-// Whether an earlier row of the list has the same deviations.
-static bool said_before(const ratio_list *list, int64_t index)
-{
-    for (int64_t i = 0; i < index; i++) {
-        if (strcmp(list->rows[i].deviations, list->rows[index].deviations) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void write_row_deviations(const ratio_list *list, bt_str *out)
 {
     for (int64_t i = 0; i < list->count; i++) {
         const ratio_row *row = &list->rows[i];
-        if (!row->deviations[0] || said_before(list, i)) {
-            continue;
+        if (!row->deviations[0] || BT_FIND(list->rows, i, deviations, row->deviations) >= 0) {
+            continue; // nothing, or written with an earlier row
         }
         bt_markdown(out, "- %s (", row->deviations);
         const char *comma = "";

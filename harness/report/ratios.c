@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/record/keep.h"
 #include "harness/report/internal.h"
@@ -104,12 +105,7 @@ enum { LISTS_PER_RUN = 12, SYSTEMS_MAX = 8, TOGETHER_UP_TO = 6 };
 
 static bool has_verdicts(const bt_store_run *run, const char *kind)
 {
-    for (int64_t i = 0; i < run->verdict_count; i++) {
-        if (strcmp(run->verdicts[i].kind, kind) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return BT_FIND(run->verdicts, run->verdict_count, kind, kind) >= 0;
 }
 
 // The systems of a run in the order in which they appear, ours or the base first.

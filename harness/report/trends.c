@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/idioms.h"
 #include "harness/history/history.h"
 #include "harness/report/internal.h"
@@ -36,12 +37,7 @@ static const bt_history_series *series_with(const bt_history *history, int64_t r
 
 static bool is_known(const report_set *set, const char *name)
 {
-    for (int64_t i = 0; i < set->trend_count; i++) {
-        if (strcmp(set->trends[i].history.name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return BT_FIND(set->trends, set->trend_count, history.name, name) >= 0;
 }
 
 static bool is_worth_a_look(const report_set *set, const char *name)

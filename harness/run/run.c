@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/env/blas.h"
 #include "harness/env/build.h"
@@ -63,10 +64,8 @@ static bt_status add_data_fact(bt_facts *facts, const char *data_key, const char
     BT_SCOPED(bt_str) key = {0};
     BT_SCOPED(bt_str) text = {0};
     bt_str_format(&key, "%s%s", data_key, what);
-    for (int64_t i = 0; i < facts->count; ++i) {
-        if (strcmp(facts->rows[i].key, bt_str_text(&key)) == 0) {
-            return BT_OK;
-        }
+    if (BT_FIND(facts->rows, facts->count, key, bt_str_text(&key)) >= 0) {
+        return BT_OK;
     }
     bt_str_format(&text, "%s%s%s", value, *value && *digest ? " " : "", digest);
     BT_TRY(bt_str_status(&key));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "harness/plan/kernel.h"
@@ -25,12 +26,8 @@ double *bt_running_product_of(bt_running *self, const cJSON *item)
 {
     static const char *const types[] = {"f32", "tf32", "bf16", "f64"};
     const cJSON *dtype = bt_json_get(bt_json_get(item, "kernel"), "dtype");
-    for (int i = 0; i < 4 && cJSON_IsString(dtype); ++i) {
-        if (strcmp(types[i], dtype->valuestring) == 0) {
-            return &self->product_flop_per_s[i];
-        }
-    }
-    return NULL;
+    const int64_t at = BT_FIND_WORD(types, BT_COUNT(types), cJSON_GetStringValue(dtype));
+    return at < 0 ? NULL : &self->product_flop_per_s[at];
 }
 
 void bt_running_take_ceiling(bt_running *self, const cJSON *item, double bandwidth_bytes_per_s,

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/idioms.h"
 #include "framework/base/mem.h"
 #include "framework/base/rng.h"
@@ -193,30 +194,15 @@ void bt_run_schedule_note(bt_run_schedule *self, const bt_run_schedule_round *ro
     }
 }
 
-static int64_t find_case(const bt_plan *plan, const char *name)
-{
-    for (int64_t i = 0; i < plan->case_count; ++i) {
-        if (strcmp(bt_json_get(bt_plan_case(plan, i), "name")->valuestring, name) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 static int64_t find_system(const bt_run_schedule *self, const char *const *systems,
                            int64_t case_index, const char *name)
 {
-    for (int64_t i = 0; i < self->system_count && !self->alone[case_index]; ++i) {
-        if (strcmp(systems[i], name) == 0) {
-            return i;
-        }
-    }
-    return self->alone[case_index] ? 0 : -1;
+    return self->alone[case_index] ? 0 : BT_FIND_WORD(systems, self->system_count, name);
 }
 
 bool bt_run_schedule_goes_on(const bt_plan *plan, const bt_store_round *round)
 {
-    const int64_t index = find_case(plan, round->what.name);
+    const int64_t index = bt_plan_find(plan, round->what.name);
     const cJSON *item = index < 0 ? NULL : bt_plan_case(plan, index);
     const cJSON *keys = item ? bt_json_get(bt_json_get(item, "train"), "checkpoint") : NULL;
     return round->status == BT_RUN_FAILED && strcmp(round->what.system, "blutrain") == 0 && keys &&
@@ -228,7 +214,7 @@ bt_status bt_run_schedule_note_run(bt_run_schedule *self, const bt_plan *plan,
                                    const char *const *systems, const bt_store_run *run)
 {
     BT_EACH(const bt_store_round, from, run->rounds, run->round_count) {
-        bt_run_schedule_round round = {.case_index = find_case(plan, from->what.name),
+        bt_run_schedule_round round = {.case_index = bt_plan_find(plan, from->what.name),
                                        .ordinal = from->ordinal};
         double time_ns = 0;
         if (round.case_index < 0 || from->ordinal < 0 || from->ordinal >= self->rounds_max) {

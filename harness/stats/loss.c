@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "harness/stats/loss_internal.h"
 
 // ---- words and rules ---------------------------------------------------------------------------
@@ -21,13 +22,11 @@ const char *bt_loss_tier_name(bt_loss_tier tier) { return tiers[tier]; }
 
 bool bt_loss_tier_parse(const char *name, bt_loss_tier *tier)
 {
-    for (int i = 0; i < BT_LOSS_TIER_COUNT; i++) {
-        if (strcmp(name, tiers[i]) == 0) {
-            *tier = (bt_loss_tier)i;
-            return true;
-        }
+    const int64_t at = BT_FIND_WORD(tiers, BT_LOSS_TIER_COUNT, name);
+    if (at >= 0) {
+        *tier = (bt_loss_tier)at;
     }
-    return false;
+    return at >= 0;
 }
 
 // start: several roundings of the operands, averaged over many tokens; growth: what a step's

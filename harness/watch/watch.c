@@ -10,13 +10,11 @@
 
 static void find_case(const bt_plan *plan, bt_watch_view *view)
 {
-    for (int64_t i = 0; i < plan->case_count; i++) {
-        const cJSON *name = bt_json_get(bt_plan_case(plan, i), "name");
-        if (cJSON_IsString(name) && strcmp(name->valuestring, view->current->name) == 0) {
-            view->case_index = i;
-            view->case_count = plan->case_count;
-            view->rounds_per_case = plan->rounds;
-        }
+    const int64_t at = bt_plan_find(plan, view->current->name);
+    if (at >= 0) {
+        view->case_index = at;
+        view->case_count = plan->case_count;
+        view->rounds_per_case = plan->rounds;
     }
 }
 

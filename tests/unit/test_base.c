@@ -10,6 +10,7 @@
 
 #include "framework/base/dtype.h"
 #include "framework/base/file.h"
+#include "framework/base/find.h"
 #include "framework/base/rng.h"
 #include "framework/base/scoped.h"
 #include "tests/support/scratch.h"
@@ -252,6 +253,31 @@ static void locals_are_released_on_every_path(void **state)
     assert_int_equal(bt_mem_live_count(), live);
 }
 
+static void rows_are_found_by_their_text(void **state)
+{
+    (void)state;
+    static const struct {
+        int value;
+        const char *name;
+    } rows[] = {{3, "fp32"}, {4, "bf16"}, {5, "fp32"}, {6, ""}};
+    static const char *const words[] = {"kill", "stop"};
+    const struct named {
+        struct {
+            char *name;
+        } what;
+    } *none = NULL;
+    assert_int_equal(BT_COUNT(rows), 4);
+    assert_int_equal(BT_FIND(rows, BT_COUNT(rows), name, "fp32"), 0);
+    assert_int_equal(BT_FIND(rows, BT_COUNT(rows), name, "bf16"), 1);
+    assert_int_equal(BT_FIND(rows, 1, name, "bf16"), -1);
+    assert_int_equal(BT_FIND(rows, BT_COUNT(rows), name, "bf1"), -1);
+    assert_int_equal(BT_FIND(rows, BT_COUNT(rows), name, ""), 3);
+    assert_int_equal(BT_FIND(rows, BT_COUNT(rows), name, NULL), -1);
+    assert_int_equal(BT_FIND(none, 0, what.name, "x"), -1);
+    assert_int_equal(BT_FIND_WORD(words, BT_COUNT(words), "stop"), 1);
+    assert_int_equal(BT_FIND_WORD(words, BT_COUNT(words), "segv"), -1);
+}
+
 static void string_refuses_what_overflows(void **state)
 {
     (void)state;
@@ -355,6 +381,7 @@ int main(void)
         cmocka_unit_test(lists_grow_and_keep_what_they_hold),
         cmocka_unit_test(steps_after_a_failure_are_left_out),
         cmocka_unit_test(locals_are_released_on_every_path),
+        cmocka_unit_test(rows_are_found_by_their_text),
         cmocka_unit_test(string_refuses_what_overflows),
         cmocka_unit_test(string_survives_failure),
         cmocka_unit_test_setup_teardown(files_are_replaced_whole, test_scratch_setup,
