@@ -1,6 +1,7 @@
 #include "tests/dist/gpu_body.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -62,7 +63,10 @@ static bt_status create(const gpu_case *what, bt_group *control, bt_device *devi
 static bt_status run(const gpu_case *what, bt_group *group, bt_device *device, rank_result *result)
 {
     void *memory = NULL;
-    sweep how = {.device = device, .shift = what->shift, .any_order = what->backend == GPU_NCCL};
+    sweep how = {.device = device,
+                 .shift = what->shift,
+                 .any_order = what->backend == GPU_NCCL,
+                 .data = what->data};
     BT_TRY(device->backend->stream_create(device, true, &how.stream));
     bt_status status = what->in_memory
                            ? bt_group_memory(group, SWEEP_MEMORY_BYTES, &memory)
@@ -77,23 +81,72 @@ static bt_status run(const gpu_case *what, bt_group *group, bt_device *device, r
     return status;
 }
 
+// *took: the group on GPUs was made, and has been destroyed with its control group.
+static bt_status run_on(const gpu_case *what, bt_group *control, bt_device *device,
+                        rank_result *result, bool *took)
+{
+    bt_group *group;
+    BT_TRY(create(what, control, device, &group));
+    *took = true;
+    const bt_status status = run(what, group, device, result);
+    bt_error_quiet_begin();
+    bt_group_destroy(group);
+    bt_error_quiet_end();
+    return status;
+}
+
+static void close_device(bt_device *device)
+{
+    bt_error_quiet_begin();
+    bt_device_close(device);
+    bt_error_quiet_end();
+}
+
 bt_status gpu_body(bt_group *control, void *argument, rank_result *result)
 {
     const gpu_case *what = argument;
     bt_device device;
-    bt_group *group;
     BT_TRY(bt_device_open(what->device, gpu_ordinal(what->device, control->rank), &device));
-    bt_status status = create(what, control, &device, &group);
-    if (status == BT_OK) {
-        result->took_group = true;
-        status = run(what, group, &device, result);
-        bt_error_quiet_begin();
-        bt_group_destroy(group);
-        bt_error_quiet_end();
+    const bt_status status = run_on(what, control, &device, result, &result->took_group);
+    close_device(&device);
+    return status;
+}
+
+// `digest`: on entry of the case before, on exit of this one.
+static bt_status run_listed(const gpu_case *what, bt_group *control, bt_device *device,
+                            rank_result *result, uint64_t *digest)
+{
+    bt_group *part = NULL;
+    bool took = false;
+    BT_TRY(bt_group_split(control, 0, control->rank, &part));
+    result->digest = 0;
+    const bt_status status = run_on(what, part, device, result, &took);
+    if (!took) {
+        bt_group_destroy(part);
     }
-    bt_error_quiet_begin();
-    bt_device_close(&device);
-    bt_error_quiet_end();
+    BT_TRY(status);
+    if (what->same && result->digest != *digest) {
+        return bt_error(BT_STATUS_INTERNAL, "other bits than those of the case before");
+    }
+    *digest = result->digest;
+    return BT_OK;
+}
+
+bt_status gpu_bodies(bt_group *control, void *argument, rank_result *result)
+{
+    const gpu_list *list = argument;
+    const char *name = list->cases[0].device;
+    bt_device device;
+    bt_status status = BT_OK;
+    uint64_t digest = 0;
+    BT_TRY(bt_device_open(name, gpu_ordinal(name, control->rank), &device));
+    for (int i = 0; i < list->count && status == BT_OK; ++i) {
+        const gpu_case *what = &list->cases[i];
+        (void)snprintf(result->message, sizeof result->message, "%s: ended", what->name);
+        status = run_listed(what, control, &device, result, &digest);
+        status = bt_error_context(status, "%s", what->name);
+    }
+    close_device(&device);
     return status;
 }
 

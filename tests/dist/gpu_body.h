@@ -15,8 +15,15 @@ typedef struct gpu_case {
     int shift;      // as in sweep
     int64_t staging_bytes;
     int64_t timeout_ns;
-    rank_body body; // gets the group on GPUs, and a sweep
+    rank_body body;   // gets the group on GPUs, and a sweep
+    const void *data; // of the sweep
+    bool same;        // in a list: the digest must be that of the case before
 } gpu_case;
+
+typedef struct gpu_list {
+    const gpu_case *cases; // of one device
+    int count;
+} gpu_list;
 
 // For main: sets the environment, applies argv[1] (the name of the one test to run, or a pattern)
 // and counts the GPUs. False: there is none.
@@ -28,6 +35,9 @@ int gpu_ordinal(const char *device, int rank);
 
 // The body of a rank of run_ranks; the argument is a gpu_case.
 bt_status gpu_body(bt_group *control, void *argument, rank_result *result);
+// The same for a gpu_list, with a group for each case: a process takes 2 s to open a GPU, longer
+// than most cases. The message begins with the name of the case, also if the rank has ended in it.
+bt_status gpu_bodies(bt_group *control, void *argument, rank_result *result);
 
 // Bodies: ranks that diverge, that are silent, of which one is killed, of which one aborts. Each
 // runs until the device is idle and returns the group's status.

@@ -13,6 +13,7 @@ typedef struct sweep {
     int64_t used_bytes;    // of it
     int shift;             // elements from an aligned address to each operand
     bool any_order;        // sums may follow another tree: they are compared within a bound
+    const void *data;      // of a body that is not in this file
 } sweep;
 
 enum { SWEEP_MEMORY_BYTES = 1 << 26 };

@@ -17,17 +17,28 @@ static void run_case(gpu_case what, rank_result *results)
     run_ranks(RANKS_MEMORY, RANKS, 60 * second_ns, gpu_body, &what, results);
 }
 
-static void expect_right(gpu_case what)
+// By one pair of processes, one case after another.
+static void expect_right(const gpu_case *cases, int count)
 {
+    enum { CASES_MAX = 16 };
+    gpu_case filled[CASES_MAX];
     rank_result results[RANKS_MAX];
-    run_case(what, results);
+    assert_true(count <= CASES_MAX);
+    for (int i = 0; i < count; ++i) {
+        filled[i] = cases[i];
+        filled[i].device = "cuda";
+        filled[i].timeout_ns = 30 * second_ns;
+    }
+    gpu_list list = {filled, count};
+    run_ranks(RANKS_MEMORY, RANKS, 60 * second_ns, gpu_bodies, &list, results);
     for (int rank = 0; rank < RANKS; ++rank) {
         if (results[rank].ended || results[rank].status != BT_OK) {
-            fail_msg("%s, rank %d: %s", what.name, rank,
-                     results[rank].ended ? "ended" : results[rank].message);
+            fail_msg("rank %d: %s", rank, results[rank].message);
         }
     }
 }
+
+#define EXPECT_RIGHT(cases) expect_right(cases, (int)(sizeof(cases) / sizeof *(cases)))
 
 // Sums of several sizes, captured once and launched three times on other values.
 static bt_status captured(bt_group *group, void *argument, rank_result *result)
@@ -76,47 +87,49 @@ static bt_status captured(bt_group *group, void *argument, rank_result *result)
 static void links_agree_with_the_oracle(void **state)
 {
     (void)state;
-    expect_right((gpu_case){.name = "staged", .body = sweep_all});
-    expect_right((gpu_case){.name = "pieces", .body = sweep_all, .staging_bytes = 4096});
-    expect_right((gpu_case){.name = "memory", .body = sweep_all, .in_memory = true});
-    expect_right(
-        (gpu_case){.name = "not aligned", .body = sweep_all, .in_memory = true, .shift = 1});
-    expect_right(
-        (gpu_case){.name = "engines", .body = sweep_all, .in_memory = true, .engines = true});
-    expect_right((gpu_case){.name = "large", .body = sweep_large, .in_memory = true});
-    expect_right((gpu_case){.name = "large, engines",
-                            .body = sweep_large,
-                            .in_memory = true,
-                            .engines = true,
-                            .staging_bytes = 1 << 20});
-    expect_right((gpu_case){.name = "stress", .body = gpu_stress, .in_memory = true});
-    expect_right((gpu_case){.name = "stress, staged", .body = gpu_stress});
-    expect_right((gpu_case){.name = "parts", .body = gpu_split});
-    expect_right((gpu_case){.name = "two streams", .body = gpu_two_streams, .in_memory = true});
-    expect_right((gpu_case){.name = "two streams, engines",
-                            .body = gpu_two_streams,
-                            .in_memory = true,
-                            .engines = true});
-    expect_right((gpu_case){.name = "two streams, staged", .body = gpu_two_streams});
+    static const gpu_case cases[] = {
+        {.name = "staged", .body = sweep_all},
+        {.name = "pieces", .body = sweep_all, .staging_bytes = 4096},
+        {.name = "memory", .body = sweep_all, .in_memory = true},
+        {.name = "not aligned", .body = sweep_all, .in_memory = true, .shift = 1},
+        {.name = "engines", .body = sweep_all, .in_memory = true, .engines = true},
+        {.name = "large", .body = sweep_large, .in_memory = true},
+        {.name = "large, engines",
+         .body = sweep_large,
+         .in_memory = true,
+         .engines = true,
+         .staging_bytes = 1 << 20},
+        {.name = "stress", .body = gpu_stress, .in_memory = true},
+        {.name = "stress, staged", .body = gpu_stress},
+        {.name = "parts", .body = gpu_split},
+        {.name = "two streams", .body = gpu_two_streams, .in_memory = true},
+        {.name = "two streams, engines",
+         .body = gpu_two_streams,
+         .in_memory = true,
+         .engines = true},
+        {.name = "two streams, staged", .body = gpu_two_streams}};
+    EXPECT_RIGHT(cases);
 }
 
 // What compute-sanitizer follows in a minute.
 static void each_path_once(void **state)
 {
     (void)state;
-    expect_right((gpu_case){.name = "staged, short", .body = sweep_short});
-    expect_right((gpu_case){.name = "memory, short", .body = sweep_short, .in_memory = true});
-    expect_right((gpu_case){
-        .name = "engines, short", .body = sweep_short, .in_memory = true, .engines = true});
+    static const gpu_case cases[] = {
+        {.name = "staged, short", .body = sweep_short},
+        {.name = "memory, short", .body = sweep_short, .in_memory = true},
+        {.name = "engines, short", .body = sweep_short, .in_memory = true, .engines = true}};
+    EXPECT_RIGHT(cases);
 }
 
 static void graphs_replay(void **state)
 {
     (void)state;
-    expect_right((gpu_case){.name = "graphs", .body = captured, .in_memory = true});
-    expect_right((gpu_case){.name = "graphs, staged", .body = captured});
-    expect_right((gpu_case){
-        .name = "graphs, engines", .body = captured, .in_memory = true, .engines = true});
+    static const gpu_case cases[] = {
+        {.name = "graphs", .body = captured, .in_memory = true},
+        {.name = "graphs, staged", .body = captured},
+        {.name = "graphs, engines", .body = captured, .in_memory = true, .engines = true}};
+    EXPECT_RIGHT(cases);
 }
 
 static void need_two_gpus(void)
@@ -130,20 +143,23 @@ static void graphs_of_nccl_replay(void **state)
 {
     (void)state;
     need_two_gpus();
-    expect_right((gpu_case){.name = "graphs, NCCL", .backend = GPU_NCCL, .body = captured});
-    expect_right(
-        (gpu_case){.name = "graphs, NCCL, tree", .backend = GPU_NCCL_TREE, .body = captured});
+    static const gpu_case cases[] = {
+        {.name = "graphs, NCCL", .backend = GPU_NCCL, .body = captured},
+        {.name = "graphs, NCCL, tree", .backend = GPU_NCCL_TREE, .body = captured}};
+    EXPECT_RIGHT(cases);
 }
 
 static void nccl_agrees_with_the_oracle(void **state)
 {
     (void)state;
     need_two_gpus();
-    expect_right((gpu_case){.name = "NCCL", .backend = GPU_NCCL, .body = sweep_all});
-    expect_right((gpu_case){.name = "NCCL, tree", .backend = GPU_NCCL_TREE, .body = sweep_all});
-    expect_right((gpu_case){.name = "NCCL, parts", .backend = GPU_NCCL_TREE, .body = gpu_split});
-    expect_right((gpu_case){.name = "NCCL, large", .backend = GPU_NCCL_TREE, .body = sweep_large});
-    expect_right((gpu_case){.name = "NCCL, stress", .backend = GPU_NCCL, .body = gpu_stress});
+    static const gpu_case cases[] = {
+        {.name = "NCCL", .backend = GPU_NCCL, .body = sweep_all},
+        {.name = "NCCL, tree", .backend = GPU_NCCL_TREE, .body = sweep_all},
+        {.name = "NCCL, parts", .backend = GPU_NCCL_TREE, .body = gpu_split},
+        {.name = "NCCL, large", .backend = GPU_NCCL_TREE, .body = sweep_large},
+        {.name = "NCCL, stress", .backend = GPU_NCCL, .body = gpu_stress}};
+    EXPECT_RIGHT(cases);
 }
 
 static void expect_words(gpu_case what, const char *words, int64_t within_ns)
