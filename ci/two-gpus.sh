@@ -6,15 +6,17 @@
 #   -l LIMIT_S  time limit in seconds, default 1700; a part that may not fit is left out
 #   -p          also PyTorch, in the environment that `python3` is of
 #
-# In this order: tests of ranks, memcheck of the collectives, recovery, collectives from 4 KiB to
-# 475 MiB beside NCCL, data parallel training (64 x 1024 and 4 x 1024; -p: beside PyTorch's
-# DistributedDataParallel), tensor parallel, context parallel, memory. Each suite runs one round and
-# publishes a draft of its own in DIR, so that a run that is cut off keeps what is done.
+# In this order: tests of ranks, memcheck of the collectives and of chunks of rows, recovery,
+# all-reduce from 4 KiB to 475 MiB beside NCCL, data parallel training (64 x 1024 and 4 x 1024; -p:
+# beside PyTorch's DistributedDataParallel), tensor parallel, context parallel (-p: PyTorch's after
+# ours), memory, four rounds with and without virtual shards, sizes of buckets, the other collectives.
+# The other suites run one round. Each publishes a draft of its own in DIR, so that a run that is cut
+# off keeps what is done.
 # Prints one row for each part. Exit 0 all passed, 1 a part failed or was left out, 2 usage, 4 fewer
 # than two GPUs or no such folder.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-out=two-gpus limit=1700 folder=$root/build-portable/bt-bench systems=blutrain
+out=two-gpus limit=1700 folder=$root/build-portable/bt-bench systems=blutrain peer=false
 
 usage() {
     echo "usage: ci/two-gpus.sh [-o DIR] [-l LIMIT_S] [-p] [FOLDER]" >&2
@@ -36,7 +38,7 @@ while [ $# -gt 0 ]; do
         esac
         shift
         ;;
-    -p) systems=blutrain,pytorch-compile ;;
+    -p) systems=blutrain,pytorch-compile peer=true ;;
     -*) usage ;;
     *) folder=$1 ;;
     esac
@@ -65,26 +67,38 @@ part() { # name seconds command...
     [ $code = 0 ] || failed+=" $name"
 }
 
-suite() { # name seconds suite option...
-    local name=$1 seconds=$2 which=$3
-    shift 3
-    part "$name" "$seconds" bin/bt-bench run "suites/distributed/$which" --profile gpu --rounds 1 \
-        --name "$name" --db "$out/two.sqlite" -q "$@"
+suite() { # name seconds rounds suite option...
+    local name=$1 seconds=$2 rounds=$3 which=$4
+    shift 4
+    part "$name" "$seconds" bin/bt-bench run "suites/distributed/$which" --profile gpu \
+        --rounds "$rounds" --name "$name" --db "$out/two.sqlite" -q "$@"
     bin/bt-bench report "$name" --publish "$out/report-$name" --draft --db "$out/two.sqlite" \
         >"$out/report-$name.txt" 2>&1 || true # a part that was left out has none
 }
 
-for test in dist_gpu dist_gpu_train dist_gpu_context; do
-    part "$test" 60 "tests/${test}_test"
-done
-part memcheck 60 compute-sanitizer --report-api-errors no --error-exitcode 9 --target-processes all \
-    --tool memcheck tests/dist_gpu_test each_path_once
-suite recovery 120 recovery
-suite collectives 300 collectives
-suite training 270 training --system "$systems"
-suite tensor 90 tensor
-suite context 150 context
-suite memory 90 memory
+memcheck() { # name seconds test case
+    part "$1" "$2" compute-sanitizer --report-api-errors no --error-exitcode 9 \
+        --target-processes all --tool memcheck "tests/${3}_test" "$4"
+}
+
+part dist_gpu 60 tests/dist_gpu_test
+part dist_gpu_train 60 tests/dist_gpu_train_test
+part dist_gpu_context 30 tests/dist_gpu_context_test
+memcheck memcheck_group 60 dist_gpu each_path_once
+memcheck memcheck_chunks 60 dist_gpu_train chunks_of_rows_repeat
+suite recovery 120 1 recovery
+suite all_reduce 140 1 collectives --filter '[bc]*' # critical, beside
+suite training 270 1 training --system "$systems"
+suite tensor 120 1 tensor
+suite context 150 1 context
+if $peer; then
+    suite tensor_pytorch 90 1 tensor --system pytorch-compile --filter '*_tensor2'
+    suite context_pytorch 90 1 context --system pytorch-compile --filter '*_all_gather'
+fi
+suite memory 90 1 memory
+suite invariant 100 4 training --system blutrain --filter 'bf16_data2*'
+suite buckets 60 1 buckets
+suite others 160 1 collectives --filter '[ho]*' # others, half
 [ -z "$failed" ] || {
     echo "two-gpus: failed or left out:$failed (logs in $out)"
     exit 1
