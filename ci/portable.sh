@@ -124,15 +124,18 @@ copy_tests() {
     cp "$root"/tests/golden/*.json "$out/tests/golden/"
 }
 
-# conformance_compiled_test and conformance_products_test find their code by BT_CACHE_DIR.
+# The conformance tests of generated code find it by BT_CACHE_DIR.
 copy_code() {
-    local number
+    local number test
     [ -e "$build/bin/libbt_mlir.so" ] || return 0
     for number in ${arch//;/ }; do
         [[ ${number%a} =~ ^(80|89|90)$ ]] || continue
         BT_CACHE_DIR=$out/tests/cache "$build/bin/bt-bench" compile \
             "$root/tests/conformance/compiled.json" --profile gpu --target "sm_${number%a}" >&2
-        BT_CACHE_DIR=$out/tests/cache "$build/tests/conformance_products_test" "sm_${number%a}" >&2
+        for test in products early_launch; do
+            BT_CACHE_DIR=$out/tests/cache "$build/tests/conformance_${test}_test" \
+                "sm_${number%a}" >&2
+        done
     done
 }
 

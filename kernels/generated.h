@@ -28,13 +28,15 @@ typedef struct bt_generated_table {
     bt_status (*load)(const bt_device *device, const void *code, const char *name,
                       bt_generated *out);
     void (*unload)(bt_generated *generated); // safe on a zeroed one
-    // parameters: addresses of the arguments. Neither allocates nor waits; a stream may be
-    // captured. Errors  INVALID_ARGUMENT (more than 2^31 - 1 blocks), INTERNAL
+    // parameters: addresses of the arguments. Neither allocates nor synchronizes; a stream may be
+    // captured. is_early: the code begins with griddepcontrol.wait, and may be launched before the
+    // previous kernel of the stream has ended.
+    // Errors  INVALID_ARGUMENT (more than 2^31 - 1 blocks), INTERNAL
     bt_status (*launch)(const bt_device *device, const bt_generated *generated, int64_t blocks,
-                        int threads, void **parameters, bt_stream stream);
+                        int threads, bool is_early, void **parameters, bt_stream stream);
 } bt_generated_table;
 
-#define BT_GENERATED_ABI   1
+#define BT_GENERATED_ABI   2
 #define BT_GENERATED_ENTRY "bt_generated_entry"
 typedef const bt_generated_table *(*bt_generated_entry_fn)(void);
 

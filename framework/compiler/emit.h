@@ -21,6 +21,9 @@
 // argument, a buffer of bt_emit_parts_bytes for the partial sums of BT_CUDA_CHUNK rows each.
 // Products: bf16 and tf32 by mma.sync, sums in f32 (emit_cuda_product.c). Not supported: inner
 // strides other than 0 and 1, orders with lanes.
+// A kernel for early launch (programmatic dependent launch) begins with griddepcontrol.wait. It
+// has no griddepcontrol.launch_dependents: its successor is launched as its last block exits. So
+// when a wait begins, all kernels but the previous one have ended.
 //
 // Operands do not overlap, unless they are the same memory with the same strides.
 #ifndef BT_COMPILER_EMIT_H
@@ -55,11 +58,13 @@ typedef struct bt_emitted_cuda {
     int64_t block_elements; // ELEMENTWISE: elements of a block, all axes together
     int64_t tile_columns;   // COLUMN: columns of a block
     int alignment_bytes;    // required of every operand's memory
+    bool is_early;          // may be launched before the previous kernel of the stream has ended
 } bt_emitted_cuda;
 
+// is_early: for early launch, which the target must have (bt_target.has_early_launch).
 // Errors  UNSUPPORTED, naming the instruction; OUT_OF_MEMORY
 // Owns    the caller: text (bt_str_release), also after a failure
-BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out);
+BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, bool is_early, bt_emitted_cuda *out);
 // The reason why no code can be generated, as far as kinds, rows and strides show; NULL: none
 // known.
 const char *bt_emit_cuda_refuses(const bt_fused *group);

@@ -228,6 +228,13 @@ static void shared_arrays(bt_cuda_emitter *e)
     }
 }
 
+// Before the first access to memory: other kernels may read what is written, or write what is read.
+static void wait_for_previous(bt_cuda_emitter *e)
+{
+    bt_ir_line(&e->ir, "llvm.inline_asm has_side_effects \"griddepcontrol.wait;\", "
+                       "\"~{memory}\" : () -> ()");
+}
+
 static void function(bt_cuda_emitter *e, const char *name, void (*body)(bt_cuda_emitter *))
 {
     const int count = e->group->operand_count;
@@ -247,6 +254,9 @@ static void function(bt_cuda_emitter *e, const char *name, void (*body)(bt_cuda_
     e->ir.next = count + 2;
     e->ir.depth = 2;
     bt_cuda_forget(e);
+    if (e->is_early) {
+        wait_for_previous(e);
+    }
     body(e);
     bt_ir_line(&e->ir, "gpu.return");
     bt_str_append(&e->ir.out, "  }\n");
@@ -369,7 +379,7 @@ const char *bt_emit_cuda_refuses(const bt_fused *group)
     return refuses(&e);
 }
 
-bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out)
+bt_status bt_emit_cuda(const bt_fused *group, bool is_early, bt_emitted_cuda *out)
 {
     void *block = NULL;
     memset(out, 0, sizeof *out);
@@ -377,6 +387,7 @@ bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out)
     BT_TRY(bt_mem_alloc(1, sizeof(bt_cuda_emitter), &block));
     bt_cuda_emitter *e = block;
     e->ir.native_bf16 = true;
+    e->is_early = is_early;
     choose(e, group);
     const int lanes = e->lanes;
     const char *why = refuses(e);
@@ -393,6 +404,7 @@ bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out)
     out->block_elements = (int64_t)e->threads * lanes;
     out->tile_columns = (int64_t)BT_CUDA_WARP * lanes;
     out->alignment_bytes = 16;
+    out->is_early = is_early;
     bt_mem_free(e);
     return status;
 }

@@ -18,6 +18,7 @@ enum {
 typedef struct bt_cuda_emitter {
     bt_ir ir;
     const bt_fused *group; // borrowed
+    bool is_early;         // kernels wait for the previous kernel
     int lanes, packs, threads;
     int row_threads, block_rows;        // ROW
     int rows;                           // value: the argument

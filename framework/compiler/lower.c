@@ -42,6 +42,7 @@ bt_status bt_target_cuda(int arch, bt_target *out)
     }
     (void)snprintf(out->processor, sizeof out->processor, "sm_%d%s", arch, arch == 90 ? "a" : "");
     (void)snprintf(out->features, sizeof out->features, "+ptx%d", arch >= 90 ? 80 : 78);
+    out->has_early_launch = arch >= 90;
     return BT_OK;
 }
 

@@ -15,8 +15,9 @@ typedef enum bt_target_kind { BT_TARGET_CPU, BT_TARGET_CUDA } bt_target_kind;
 // The target of code generation.
 typedef struct bt_target {
     bt_target_kind kind;
-    char processor[16]; // "x86-64-v4", "sm_90a"
-    char features[16];  // "+ptx80", ""
+    char processor[16];    // "x86-64-v4", "sm_90a"
+    char features[16];     // "+ptx80", ""
+    bool has_early_launch; // a kernel may be launched before its predecessor has ended (sm_90)
 } bt_target;
 
 // The instruction set that kernels/cpu uses on this machine: x86-64, -v3 or

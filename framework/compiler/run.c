@@ -129,7 +129,7 @@ static bt_status compile_cuda(bt_compiled *c, const bt_device *device, bt_code_c
     BT_TRY(find_table(&c->table));
     c->device = device;
     BT_TRY(bt_target_cuda(device->info.arch, &target));
-    bt_status status = bt_emit_cuda(&c->group, &c->cuda);
+    bt_status status = bt_emit_cuda(&c->group, target.has_early_launch, &c->cuda);
     status = status
                  ? status
                  : assemble(c, cache ? cache : &none, &target, bt_str_text(&c->cuda.text), &code);
@@ -178,7 +178,8 @@ static bt_status emit(const bt_target *target, const bt_fused *group, bt_str *te
     bt_emitted_cuda cuda = {0};
     bt_emitted cpu = {0};
     const bool for_gpu = target->kind == BT_TARGET_CUDA;
-    const bt_status status = for_gpu ? bt_emit_cuda(group, &cuda) : bt_emit_cpu(group, &cpu);
+    const bt_status status =
+        for_gpu ? bt_emit_cuda(group, target->has_early_launch, &cuda) : bt_emit_cpu(group, &cpu);
     *text = for_gpu ? cuda.text : cpu.text;
     return status;
 }
@@ -282,9 +283,10 @@ static bt_status run_cuda(const bt_compiled *c, bt_stream stream, int64_t rows,
     }
     parameters[count] = &rows;
     parameters[count + 1] = &workspace;
-    BT_TRY(c->table->launch(c->device, &c->generated, blocks, c->cuda.threads, parameters, stream));
+    BT_TRY(c->table->launch(c->device, &c->generated, blocks, c->cuda.threads, c->cuda.is_early,
+                            parameters, stream));
     return finish_blocks ? c->table->launch(c->device, &c->finish, finish_blocks, c->cuda.threads,
-                                            parameters, stream)
+                                            c->cuda.is_early, parameters, stream)
                          : BT_OK;
 }
 

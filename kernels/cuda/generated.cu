@@ -16,7 +16,7 @@
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
     X(cuModuleUnload)                                                                              \
-    X(cuLaunchKernel)
+    X(cuLaunchKernelEx)
 
 #include "kernels/cuda/driver.cuh"
 
@@ -98,7 +98,7 @@ bt_status load(const bt_device *device, const void *code, const char *name, bt_g
 }
 
 bt_status launch(const bt_device *device, const bt_generated *generated, int64_t blocks,
-                 int threads, void **parameters, bt_stream stream)
+                 int threads, bool is_early, void **parameters, bt_stream stream)
 {
     cudaStream_t on = bt_cuda_stream_of(device, stream);
     if (blocks <= 0) {
@@ -107,9 +107,20 @@ bt_status launch(const bt_device *device, const bt_generated *generated, int64_t
     if (blocks > INT32_MAX) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "a launch of %lld blocks", (long long)blocks);
     }
-    return check(driver().cuLaunchKernel_((CUfunction)generated->function, (unsigned)blocks, 1, 1,
-                                          (unsigned)threads, 1, 1, 0, on, parameters, NULL),
-                 "launching generated code");
+    CUlaunchAttribute early = {}; // overlap.h: the code must wait, which is_early says
+    early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    early.value.programmaticStreamSerializationAllowed = 1;
+    CUlaunchConfig config = {};
+    config.gridDimX = (unsigned)blocks;
+    config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = (unsigned)threads;
+    config.blockDimY = config.blockDimZ = 1;
+    config.hStream = on;
+    config.attrs = &early;
+    config.numAttrs = is_early;
+    return check(
+        driver().cuLaunchKernelEx_(&config, (CUfunction)generated->function, parameters, NULL),
+        "launching generated code");
 }
 
 } // namespace

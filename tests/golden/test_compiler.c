@@ -47,10 +47,10 @@ static void cpu(const char *name, const bt_fused group)
     bt_emitted_release(&emitted);
 }
 
-static void cuda(const char *name, const bt_fused group)
+static void cuda(const char *name, bool is_early, const bt_fused group)
 {
     bt_emitted_cuda emitted;
-    ASSERT_OK(bt_emit_cuda(&group, &emitted));
+    ASSERT_OK(bt_emit_cuda(&group, is_early, &emitted));
     compare(name, &emitted.text);
     bt_str_release(&emitted.text);
 }
@@ -61,12 +61,13 @@ static void test_texts(void **state)
     cpu("cpu_elementwise", group_unary(BT_F32, 100, BT_UNARY_RELU, 0));
     cpu("cpu_row", group_softmax(BT_F32, 8, 1000, BT_F64));
     cpu("cpu_column", group_column(BT_BF16, 8, 100, BT_F64));
-    cuda("cuda_elementwise", group_unary(BT_BF16, 100, BT_UNARY_SQUARE, 0));
-    cuda("cuda_column", group_column(BT_BF16, 300, 96, BT_F32));
+    cuda("cuda_elementwise", false, group_unary(BT_BF16, 100, BT_UNARY_SQUARE, 0));
+    cuda("cuda_column", false, group_column(BT_BF16, 300, 96, BT_F32));
+    cuda("cuda_column_early", true, group_column(BT_BF16, 300, 96, BT_F32));
     const product_sizes sizes = {2, 40, 24, 48, false, true, 0};
     cpu("cpu_product", group_product(BT_BF16, &sizes, true));
-    cuda("cuda_product", group_product(BT_BF16, &sizes, false));
-    cuda("cuda_row", group_rmsnorm(BT_F32, 8, 512, 1e-5, BT_F32));
+    cuda("cuda_product", false, group_product(BT_BF16, &sizes, false));
+    cuda("cuda_row", false, group_rmsnorm(BT_F32, 8, 512, 1e-5, BT_F32));
 }
 
 int main(int count, char **arguments)

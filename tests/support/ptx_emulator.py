@@ -5,8 +5,8 @@ usage: ptx_emulator.py WRITE_PTX
 
 WRITE_PTX (framework/compiler/lab/ptx.c) writes the kernels; this program runs every block thread by
 thread in lockstep and checks results against plain loops, and on the way alignment and bounds of
-each access, uninitialised registers, barriers that not all threads reach, and shuffles from lanes
-that do not take part. It knows the instructions that the emitter's kernels use; another one is an
+each access, uninitialised registers, barriers that not all threads reach, shuffles from lanes that
+do not take part, and on sm_90 accesses to global memory before griddepcontrol.wait. It knows the instructions that the emitter's kernels use; another one is an
 error. Exit 0 all right, 1 wrong numbers or a fault, 77 no compiler.
 """
 import math
@@ -98,8 +98,10 @@ class Fault(Exception):
 
 
 def parse(text, name="kernel"):
-    """A kernel's instructions [(guard, opcode parts, operands)], labels, shared arrays."""
+    """A kernel's instructions [(guard, opcode parts, operands)], labels, shared arrays, and whether
+    its target launches kernels early, so that they must wait."""
     text = re.sub(r"//[^\n]*", "", text)
+    early = int(re.search(r"\.target\s+sm_(\d+)", text)[1]) >= 90
     shared, top = {}, SHARED_BASE
     for array, size in re.findall(r"\.shared\s+\.align\s+\d+\s+\.b8\s+(\w+)\[(\d+)\]", text):
         shared[array] = top
@@ -121,7 +123,7 @@ def parse(text, name="kernel"):
             ]
             guard = (parts[2], parts[1] == "!") if parts[2] else None
             program.append((guard, parts[3].split("."), operands))
-    return program, labels, shared
+    return program, labels, shared, early
 
 
 class Memory:
@@ -145,13 +147,14 @@ class Memory:
 
 class Block:
     def __init__(self, kernel, parameters, number, threads, memory):
-        self.program, self.labels, self.shared = kernel
+        self.program, self.labels, self.shared, early = kernel
         self.parameters, self.number, self.threads = parameters, number, threads
         self.memory = memory
         self.shared_memory = bytearray(48 << 10)
         self.registers = [{} for _ in range(threads)]
         self.at = [0] * threads
         self.live = set(range(threads))
+        self.may_access = set() if early else set(range(threads))
 
     def value(self, t, name):
         if name[0] == "%":
@@ -177,6 +180,8 @@ class Block:
             raise Fault("an access of %d bytes is misaligned" % size)
         if space == "shared":
             return self.shared_memory, at - SHARED_BASE
+        if t not in self.may_access:
+            raise Fault("an access to global memory before griddepcontrol.wait")
         return self.memory.find(at, size)
 
     def run(self):
@@ -200,6 +205,8 @@ class Block:
         elif op[0] in ("bar", "barrier"):
             if len(active) != len(self.live):
                 raise Fault("a barrier that %d of %d threads reach" % (len(active), len(self.live)))
+        elif op == ["griddepcontrol", "wait"]:
+            self.may_access.update(active)
         elif op[0] == "shfl":
             self.shuffle(operands, active)
         elif op[0] == "mma":
@@ -506,6 +513,7 @@ def finds_damage(line, folder):
     spoiled = [
         (r"0f3FB8AA3B", "0f3FB80000", "numbers"),
         (r"(ld\.global\.v4\.\w+ .*)\]", r"\1+4]", "misaligned"),
+        (r"griddepcontrol\.wait;", "", "before griddepcontrol.wait"),
         (r"\.v4(\.f32 .*\[%rd\d+)\+\d+\]", r".v4\1+1048576]", "outside"),
         (r"(ex2\.approx\.ftz\.f32 \s*%f\d+), %f\d+", r"\1, %f9999", "before it is written"),
     ]

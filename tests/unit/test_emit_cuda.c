@@ -56,17 +56,38 @@ static void assemble(const bt_target *target, const bt_code *ptx)
     bt_mem_free(said);
 }
 
+// On sm_90 each kernel waits once for the previous one, before its first access to memory, and does
+// not launch the next one early. Older targets lack the instruction.
+static void look_for_waits(const char *ptx, bool expected)
+{
+    static const char wait[] = "griddepcontrol.wait;";
+    assert_int_equal(occurrences(ptx, "griddepcontrol"), occurrences(ptx, wait));
+    if (!expected) {
+        assert_null(strstr(ptx, wait));
+        return;
+    }
+    for (const char *kernel = strstr(ptx, ".entry"); kernel;
+         kernel = strstr(kernel + 1, ".entry")) {
+        const char *waits = strstr(kernel, wait), *next = strstr(kernel + 1, ".entry");
+        const char *load = strstr(kernel, "ld.global"), *store = strstr(kernel, "st.global");
+        assert_true(waits && (!next || waits < next));
+        assert_true((!load || waits < load) && (!store || waits < store));
+    }
+}
+
 // Calls look at (PTX) for every architecture.
 static void lower(const bt_fused *group, void (*look)(const char *ptx, const void *with),
                   const void *with)
 {
-    bt_emitted_cuda emitted;
-    ASSERT_OK(bt_emit_cuda(group, &emitted));
     for (size_t i = 0; i < sizeof archs / sizeof *archs; ++i) {
+        bt_emitted_cuda emitted;
         bt_target target;
         bt_code code;
         ASSERT_OK(bt_target_cuda(archs[i], &target));
+        ASSERT_OK(bt_emit_cuda(group, target.has_early_launch, &emitted));
+        assert_int_equal(emitted.is_early, archs[i] >= 90);
         const bt_status status = bt_lower(&target, bt_str_text(&emitted.text), NULL, &code, NULL);
+        bt_str_release(&emitted.text);
         if (status == BT_STATUS_UNSUPPORTED && strstr(bt_error_message(), "libdevice")) {
             break;
         }
@@ -75,11 +96,11 @@ static void lower(const bt_fused *group, void (*look)(const char *ptx, const voi
         assert_null(strstr(ptx, ".local"));
         assert_null(strstr(ptx, ".extern"));
         assert_null(strstr(ptx, "call"));
+        look_for_waits(ptx, archs[i] >= 90);
         look(ptx, with);
         assemble(&target, &code);
         bt_code_release(&code);
     }
-    bt_str_release(&emitted.text);
 }
 
 // What a kernel's PTX must contain.
@@ -221,20 +242,22 @@ static void test_refused(void **state)
     (void)state;
     bt_emitted_cuda emitted;
     const bt_fused column = group_column(BT_F32, 8, 8, BT_F64);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "column", bt_emit_cuda(&column, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "column", bt_emit_cuda(&column, false, &emitted));
     const bt_fused ordered = group_softmax(BT_F32, 8, 1024, BT_F64);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "its order", bt_emit_cuda(&ordered, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "its order", bt_emit_cuda(&ordered, false, &emitted));
     bt_str_release(&emitted.text);
     const product_sizes sizes = {1, 8, 8, 8, false, true, 0};
     const bt_fused ascending = group_product(BT_BF16, &sizes, true);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "in their own order", bt_emit_cuda(&ascending, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "in their own order",
+                 bt_emit_cuda(&ascending, false, &emitted));
     const bt_fused wide = group_product(BT_F64, &sizes, false);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "bf16 and tf32", bt_emit_cuda(&wide, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "bf16 and tf32", bt_emit_cuda(&wide, false, &emitted));
     bt_fused moved = group_product(BT_BF16, &sizes, false);
     moved.operands[0].offset_bytes = 8;
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "a multiple of 16 bytes", bt_emit_cuda(&moved, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "a multiple of 16 bytes",
+                 bt_emit_cuda(&moved, false, &emitted));
     const bt_fused long_rows = group_softmax(BT_F32, 8, BT_CUDA_ROW_MOST * 4, BT_F32);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "rows of", bt_emit_cuda(&long_rows, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "rows of", bt_emit_cuda(&long_rows, false, &emitted));
 }
 
 int main(void)

@@ -109,7 +109,7 @@ static bt_status write_case(const char *folder, const bt_target *target, const p
     (void)snprintf(name, sizeof name, "%s_%s_%lld", c->kind, bt_dtype_name(c->dtype),
                    (long long)cols);
     (void)snprintf(path, sizeof path, "%s/%s.ptx", folder, name);
-    bt_status status = bt_emit_cuda(&group, &emitted);
+    bt_status status = bt_emit_cuda(&group, target->has_early_launch, &emitted);
     status = status ? status : bt_lower(target, bt_str_text(&emitted.text), NULL, &ptx, NULL);
     status = status ? status : bt_file_write(path, ptx.bytes, ptx.size_bytes);
     bt_str_format(list, "%s %s %s %lld %lld %lld %d %lld %lld %lld %lld %d %d %lld\n", name,
