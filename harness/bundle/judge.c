@@ -107,16 +107,15 @@ static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *ch
     BT_SCOPED(bt_json_doc) rule = {0};
     char with_system[512];
     BT_TRY(bt_json_parse("rule_json", item->rule_json, strlen(item->rule_json), &rule));
-    const cJSON *name = bt_json_get(rule.root, "case");
-    const cJSON *system = bt_json_get(rule.root, "candidate");
-    const cJSON *metric = bt_json_get(rule.root, "metric");
-    if (cJSON_IsString(name) && cJSON_IsString(system) && cJSON_IsString(metric)) {
-        (void)snprintf(with_system, sizeof with_system, "%.250s %.250s", name->valuestring,
-                       system->valuestring);
-        if (strcmp(item->subject, name->valuestring) != 0) {
+    const char *name = bt_json_text_or_null(rule.root, "case");
+    const char *system = bt_json_text_or_null(rule.root, "candidate");
+    const char *metric = bt_json_text_or_null(rule.root, "metric");
+    if (name && system && metric) {
+        (void)snprintf(with_system, sizeof with_system, "%.250s %.250s", name, system);
+        if (strcmp(item->subject, name) != 0) {
             compare_text(item, "the subject", item->subject, with_system, check);
         }
-        compare_text(item, "the metric", item->metric, metric->valuestring, check);
+        compare_text(item, "the metric", item->metric, metric, check);
     }
     return BT_OK;
 }
@@ -203,21 +202,14 @@ static bt_status list_of_gate(const bt_gate_result *result, bt_arena *arena, ver
     return BT_OK;
 }
 
-static bool says(const cJSON *object, const char *key, const char *text)
-{
-    const cJSON *node = bt_json_get(object, key);
-    return cJSON_IsString(node) && strcmp(node->valuestring, text) == 0;
-}
-
 static void take_calibration(const cJSON *node, bt_gate_calibration *out)
 {
-    const cJSON *why = bt_json_get(node, "why");
     out->known = cJSON_IsTrue(bt_json_get(node, "known"));
     if (out->known) {
         out->false_alarm_rate = bt_json_number_of(node, "false_alarm_rate");
         out->smallest = bt_json_number_of(node, "smallest");
     }
-    (void)snprintf(out->why, sizeof out->why, "%s", cJSON_IsString(why) ? why->valuestring : "");
+    (void)snprintf(out->why, sizeof out->why, "%s", bt_json_text_of(node, "why"));
 }
 
 // Calibrations are not part of the run: the values in a recorded rule are not verified.
@@ -229,9 +221,9 @@ static bt_status recorded_calibration(void *self, const bt_gate_calibration_quer
         const char *text = recorded->items[i].rule_json;
         bt_json_doc rule;
         BT_TRY(bt_json_parse("rule_json", text, strlen(text), &rule));
-        if (says(rule.root, "bench", query->side->bench) &&
-            says(rule.root, "case", query->side->name) &&
-            says(rule.root, "metric", bt_gate_metric_info(query->metric)->tag)) {
+        if (bt_json_is_text(rule.root, "bench", query->side->bench) &&
+            bt_json_is_text(rule.root, "case", query->side->name) &&
+            bt_json_is_text(rule.root, "metric", bt_gate_metric_info(query->metric)->tag)) {
             take_calibration(bt_json_get(rule.root, "calibration"), out);
         }
         bt_json_doc_release(&rule);

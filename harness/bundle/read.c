@@ -182,8 +182,7 @@ static bt_status read_round(const content_reader *in, int64_t index, bt_store_ro
 
 static bt_status check_format(const cJSON *json)
 {
-    const cJSON *format = bt_json_get(json, "format");
-    const char *text = cJSON_IsString(format) ? format->valuestring : "";
+    const char *text = bt_json_text_of(json, "format");
     if (strcmp(text, BT_BUNDLE_FORMAT) == 0) {
         return BT_OK;
     }

@@ -446,8 +446,7 @@ static bt_status check_cases(const bt_store_run *run, const cJSON *plan, bt_bund
         const cJSON *cases = bt_json_get(plan, "cases");
         bool found = false;
         for (const cJSON *item = cases ? cases->child : NULL; item && !found; item = item->next) {
-            const cJSON *name = bt_json_get(item, "name");
-            if (cJSON_IsString(name) && strcmp(name->valuestring, what->name) == 0) {
+            if (bt_json_is_text(item, "name", what->name)) {
                 bt_str_clear(&text);
                 bt_json_write(item, &text);
                 found = strcmp(bt_str_text(&text), what->axes_json) == 0;

@@ -30,9 +30,7 @@ static void reduce_mesh(cJSON *mesh)
 {
     static const char *const never[] = {"bucket_mb", "shrink", "spare", "faults"};
     static const char *const of_invariant[] = {"data", "sharding"};
-    const cJSON *sharding = bt_json_get(mesh, "sharding");
-    const bool sums_ranks_first =
-        cJSON_IsString(sharding) && strcmp(sharding->valuestring, "zero2") == 0;
+    const bool sums_ranks_first = bt_json_is_text(mesh, "sharding", "zero2");
     const bool invariant = bt_json_number_of(mesh, "invariant") > 0 && !sums_ranks_first;
     for (size_t i = 0; i < sizeof never / sizeof never[0]; ++i) {
         cJSON_DeleteItemFromObjectCaseSensitive(mesh, never[i]);

@@ -11,8 +11,7 @@
 
 static kernel_cache cache_of(const cJSON *kernel)
 {
-    const cJSON *node = bt_json_get(kernel, "cache");
-    const char *text = cJSON_IsString(node) ? node->valuestring : "";
+    const char *text = bt_json_text_of(kernel, "cache");
     return strcmp(text, "hot") == 0        ? CACHE_HOT
            : strcmp(text, "rotating") == 0 ? CACHE_ROTATING
                                            : CACHE_COLD;

@@ -28,10 +28,9 @@ bt_status bt_diff_source_open(const cJSON *item, const char *device, bool ranks,
                               bt_run_data_say say, bt_diff_source *out)
 {
     *out = (bt_diff_source){0};
-    const cJSON *name = bt_json_get(item, "name");
+    const char *name = bt_json_text_or_null(item, "name");
     BT_FAIL_IF(!cJSON_IsObject(bt_json_get(item, "train")), BT_STATUS_INVALID_ARGUMENT,
-               "case %s is not a training case",
-               cJSON_IsString(name) ? name->valuestring : "(without a name)");
+               "case %s is not a training case", name ? name : "(without a name)");
     BT_TRY(read_device(device, out));
     BT_TRY(bt_run_data_find(bt_json_get(item, "dataset"), say, NULL, &out->data));
     const int64_t all = bt_plan_mesh_of(bt_json_get(item, "train")).ranks;

@@ -47,8 +47,7 @@ bt_status bt_machine_probe(bt_str *out)
 
 static void copy_text(const cJSON *object, const char *key, char *out, size_t size_bytes)
 {
-    const cJSON *node = bt_json_get(object, key);
-    (void)snprintf(out, size_bytes, "%s", cJSON_IsString(node) ? node->valuestring : "");
+    (void)snprintf(out, size_bytes, "%s", bt_json_text_of(object, key));
 }
 
 static uint64_t number(const cJSON *object, const char *key)

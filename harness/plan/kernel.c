@@ -354,9 +354,8 @@ bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases)
 
 bool bt_plan_kernel_has_share(const cJSON *kernel)
 {
-    const cJSON *cache = bt_json_get(kernel, "cache");
-    bool hot = cJSON_IsString(cache) && strcmp(cache->valuestring, "hot") == 0;
-    return !hot || bt_json_number_of(kernel, "bytes") >= CEILING_BYTES / 2;
+    return !bt_json_is_text(kernel, "cache", "hot") ||
+           bt_json_number_of(kernel, "bytes") >= CEILING_BYTES / 2;
 }
 
 bool bt_plan_kernel_is_copy(const cJSON *item)

@@ -23,12 +23,6 @@ typedef struct kernel_row {
     bool wide; // a ratio of it has a wide interval
 } kernel_row;
 
-static const char *text_of(const cJSON *kernel, const char *key)
-{
-    const cJSON *node = bt_json_get(kernel, key);
-    return cJSON_IsString(node) ? node->valuestring : "?";
-}
-
 static bt_status read_row(const bt_store_round *round, kernel_row *out)
 {
     BT_SCOPED(bt_json_doc) axes = {0};
@@ -39,14 +33,14 @@ static bt_status read_row(const bt_store_round *round, kernel_row *out)
     const cJSON *kernel = bt_json_get(axes.root, "kernel");
     if (bt_json_get(kernel, "ranks")) { // a collective; its bandwidth is bus bandwidth
         (void)snprintf(out->group, sizeof out->group, "%.60s, %.20s, %d ranks over %.20s",
-                       text_of(kernel, "op"), text_of(kernel, "dtype"),
-                       (int)bt_json_number_of(kernel, "ranks"), text_of(kernel, "group"));
+                       bt_json_text_of(kernel, "op"), bt_json_text_of(kernel, "dtype"),
+                       (int)bt_json_number_of(kernel, "ranks"), bt_json_text_of(kernel, "group"));
     } else {
         (void)snprintf(out->group, sizeof out->group, "%.60s %.20s, %.20s, %.20s cache",
-                       text_of(kernel, "op"), text_of(kernel, "direction"),
-                       text_of(kernel, "dtype"), text_of(kernel, "cache"));
+                       bt_json_text_of(kernel, "op"), bt_json_text_of(kernel, "direction"),
+                       bt_json_text_of(kernel, "dtype"), bt_json_text_of(kernel, "cache"));
     }
-    (void)snprintf(out->shape, sizeof out->shape, "%.60s", text_of(kernel, "shape"));
+    (void)snprintf(out->shape, sizeof out->shape, "%.60s", bt_json_text_of(kernel, "shape"));
     return BT_OK;
 }
 

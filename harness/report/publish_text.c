@@ -92,16 +92,14 @@ static bool is_concerned(const ratio_list *list, const cJSON *claims, const char
 {
     const cJSON *claim = NULL;
     cJSON_ArrayForEach(claim, claims) {
-        const cJSON *id = bt_json_get(claim, "id"), *name = bt_json_get(claim, "conditions");
-        if (!cJSON_IsString(id) || !cJSON_IsString(name) ||
-            strcmp(name->valuestring, conditions) != 0) {
+        const char *id = bt_json_text_of(claim, "id");
+        if (!bt_json_is_text(claim, "conditions", conditions)) {
             continue;
         }
-        size_t length = strlen(id->valuestring);
+        size_t length = strlen(id);
         for (int64_t i = 0; i < list->count; i++) {
             const char *rest = list->rows[i].name + length; // "id", or "id/other"
-            if (strncmp(list->rows[i].name, id->valuestring, length) == 0 &&
-                (*rest == '\0' || *rest == '/')) {
+            if (strncmp(list->rows[i].name, id, length) == 0 && (*rest == '\0' || *rest == '/')) {
                 return true;
             }
         }
@@ -111,21 +109,17 @@ static bool is_concerned(const ratio_list *list, const cJSON *claims, const char
 
 static void write_conditions(const ratio_list *list, const bt_json_doc *claims, bt_str *out)
 {
-    const cJSON *conditions = NULL, *paper = bt_json_get(claims->root, "paper"),
-                *title = bt_json_get(claims->root, "title"),
-                *url = bt_json_get(claims->root, "url");
-    if (cJSON_IsString(paper) && cJSON_IsString(title) && cJSON_IsString(url) &&
-        strncmp(url->valuestring, "https://", 8) == 0 && !strpbrk(url->valuestring, "()<> \n")) {
-        bt_markdown(out, "- the paper: [%s, %s]", title->valuestring, paper->valuestring);
-        bt_str_format(out, "(%s); the first part of a claim's name is the table there\n",
-                      url->valuestring);
+    const cJSON *conditions = NULL;
+    const char *url = bt_json_text_of(claims->root, "url");
+    if (strncmp(url, "https://", 8) == 0 && !strpbrk(url, "()<> \n")) {
+        bt_markdown(out, "- the paper: [%s, %s]", bt_json_text_of(claims->root, "title"),
+                    bt_json_text_of(claims->root, "paper"));
+        bt_str_format(out, "(%s); the first part of a claim's name is the table there\n", url);
     }
     cJSON_ArrayForEach(conditions, bt_json_get(claims->root, "conditions")) {
-        const cJSON *name = bt_json_get(conditions, "name"),
-                    *text = bt_json_get(conditions, "text");
-        if (cJSON_IsString(name) && cJSON_IsString(text) &&
-            is_concerned(list, bt_json_get(claims->root, "claims"), name->valuestring)) {
-            bt_markdown(out, "- the paper (%s): %s\n", name->valuestring, text->valuestring);
+        const char *name = bt_json_text_of(conditions, "name");
+        if (is_concerned(list, bt_json_get(claims->root, "claims"), name)) {
+            bt_markdown(out, "- the paper (%s): %s\n", name, bt_json_text_of(conditions, "text"));
         }
     }
 }

@@ -14,11 +14,6 @@
 
 // ---- verdicts of the store ---------------------------------------------------------------------
 
-static bt_status keep_if_text(bt_arena *arena, const cJSON *node, const char **out)
-{
-    return cJSON_IsString(node) ? bt_keep(arena, node->valuestring, out) : BT_OK;
-}
-
 // Values that the rule adds to the picture: the paper's ratio, and the band of the tolerance.
 static bt_status read_rule(const cJSON *rule, bt_arena *arena, ratio_row *row)
 {
@@ -31,8 +26,8 @@ static bt_status read_rule(const cJSON *rule, bt_arena *arena, ratio_row *row)
         row->band_high = middle * (1.0 + share);
     }
     row->repeated = cJSON_IsFalse(bt_json_get(rule, "counted"));
-    BT_TRY(keep_if_text(arena, bt_json_get(rule, "deviations"), &row->deviations));
-    return keep_if_text(arena, bt_json_get(rule, "title"), &row->title);
+    BT_TRY(bt_keep(arena, bt_json_text_of(rule, "deviations"), &row->deviations));
+    return bt_keep(arena, bt_json_text_of(rule, "title"), &row->title);
 }
 
 // Rounds of a case, on any system, that have a noise label.
@@ -50,18 +45,14 @@ static int64_t noisy_rounds(const report_set *set, const bt_store_run *run, cons
 // The two sides according to the rule of a verdict: builds or systems, or a baseline.
 static bt_status read_sides(const cJSON *rule, bt_arena *arena, ratio_list *list)
 {
-    const cJSON *base = bt_json_get(rule, "base"), *other = bt_json_get(rule, "candidate");
-    const cJSON *baseline = bt_json_get(rule, "baseline");
-    if (cJSON_IsString(base) && cJSON_IsString(other)) {
-        BT_TRY(bt_keep(arena, other->valuestring, &list->other));
-        return bt_keep(arena, base->valuestring, &list->base);
+    const char *base = bt_json_text_or_null(rule, "base"),
+               *other = bt_json_text_or_null(rule, "candidate"),
+               *baseline = bt_json_text_or_null(rule, "baseline");
+    if (base && other) {
+        BT_TRY(bt_keep(arena, other, &list->other));
+        return bt_keep(arena, base, &list->base);
     }
-    if (cJSON_IsString(baseline)) {
-        bt_str name = {0};
-        bt_str_format(&name, "baseline %s", baseline->valuestring);
-        return bt_keep_str(arena, &name, &list->base);
-    }
-    return BT_OK;
+    return baseline ? bt_keep(arena, bt_textf("baseline %s", baseline).text, &list->base) : BT_OK;
 }
 
 static bt_status read_verdicts(report_set *set, const bt_store_run *run, const char *kind,

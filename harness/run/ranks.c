@@ -64,8 +64,7 @@ static bt_status start_beating(bt_ranks *ranks)
 
 static bool is_on_gpu(const cJSON *task)
 {
-    const cJSON *device = bt_json_get(task, "device");
-    return cJSON_IsString(device) && strcmp(device->valuestring, "cpu") != 0;
+    return bt_json_get(task, "device") && !bt_json_is_text(task, "device", "cpu");
 }
 
 // "none" for a rank on the CPU, or if the driver does not report it.
@@ -114,14 +113,12 @@ static bt_status check_multicast(const cJSON *task)
 static bt_status connect_hosts(const cJSON *keys, int rank, int size, int64_t timeout_ns,
                                bt_ranks *ranks)
 {
-    const cJSON *host = bt_json_get(keys, "host"), *job = bt_json_get(keys, "job");
     const int64_t meet_ns = MEET_S * 1000000000LL;
     const bt_rendezvous who = {.rank = rank,
                                .size = size,
-                               .host = cJSON_IsString(host) ? host->valuestring : "",
+                               .host = bt_json_text_of(keys, "host"),
                                .port = (int)bt_json_number_of(keys, "port"),
-                               .job =
-                                   cJSON_IsString(job) ? strtoull(job->valuestring, NULL, 16) : 0,
+                               .job = strtoull(bt_json_text_of(keys, "job"), NULL, 16),
                                .timeout_ns = timeout_ns < meet_ns ? timeout_ns : meet_ns};
     return bt_group_host_connect(&who, timeout_ns, &ranks->group);
 }

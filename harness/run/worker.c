@@ -304,8 +304,7 @@ static bt_status understand(worker *self, bt_case_work *work)
     const cJSON *slowdown = bt_json_get(root, "inject_slowdown");
     work->inject_slowdown = cJSON_IsNumber(slowdown) ? slowdown->valuedouble : 0;
     const cJSON *checkpoints = bt_json_get(root, "checkpoints");
-    const cJSON *folder = bt_json_get(checkpoints, "folder");
-    work->checkpoints = cJSON_IsString(folder) ? folder->valuestring : NULL;
+    work->checkpoints = bt_json_text_or_null(checkpoints, "folder");
     work->memory_state = cJSON_IsTrue(bt_json_get(checkpoints, "memory"));
     work->resume = cJSON_IsTrue(bt_json_get(checkpoints, "resume"));
     work->resume_below = (int64_t)bt_json_number_of(checkpoints, "below");

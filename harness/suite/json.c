@@ -430,6 +430,12 @@ const char *bt_json_text_of(const cJSON *object, const char *key)
     return text ? text : "";
 }
 
+bool bt_json_is_text(const cJSON *object, const char *key, const char *text)
+{
+    const char *member = bt_json_text_or_null(object, key);
+    return member && strcmp(member, text) == 0;
+}
+
 const char *bt_json_type_name(const cJSON *node)
 {
     return cJSON_IsString(node)   ? "a text"

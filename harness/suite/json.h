@@ -56,6 +56,8 @@ double bt_json_number_of(const cJSON *object, const char *key);
 // A text member of an object, NULL or "" if it has none. Borrowed.
 const char *bt_json_text_or_null(const cJSON *object, const char *key);
 const char *bt_json_text_of(const cJSON *object, const char *key);
+// Whether a member is this text.
+bool bt_json_is_text(const cJSON *object, const char *key, const char *text);
 // "text", "number" ... for messages.
 const char *bt_json_type_name(const cJSON *node);
 
