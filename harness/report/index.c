@@ -151,6 +151,7 @@ static bt_status add_series(const index_page *page, const bt_store_point *points
     }
     bt_table_cells(table, "%s", points->name);
     set_row(0, words, 4, "", points->suite, table);
+    bt_table_cells(table, "%s", points->system);
     bt_table_number(table, unit, last);
     bt_table_cells(table, "%s|", change);
     bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=plot-cell");
@@ -158,7 +159,7 @@ static bt_status add_series(const index_page *page, const bt_store_point *points
     const long long run = (long long)points[count - 1].run;
     bt_table_cells(table, "%lld|%lld", (long long)runs, run);
     bt_str_format(bt_table_part(table, BT_CELL_LINK), "#run-%lld", run);
-    bt_table_cells(table, "%s|%s", points->suite, points->system);
+    bt_table_cells(table, "%s", points->suite);
     return BT_OK;
 }
 
@@ -167,9 +168,9 @@ static bt_status write_cases(const index_page *page, bt_str *out)
     const bt_store_point *points = page->points.rows;
     bt_table table = {.name = {"cases"}};
     bt_status status = BT_OK;
-    bt_table_heads(&table, "case|>last|>change|runs, oldest to newest");
+    bt_table_heads(&table, "case|system|>last|>change|runs, oldest to newest");
     bt_str_append(bt_table_part(&table, BT_CELL_ATTRIBUTES), " class=axis-head");
-    bt_table_heads(&table, ">runs|>last run|suite|system");
+    bt_table_heads(&table, ">runs|>last run|suite");
     for (int64_t from = 0, to = 0; status == BT_OK && from < page->points.count; from = to) {
         for (to = from; to < page->points.count && same_series(&points[from], &points[to]); ++to) {
         }
@@ -177,7 +178,7 @@ static bt_status write_cases(const index_page *page, bt_str *out)
     }
     bt_str_append(
         out,
-        "<section id=cases><h2>Cases over runs</h2>\n<p class=muted>A point is a run: the median "
+        "<section id=series><h2>Cases over runs</h2>\n<p class=muted>A point is a run: the median "
         "of its rounds, from the oldest to the newest. Training: tokens/s, higher is better; "
         "calls: time, lower is better. A line is one case with the same settings on machines with "
         "equal hard facts; 'bt-bench history CASE' shows where it changed.</p>\n");

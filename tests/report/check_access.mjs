@@ -62,17 +62,19 @@ export const checks = {
       });
     }
   },
-  "a phone shows the times of kernel cases at once": async (pages) => {
-    await pages.visit("kernels", { viewport: { width: 390, height: 800 } }, async (tab) => {
-      const ends = await tab.evaluate(() => {
-        const heads = [...document.querySelectorAll("#kernel-cases thead th")];
-        const at = heads.findIndex((one) => one.innerText.includes("time"));
-        return [...document.querySelectorAll("#kernel-cases tbody tr")]
-          .filter((row) => row.children[at] && row.children[at].getBoundingClientRect().width > 0)
-          .map((row) => row.children[at].getBoundingClientRect().right);
+  "a phone shows times and speeds of cases at once": async (pages) => {
+    for (const [kind, table, head] of [["kernels", "kernel-cases", "time"], ["two", "cases", "speed"]]) {
+      await pages.visit(kind, { viewport: { width: 390, height: 800 } }, async (tab) => {
+        const ends = await tab.evaluate(([id, word]) => {
+          const heads = [...document.querySelectorAll(`#${id} thead th`)];
+          const at = heads.findIndex((one) => one.innerText.includes(word));
+          return [...document.querySelectorAll(`#${id} tbody tr`)]
+            .filter((row) => row.children[at] && row.children[at].getBoundingClientRect().width > 0)
+            .map((row) => row.children[at].getBoundingClientRect().right);
+        }, [table, head]);
+        assert.ok(ends.length > 0 && Math.max(...ends) <= 390, `${kind}: ${ends}`);
       });
-      assert.ok(ends.length > 0 && Math.max(...ends) <= 390, `${ends}`);
-    });
+    }
   },
   "the keyboard reaches everything in the order of the page": async (pages) => {
     await pages.visit("two", {}, async (tab) => {
