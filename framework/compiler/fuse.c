@@ -60,9 +60,10 @@ static bool is_around(fuser *f, int a, int b)
     const bt_dag *g = f->graph;
     memset(f->reached, 0, (size_t)g->node_count * sizeof *f->reached);
     f->reached[a] = true;
+    int first = a; // of the reached units' nodes; their readers come later
     for (bool more = true; more;) {
         more = false;
-        for (int i = 0; i < g->node_count; ++i) {
+        for (int i = first + 1; i < g->node_count; ++i) {
             const bt_dag_node *node = &g->nodes[i];
             for (int k = 0; k < node->operand_count; ++k) {
                 const int value = node->operands[k].value;
@@ -76,6 +77,7 @@ static bool is_around(fuser *f, int a, int b)
                 }
                 if (to != a && to != b && !f->reached[to]) {
                     f->reached[to] = true;
+                    first = to < first ? to : first;
                     more = true;
                 }
             }

@@ -129,7 +129,7 @@ static bool leaves_group(const bt_fuse_build *b, int value)
     if (b->graph->values[value].is_output) {
         return true;
     }
-    for (int i = 0; i < b->graph->node_count; ++i) {
+    for (int i = b->graph->values[value].producer + 1; i < b->graph->node_count; ++i) {
         const bt_dag_node *node = &b->graph->nodes[i];
         for (int k = 0; k < node->operand_count; ++k) {
             if (node->operands[k].value == value && !in_group(b, i)) {
