@@ -257,6 +257,10 @@ BT_PTX uint32_t load_word(uint32_t from)
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
     return v;
 }
+BT_PTX void store_word(uint32_t to, uint32_t v)
+{
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
+}
 BT_PTX void store_four(uint32_t to, const float *v)
 {
     asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(v[0]), "f"(v[1]),

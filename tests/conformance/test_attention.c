@@ -32,8 +32,13 @@ static const int64_t shapes[][4] = {{0, 2, 5, 64},   {1, 1, 1, 64},   {2, 3, 7, 
 
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-// Heads of 64 columns beyond which the bf16 Hopper rows take kernels for many items.
-static int64_t many_heads(int64_t tokens) { return 264 / ((tokens + 63) / 64) + 1; }
+// Heads of 64 columns beyond which the Hopper rows of bf16 and tf32, the first two precisions, take
+// kernels for many items.
+enum { WITH_MANY = 2 };
+static int64_t many_heads(const struct precision *precision, int64_t tokens)
+{
+    return (precision->dtype == BT_BF16 ? 264 : 640) / ((tokens + 63) / 64) + 1;
+}
 
 // [B, T, 3, H, D]; three of [B, T, H, D]; three of [B, H, T, D].
 typedef enum layout { PACKED, FLAT, BY_HEAD, LAYOUTS } layout;
@@ -265,11 +270,13 @@ static void every_token_count(void **state)
 static void token_counts_of_many_heads(void **state)
 {
     static const int64_t counts[] = {1, 63, 64, 65, 127, 128, 129, 193};
+    enum { COUNTS = sizeof counts / sizeof counts[0] };
     (void)state;
-    for (int i = 0; i < 2 * (int)(sizeof counts / sizeof counts[0]); ++i) {
-        int64_t tokens = counts[i / 2];
-        problem p = {&precisions[0],        1, many_heads(tokens), tokens, 64, (i & 1) != 0,
-                     (layout)(i % LAYOUTS), 1};
+    for (int i = 0; i < 2 * WITH_MANY * COUNTS; ++i) {
+        int64_t tokens = counts[i / 2 % COUNTS];
+        problem p = {&precisions[i / 2 / COUNTS], 1, 1, tokens, 64, (i & 1) != 0,
+                     (layout)(i % LAYOUTS),       1};
+        p.heads = many_heads(p.precision, tokens);
         check_case(&p);
     }
 }
@@ -294,8 +301,9 @@ static void large_scores(void **state)
                      (i & 2) != 0,       PACKED, 100};
         check_case(&p); // scores up to 1e5 / 8
     }
-    for (int causal = 0; causal < 2; ++causal) {
-        problem p = {&precisions[0], 1, many_heads(150), 150, 64, causal != 0, PACKED, 100};
+    for (int i = 0; i < 2 * WITH_MANY; ++i) {
+        problem p = {&precisions[i / 2], 1, 1, 150, 64, (i & 1) != 0, PACKED, 100};
+        p.heads = many_heads(p.precision, p.tokens);
         check_case(&p);
     }
 }
@@ -312,9 +320,9 @@ static int64_t flat_at(const problem *p, int part, int64_t token, int64_t head, 
 static void unequal_scores(void **state)
 {
     (void)state;
-    for (int i = 0; i < PRECISIONS * 4 + 4; ++i) { // at the end bf16 again, with many heads
+    for (int i = 0; i < (PRECISIONS + WITH_MANY) * 4; ++i) { // at the end with many heads
         problem p = {&precisions[i / 4 % PRECISIONS], 1, 2, 190, 64, (i & 1) != 0, FLAT, 1};
-        p.heads = i < PRECISIONS * 4 ? 2 : many_heads(p.tokens);
+        p.heads = i < PRECISIONS * 4 ? 2 : many_heads(p.precision, p.tokens);
         bool infinite = (i & 2) != 0;
         bt_dtype dtype = p.precision->dtype;
         test_twin *qkv = test_twin_random(dtype, 3 * count_of(&p), 15, -1, 1);
@@ -340,9 +348,9 @@ static void unequal_scores(void **state)
 static void nan_in_a_query(void **state)
 {
     (void)state;
-    for (int i = 0; i < PRECISIONS * 2 + 2; ++i) { // at the end bf16 again, with many heads
+    for (int i = 0; i < (PRECISIONS + WITH_MANY) * 2; ++i) { // at the end with many heads
         problem p = {&precisions[i / 2 % PRECISIONS], 1, 2, 150, 64, (i & 1) != 0, FLAT, 1};
-        p.heads = i < PRECISIONS * 2 ? 2 : many_heads(p.tokens);
+        p.heads = i < PRECISIONS * 2 ? 2 : many_heads(p.precision, p.tokens);
         bt_dtype dtype = p.precision->dtype;
         test_twin *qkv = test_twin_random(dtype, 3 * count_of(&p), 13, -1, 1);
         test_twin *o = test_twin_output(dtype, count_of(&p));
@@ -412,9 +420,9 @@ static void nan_stays_in_its_head(void **state)
 static void same_bits_from_every_schedule(void **state)
 {
     (void)state;
-    for (int i = 0; i < PRECISIONS * 2 + 2; ++i) { // at the end bf16 again, with many heads
+    for (int i = 0; i < (PRECISIONS + WITH_MANY) * 2; ++i) { // at the end with many heads
         problem p = {&precisions[i / 2 % PRECISIONS], 3, 5, 450, 64, (i & 1) != 0, PACKED, 1};
-        p.heads = i < PRECISIONS * 2 ? 5 : many_heads(p.tokens);
+        p.heads = i < PRECISIONS * 2 ? 5 : many_heads(p.precision, p.tokens);
         bt_dtype dtype = p.precision->dtype;
         test_twin *qkv = test_twin_random(dtype, 3 * count_of(&p), 18, -1, 1);
         test_twin *o = test_twin_output(dtype, count_of(&p));

@@ -42,8 +42,7 @@ bt_status bt_attention_bf16_sm90(const bt_launch *launch, const void *args)
 {
     using namespace bt_attention_sm90;
     const bt_attention_args *a = (const bt_attention_args *)args;
-    return a->shape.head_dim <= COLUMNS
-               ? run_pairs(launch, a)
-               : run_forward<bf16_tiles<2>, false>(launch, "attention bf16, wide heads", a, nullptr,
-                                                   nullptr);
+    return a->shape.head_dim <= COLUMNS ? run_pairs(launch, a)
+                                        : run_forward<bf16_tiles<2>, false>(
+                                              launch, "attention bf16, wide heads", a, nullptr);
 }

@@ -32,5 +32,5 @@ bt_status bt_attention_general_bf16_sm90(const bt_launch *launch, const void *ar
     auto *run = a->shape.head_dim <= COLUMNS       ? run_forward<bf16_tiles<1>, true>
                 : a->shape.head_dim <= 2 * COLUMNS ? run_forward<bf16_tiles<2>, true>
                                                    : run_forward<bf16_tiles<4>, true>;
-    return run(launch, NAME, a, nullptr, documents);
+    return run(launch, NAME, a, documents);
 }

@@ -10,6 +10,7 @@
 #include <float.h>
 
 #include "kernels/cuda/attention/pipeline_sm90.cuh"
+#include "kernels/cuda/attention/transpose_tf32_sm90.cuh"
 
 namespace bt_attention_sm90
 {
@@ -17,7 +18,7 @@ namespace
 {
 
 struct forward_maps {
-    CUtensorMap q, k, v, o; // v: transposed, if the format does
+    CUtensorMap q, k, v, o;
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -74,15 +75,20 @@ __device__ __forceinline__ void raise(float2 most, float (&o)[N][32], row_state 
 
 #endif
 
-// GENERAL: see mask_sm90.cuh.
-template <class F, bool GENERAL> struct forward {
+// GENERAL: see mask_sm90.cuh. FEW: shorter items.
+template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
     using maps = forward_maps;
     using rows = float *; // lse [B, H, q_tokens]
     static constexpr bool WIDE = F::TILE_BYTES > 2 * TILE, UPWARDS = false;
-    static constexpr int GROUPS = WIDE ? 2 : 3, BUFFERS = WIDE ? 1 : 2;
+    // P shares registers with the scores, so that three groups fit; they take turns at multiplying.
+    static constexpr bool SERIAL = F::TRANSPOSES && !FEW;
+    static constexpr int GROUPS = SERIAL ? 3 : WIDE || FEW ? 2 : 3, BUFFERS = WIDE ? 1 : 2;
+    static constexpr bool HOLDS = F::TRANSPOSES && !WIDE; // q in registers: shared memory is busy
     static constexpr int STAGES = WIDE ? 2 : F::TILE_BYTES > TILE ? 4 : 7;
-    static constexpr int SPLIT = 1, PARTS = 1, PART_BYTES = F::TILE_BYTES, ROW_BYTES = 0; // q
-    static constexpr int STAGE_BYTES = 2 * F::TILE_BYTES, STAGE_STEP = 2 * F::STEP;       // k, v
+    static constexpr transposition TRANSPOSED = F::TRANSPOSES ? BESIDE : NONE; // v, in its place
+    static constexpr int SPLIT = F::TRANSPOSES ? 2 : 1, PARTS = SPLIT; // the second: transposed
+    static constexpr int PART_BYTES = F::TILE_BYTES, ROW_BYTES = 0;    // q
+    static constexpr int STAGE_BYTES = 2 * F::TILE_BYTES, STAGE_STEP = 2 * F::STEP; // k, v
     using sees = visible_to_queries<GROUPS, GENERAL>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -100,10 +106,14 @@ template <class F, bool GENERAL> struct forward {
         const int head = kv_head_of(w, t);
         const uint32_t full = take(0, STAGE_BYTES);
         load<F>(to, &maps.k, tile, head, t.batch, full);
-        if constexpr (F::TRANSPOSES) {
-            load_transposed<F>(to + F::TILE_BYTES, &maps.v, tile, kv_index_of(w, t), full);
-        } else {
-            load<F>(to + F::TILE_BYTES, &maps.v, tile, head, t.batch, full);
+        load<F>(to + F::TILE_BYTES, &maps.v, tile, head, t.batch, full);
+    }
+    static __device__ __forceinline__ void transpose(uint32_t stage, int part, int lane)
+    {
+#pragma unroll
+        for (int i = 0; i < F::COLUMN_TILES; ++i) {
+            const uint32_t tile = stage + F::TILE_BYTES + i * 2 * TILE;
+            transpose_tile<TRANSPOSERS>(tile, tile, part, lane);
         }
     }
     static __device__ __forceinline__ void send_own(const maps &maps, uint32_t from, int block,
@@ -133,12 +143,22 @@ template <class F, bool GENERAL> struct forward {
                  LN_OF_2 * (r.m1 + log2_approximate(l1)));
     }
 
+    static __device__ __forceinline__ void scores(float (&s)[32], const uint32_t (&q)[32],
+                                                  uint64_t queries, uint64_t keys)
+    {
+        if constexpr (HOLDS) {
+            multiply_tf32(s, q, keys, false);
+        } else {
+            F::scores(s, queries, keys);
+        }
+    }
+
     static __device__ __forceinline__ void consume(const work &w, float *lse,
                                                    const memory<forward> &mem, const place &at)
     {
         const uint64_t stages = operand(mem.stage(0));
         float s[32], o[F::COLUMN_TILES][32];
-        uint32_t p[F::FRAGMENT];
+        uint32_t p[F::FRAGMENT], q[32]; // q: if HOLDS
         reader<forward> from = {mem, at, {}};
         ring_place<STAGES> &ring = from.ring;
         for (int round = 0;; ++round) {
@@ -153,9 +173,13 @@ template <class F, bool GENERAL> struct forward {
             from.pass(visible.item.top - visible.own.top);
             const uint64_t queries = operand(mem.own(own));
             mbarrier_wait(mem.own_full(own), mem.phase_of(round));
+            if constexpr (HOLDS) {
+                load_fragments(q, mem.own(own), at);
+                __syncwarp(); // results take its place
+            }
             from.ready();
             wgmma_fence();
-            F::scores(s, queries, stages + ring.stage * STAGE_STEP);
+            scores(s, q, queries, stages + ring.stage * STAGE_STEP);
             wgmma_commit();
             wgmma_wait<0>();
             wgmma_settle(s);
@@ -168,18 +192,35 @@ template <class F, bool GENERAL> struct forward {
             int old;
             for (int tile = visible.own.top - 1;; --tile) {
                 old = ring.stage;
+                from.ready(1);
                 ring.advance();
                 if (tile < visible.own.bottom) {
                     break;
                 }
-                from.ready();
-                wgmma_fence();
-                F::scores(s, queries, stages + ring.stage * STAGE_STEP);
-                wgmma_commit();
-                F::accumulate(o, p, stages + old * STAGE_STEP + F::STEP,
-                              tile != visible.own.top - 1);
-                wgmma_commit();
-                wgmma_wait<1>();
+                if constexpr (SERIAL) {
+                    wgmma_fence();
+                    F::accumulate(o, p, stages + old * STAGE_STEP + F::STEP,
+                                  tile != visible.own.top - 1);
+                    wgmma_commit();
+                    wgmma_wait<0>();
+                    wgmma_settle(p);
+                    settle(o);
+                    from.release(old, 0);
+                    from.ready();
+                    wgmma_fence();
+                    scores(s, q, queries, stages + ring.stage * STAGE_STEP);
+                    wgmma_commit();
+                    wgmma_wait<0>();
+                } else {
+                    from.ready();
+                    wgmma_fence();
+                    scores(s, q, queries, stages + ring.stage * STAGE_STEP);
+                    wgmma_commit();
+                    F::accumulate(o, p, stages + old * STAGE_STEP + F::STEP,
+                                  tile != visible.own.top - 1);
+                    wgmma_commit();
+                    wgmma_wait<1>();
+                }
                 wgmma_settle(s);
                 if constexpr (GENERAL) {
                     mask_keys<GENERAL>(s, w, visible, block, tile, at, -INFINITY);
@@ -192,9 +233,11 @@ template <class F, bool GENERAL> struct forward {
                     raise(most, o, r, w.scale_log2);
                 }
                 exponentials(s, w.scale_log2, r);
-                wgmma_wait<0>();
-                wgmma_settle(p);
-                from.release(old);
+                if constexpr (!SERIAL) {
+                    wgmma_wait<0>();
+                    wgmma_settle(p);
+                    from.release(old, 0);
+                }
                 F::pack(p, s);
             }
             wgmma_fence();
@@ -203,7 +246,7 @@ template <class F, bool GENERAL> struct forward {
             wgmma_commit();
             wgmma_wait<0>();
             settle(o);
-            from.release(old);
+            from.release(old, 0);
             end_rows(w, lse, o, r, mem.own(own), t, block, at);
             results_ready(mem, own, at);
             if constexpr (GENERAL) {
@@ -214,21 +257,16 @@ template <class F, bool GENERAL> struct forward {
 #endif
 };
 
-// `v` is as the map describes: of the call, or transposed.
-template <class F, bool GENERAL>
+template <class F, bool GENERAL, bool FEW = false>
 bt_status run_forward(const bt_launch *launch, const char *name, const bt_attention_args *a,
-                      const CUtensorMap *v_transposed, const bounds *documents)
+                      const bounds *documents)
 {
     const shape &s = a->shape;
-    using kernel = forward<F, GENERAL>;
+    using kernel = forward<F, GENERAL, FEW>;
     forward_maps maps;
     BT_TRY(map_view(s, QUERIES, &a->q, F::LOADED, &maps.q));
     BT_TRY(map_view(s, KEYS, &a->k, F::LOADED, &maps.k));
-    if (v_transposed) {
-        maps.v = *v_transposed;
-    } else {
-        BT_TRY(map_view(s, KEYS, &a->v, F::LOADED, &maps.v));
-    }
+    BT_TRY(map_view(s, KEYS, &a->v, F::LOADED, &maps.v));
     BT_TRY(map_view(s, QUERIES, &a->o, F::STORED, &maps.o));
     work w = work_make(s, QUERIES, kernel::GROUPS, launch->device->info.processor_count);
     w.documents = documents;

@@ -21,7 +21,7 @@ struct key_rows {
 };
 
 // GENERAL: see mask_sm90.cuh.
-template <class F, bool GENERAL, class GRID = whole_grid> struct keys {
+template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ring {
     using grid = GRID;
     using maps = key_maps;
     using rows = key_rows;

@@ -7,6 +7,7 @@
 #define BT_KERNELS_CUDA_ATTENTION_KEYS_TF32_SM90_CUH
 
 #include "kernels/cuda/attention/backward_sm90.cuh"
+#include "kernels/cuda/attention/transpose_tf32_sm90.cuh"
 
 namespace bt_attention_sm90
 {
@@ -14,17 +15,20 @@ namespace
 {
 
 struct key_maps {
-    CUtensorMap q, k, v, d_o, q_transposed, d_o_transposed, dk, dv, statistics;
+    CUtensorMap q, k, v, d_o, dk, dv, statistics;
     bool adds; // to the old dk and dv
 };
 
 // GENERAL: see mask_sm90.cuh.
-template <bool GENERAL> struct keys_tf32 {
+template <bool GENERAL, class GRID = whole_grid> struct keys_tf32 : plain_ring {
     using F = tf32_tiles<1>;
+    using grid = GRID;
     using maps = key_maps;
     using rows = const float *; // unused
     static constexpr bool UPWARDS = true;
-    static constexpr int GROUPS = 3, BUFFERS = 1, STAGES = 2, SPLIT = 1, PARTS = 1;
+    static constexpr int GROUPS = 2, BUFFERS = 1, STAGES = 2; // of three the registers would not do
+    static constexpr int SPLIT = 2, PARTS = 2;                // the second: transposed
+    static constexpr transposition TRANSPOSED = BESIDE;
     static constexpr int PART_BYTES = 2 * F::TILE_BYTES, ROW_BYTES = 4 * STATISTICS; // k, v
     static constexpr int STAGE_BYTES = 4 * F::TILE_BYTES, STAGE_STEP = 4 * F::STEP;
     using sees = visible_to_keys<GROUPS, GENERAL>;
@@ -43,12 +47,16 @@ template <bool GENERAL> struct keys_tf32 {
                                                       int member, const Take &take)
     {
         const int head = t.head * members(w) + member, index = t.index * members(w) + member;
-        const uint32_t full = take(0, STAGE_BYTES + ROW_BYTES);
+        const uint32_t full = take(0, 2 * F::TILE_BYTES + ROW_BYTES);
         load<F>(to, &maps.q, tile, head, t.batch, full);
         load<F>(to + F::TILE_BYTES, &maps.d_o, tile, head, t.batch, full);
-        load_transposed<F>(to + 2 * F::TILE_BYTES, &maps.d_o_transposed, tile, index, full);
-        load_transposed<F>(to + 3 * F::TILE_BYTES, &maps.q_transposed, tile, index, full);
         tma_load(to_rows, &maps.statistics, 0, tile, index, 0, full);
+    }
+    static __device__ __forceinline__ void transpose(uint32_t stage, int part, int lane)
+    {
+        const uint32_t d_o = stage + F::TILE_BYTES;
+        transpose_tile<TRANSPOSERS>(d_o, d_o + F::TILE_BYTES, part, lane);
+        transpose_tile<TRANSPOSERS>(stage, stage + 3 * F::TILE_BYTES, part, lane);
     }
     static __device__ __forceinline__ void send_own(const maps &maps, uint32_t from, int block,
                                                     const item &t)
@@ -66,7 +74,7 @@ template <bool GENERAL> struct keys_tf32 {
         reader<keys_tf32> from = {mem, at, {}};
         ring_place<STAGES> &ring = from.ring;
         for (int round = 0;; ++round) {
-            const int index = item_index(round, blockIdx.x, gridDim.x);
+            const int index = item_index(round, mem.worker(), mem.workers());
             if (index >= w.total) {
                 break;
             }
@@ -78,21 +86,24 @@ template <bool GENERAL> struct keys_tf32 {
             for (int member = 0; member < members(w); ++member) {
                 from.pass(visible.own.bottom - visible.item.bottom);
                 mbarrier_wait(mem.own_full(place), mem.phase_of(round));
+                const auto k = F::left(own, mem.own(place), at);
+                const auto v = F::left(own + F::STEP, mem.own(place) + F::TILE_BYTES, at);
                 for (int tile = visible.own.bottom; tile <= visible.own.top; ++tile) {
                     const uint64_t stage = stages + ring.stage * STAGE_STEP;
                     const bool adds = member > 0 || tile != visible.own.bottom;
                     const uint32_t rows = mem.rows(ring.stage) + (at.lane & 3) * 8;
                     from.ready();
                     wgmma_fence();
-                    F::scores(s, own, stage);
+                    F::scores(s, k, stage);
                     wgmma_commit();
-                    F::scores(dp, own + F::STEP, stage + F::STEP);
+                    F::scores(dp, v, stage + F::STEP);
                     wgmma_commit();
                     wgmma_wait<1>();
                     wgmma_settle(s);
                     exponentials_of_columns(s, rows, w.scale_log2);
                     mask_queries<GENERAL>(s, w, visible, block, tile, at);
                     F::pack(p, s);
+                    from.ready(1);
                     wgmma_fence();
                     F::accumulate(dv, p, stage + 2 * F::STEP, adds);
                     wgmma_commit();
@@ -117,7 +128,7 @@ template <bool GENERAL> struct keys_tf32 {
                     wgmma_wait<0>();
                     settle(dk);
                     settle(dv);
-                    from.release(ring.stage);
+                    from.release(ring.stage, 0);
                     ring.advance();
                 }
                 if constexpr (GENERAL) {

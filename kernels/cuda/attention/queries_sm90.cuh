@@ -1,13 +1,14 @@
 // kernels/cuda/attention/queries_sm90.cuh - the backward's first kernel: dq, and row statistics
 //   p = exp(s - lse), ds = p (do v^T - delta), dq = scale ds k, delta = sum do o
 // A warpgroup owns 64 queries and processes the keys visible to them, 64 at a time, descending. In
-// bf16 it writes lse and delta to the workspace, for the second kernel; in tf32 the pass that
-// transposes has done so, and the tiles of a stage (k, v, k transposed) have a barrier each: k is
-// free long before k transposed.
+// bf16 it writes lse and delta to the workspace, for the second kernel; in tf32 a pass has done so
+// (statistics_tf32_sm90.cuh), and the tiles of a stage (k, v, k transposed) have a barrier each: k
+// is free long before k transposed.
 #ifndef BT_KERNELS_CUDA_ATTENTION_QUERIES_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_QUERIES_SM90_CUH
 
 #include "kernels/cuda/attention/backward_sm90.cuh"
+#include "kernels/cuda/attention/transpose_tf32_sm90.cuh"
 
 namespace bt_attention_sm90
 {
@@ -16,9 +17,8 @@ namespace
 
 struct query_maps {
     CUtensorMap q, k, v, d_o, dq;
-    CUtensorMap o;            // unless the format transposes
-    CUtensorMap k_transposed; // if it does
-    bool adds;                // to the old dq, then; see query_rows for other formats
+    CUtensorMap o; // unless the format transposes
+    bool adds;     // to the old dq, if it does; see query_rows for other formats
 };
 struct query_rows {
     const float *lse;  // [B, H, q_tokens]
@@ -134,15 +134,16 @@ __device__ __forceinline__ void pack_ds(uint32_t (&ds)[F::FRAGMENT], const float
 #endif
 
 // GENERAL: see mask_sm90.cuh.
-template <class F, bool GENERAL, class GRID = whole_grid> struct queries {
+template <class F, bool GENERAL, class GRID = whole_grid> struct queries : plain_ring {
     using grid = GRID;
     using maps = query_maps;
     using rows = query_rows;
     static constexpr bool ACROSS = F::TRANSPOSES, WIDE = !ACROSS && F::COLUMN_TILES > 1;
     static constexpr bool UPWARDS = false;
-    static constexpr int GROUPS = WIDE ? 2 : 3, BUFFERS = WIDE || ACROSS ? 1 : 2;
-    static constexpr int STAGES = ACROSS ? 2 : WIDE ? 4 : 5;
+    static constexpr int GROUPS = WIDE || ACROSS ? 2 : 3, BUFFERS = WIDE || ACROSS ? 1 : 2;
+    static constexpr int STAGES = ACROSS ? 3 : WIDE ? 4 : 5;
     static constexpr int SPLIT = ACROSS ? 3 : 1, PARTS = 3; // parts: k, v, k of the sum
+    static constexpr transposition TRANSPOSED = ACROSS ? COPY : NONE;
     static constexpr int PART_BYTES = (ACROSS ? 2 : 3) * F::TILE_BYTES, ROW_BYTES = 0; // q, do, o
     static constexpr int STAGE_TILES = ACROSS ? 3 : 2;
     static constexpr int STAGE_BYTES = STAGE_TILES * F::TILE_BYTES;
@@ -173,11 +174,10 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries {
             full = take(1, F::TILE_BYTES);
         }
         load<F>(to + F::TILE_BYTES, &maps.v, tile, head, t.batch, full);
-        if constexpr (ACROSS) {
-            full = take(2, F::TILE_BYTES);
-            load_transposed<F>(to + 2 * F::TILE_BYTES, &maps.k_transposed, tile, kv_index_of(w, t),
-                               full);
-        }
+    }
+    static __device__ __forceinline__ void transpose(uint32_t stage, int part, int lane)
+    {
+        transpose_tile<TRANSPOSERS>(stage, stage + 2 * F::TILE_BYTES, part, lane);
     }
     static __device__ __forceinline__ void send_own(const maps &maps, uint32_t from, int block,
                                                     const item &t)
@@ -187,12 +187,12 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries {
 
     // The tiles of a block of queries, whose first products are in flight; the last one's dq is not
     // yet added. Returns the stage that holds it.
-    static __device__ __forceinline__ int walk(float (&s)[32], float (&dp)[32],
-                                               float (&dq)[F::COLUMN_TILES][32],
-                                               uint32_t (&ds)[F::FRAGMENT], reader<queries> &from,
-                                               const work &w, const visible_tiles &visible,
-                                               const statistics &r, uint64_t own, uint64_t stages,
-                                               int block, const place &at)
+    template <class Left>
+    static __device__ __forceinline__ int
+    walk(float (&s)[32], float (&dp)[32], float (&dq)[F::COLUMN_TILES][32],
+         uint32_t (&ds)[F::FRAGMENT], reader<queries> &from, const work &w,
+         const visible_tiles &visible, const statistics &r, const Left &q, const Left &d_o,
+         uint64_t stages, int block, const place &at)
     {
         ring_place<STAGES> &ring = from.ring;
         int old = -1;
@@ -218,11 +218,11 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries {
             from.ready(0);
             from.ready(1);
             wgmma_fence();
-            F::scores(s, own, stages + ring.stage * STAGE_STEP);
+            F::scores(s, q, stages + ring.stage * STAGE_STEP);
             wgmma_commit();
             F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP, tile != visible.own.top);
             wgmma_commit();
-            F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
+            F::scores(dp, d_o, stages + ring.stage * STAGE_STEP + F::STEP);
             wgmma_commit();
         }
     }
@@ -263,7 +263,7 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries {
             const statistics r =
                 make_rows<F>(mem.own(place), lse, statistics_of(rows.statistics, w, t, block, at),
                              block >= 0 && (GRID::WHOLE || rows.statistics), at);
-            old = walk(s, dp, dq, ds, from, w, visible, r, own, stages, block, at);
+            old = walk(s, dp, dq, ds, from, w, visible, r, own, own + F::STEP, stages, block, at);
             index = item_index(round + 1, mem.worker(), mem.workers());
             if (index >= w.total) {
                 break;
@@ -317,7 +317,7 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries {
         reader<queries> from = {mem, at, {}};
         ring_place<STAGES> &ring = from.ring;
         for (int round = 0;; ++round) {
-            const int index = item_index(round, blockIdx.x, gridDim.x);
+            const int index = item_index(round, mem.worker(), mem.workers());
             if (index >= w.total) {
                 break;
             }
@@ -336,18 +336,20 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries {
             from.pass(visible.item.top - visible.own.top);
             const uint64_t own = operand(mem.own(place));
             mbarrier_wait(mem.own_full(place), mem.phase_of(round));
+            const auto q = F::left(own, mem.own(place), at);
+            const auto d_o = F::left(own + F::STEP, mem.own(place) + F::TILE_BYTES, at);
             from.ready(0);
             from.ready(1);
             wgmma_fence();
-            F::scores(s, own, stages + ring.stage * STAGE_STEP);
+            F::scores(s, q, stages + ring.stage * STAGE_STEP);
             wgmma_commit();
             wgmma_commit(); // an empty group where dq's will be
-            F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
+            F::scores(dp, d_o, stages + ring.stage * STAGE_STEP + F::STEP);
             wgmma_commit();
             if constexpr (!ACROSS) {
                 r = make_rows<F>(mem.own(place), lse, written, block >= 0, at);
             }
-            const int old = walk(s, dp, dq, ds, from, w, visible, r, own, stages, block, at);
+            const int old = walk(s, dp, dq, ds, from, w, visible, r, q, d_o, stages, block, at);
             wgmma_fence();
             F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP,
                           visible.own.top != visible.own.bottom);

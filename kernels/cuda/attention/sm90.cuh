@@ -123,7 +123,23 @@ __device__ __forceinline__ constexpr int tf32_step(int k)
 {
     return (k >> 2) * TILE_STEP + (k & 3) * 2;
 }
-// d (+)= A B^T in tf32, A in registers, in the order of transposed_tf32_sm90.h.
+// A tile of f32 as A fragments, a k-step of 8 is 4 words.
+__device__ __forceinline__ void load_fragments(uint32_t (&a)[32], uint32_t tile, const place &at)
+{
+    const int row = row_of(at);
+    const uint32_t from = tile + (uint32_t)(row * 128 + (at.lane & 3) * 4), turn = row & 7;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+        const uint32_t half = from + (uint32_t)(k >> 2) * TILE, chunk = (uint32_t)(k & 3) * 2;
+        const uint32_t near = half + ((chunk ^ turn) << 4),
+                       far = half + (((chunk + 1) ^ turn) << 4);
+        a[4 * k] = load_word(near);
+        a[4 * k + 1] = load_word(near + 1024);
+        a[4 * k + 2] = load_word(far);
+        a[4 * k + 3] = load_word(far + 1024);
+    }
+}
+// d (+)= A B^T in tf32, A in registers.
 __device__ __forceinline__ void multiply_tf32(float (&d)[32], const uint32_t (&a)[32], uint64_t b,
                                               bool adds)
 {

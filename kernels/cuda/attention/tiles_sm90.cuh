@@ -2,11 +2,14 @@
 //
 // A format says how TMA moves a tile, how tiles are multiplied and how sums leave. COLUMN_TILES is
 // the number of 64-wide column tiles that hold head_dim; columns past it are zero. Members:
-//   scores      d = A B^T, both tiles in shared memory; the sum runs over columns
+//   scores      d = A B^T, B in shared memory, A as `left` gives it: there, or in registers (tf32
+//   up
+//               to 64 columns, for which shared memory is too slow); the sum runs over columns
 //   accumulate  d (+)= P B with P a fragment; the sum runs over B's tokens
 //   pack        sums to a fragment: C layout to A layout, rounded
 //   store       sums, rows times f0 and (8 below) f1, into a tile from which `send` takes them
-// TRANSPOSES: B of `accumulate` must be loaded by load_transposed, since wgmma reads it by token.
+// TRANSPOSES: B of `accumulate` must be transposed (transpose_tf32_sm90.cuh): wgmma reads it by
+// token.
 #ifndef BT_KERNELS_CUDA_ATTENTION_TILES_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_TILES_SM90_CUH
 
@@ -17,6 +20,11 @@ namespace bt_attention_sm90
 namespace
 {
 
+// A tile in registers, as A fragments.
+struct held {
+    uint32_t a[32];
+};
+
 template <int N> struct bf16_tiles {
     static constexpr int COLUMN_TILES = N, FRAGMENT = 16, PIECES = N; // pieces of 128 bytes a row
     static constexpr int TILE_BYTES = PIECES * TILE, STEP = PIECES * TILE_STEP;
@@ -25,6 +33,10 @@ template <int N> struct bf16_tiles {
     static constexpr CUtensorMapDataType LOADED = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, STORED = LOADED;
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    static __device__ __forceinline__ uint64_t left(uint64_t tile, uint32_t, const place &)
+    {
+        return tile;
+    }
     static __device__ __forceinline__ void scores(float (&d)[32], uint64_t a, uint64_t b)
     {
 #pragma unroll
@@ -56,7 +68,7 @@ template <int N> struct bf16_tiles {
 #endif
 };
 
-// f32 in memory. Fragments are in the order of transposed_tf32_sm90.h.
+// f32 in memory. Fragments are in the order of transpose_tf32_sm90.cuh.
 template <int N> struct tf32_tiles {
     static constexpr int COLUMN_TILES = N, FRAGMENT = 32, PIECES = 2 * N;
     static constexpr int TILE_BYTES = PIECES * TILE, STEP = PIECES * TILE_STEP;
@@ -66,6 +78,23 @@ template <int N> struct tf32_tiles {
                                          STORED = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    // The descriptor and the address of the same tile, whose place is free afterwards if it is
+    // held.
+    static __device__ __forceinline__ auto left(uint64_t tile, uint32_t address, const place &at)
+    {
+        if constexpr (N == 1) {
+            held h;
+            load_fragments(h.a, address, at);
+            __syncwarp();
+            return h;
+        } else {
+            return tile;
+        }
+    }
+    static __device__ __forceinline__ void scores(float (&d)[32], const held &a, uint64_t b)
+    {
+        multiply_tf32(d, a.a, b, false);
+    }
     static __device__ __forceinline__ void scores(float (&d)[32], uint64_t a, uint64_t b)
     {
 #pragma unroll
@@ -105,18 +134,6 @@ __device__ __forceinline__ void load(uint32_t to, const CUtensorMap *map, int ti
 #pragma unroll
     for (int i = 0; i < F::PIECES; ++i) {
         tma_load(to + i * TILE, map, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch, barrier);
-    }
-}
-// Of an operand that the pass before transposed; `index`: the head over the batch. The halves of
-// the tokens of 64 columns, then of the next 64.
-template <class F>
-__device__ __forceinline__ void load_transposed(uint32_t to, const CUtensorMap *map, int tile,
-                                                int index, uint32_t barrier)
-{
-#pragma unroll
-    for (int i = 0; i < F::PIECES; ++i) {
-        tma_load(to + i * TILE, map, tile * BLOCK + (i & 1) * BLOCK / 2, (i >> 1) * COLUMNS, index,
-                 0, barrier);
     }
 }
 template <class F>

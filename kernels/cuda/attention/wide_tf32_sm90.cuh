@@ -2,24 +2,25 @@
 //   p = exp(s - lse), ds = p (do v^T - delta): dq = scale ds k, dk = scale ds^T q, dv = p^T do
 // Shared memory holds the five operands of dk and dv for no more than one block of keys, so dv has
 // a kernel of its own: eight products instead of seven. dq and dk are one kernel with the sides
-// exchanged. Its ring has one stage, whose tiles have a barrier each: the next tile is loaded as
-// soon as the product that read the last one is done.
+// exchanged. The operand of its sums is transposed in its place when the scores have been computed
+// from it. There are two places for it, and one for the other tile (do or v); each has a barrier,
+// and the next tile is loaded as soon as the last product that read it is done.
 #ifndef BT_KERNELS_CUDA_ATTENTION_WIDE_TF32_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_WIDE_TF32_SM90_CUH
 
 #include <type_traits>
 
 #include "kernels/cuda/attention/queries_sm90.cuh"
+#include "kernels/cuda/attention/transpose_tf32_sm90.cuh"
 
 namespace bt_attention_sm90
 {
 namespace
 {
 
-// Operands of the item's own side and of the other: q and do, k and v. `sums`: the first one of the
-// other side, transposed.
+// Operands of the item's own side and of the other: q and do, k and v.
 struct gradient_maps {
-    CUtensorMap own[2], other[2], sums, statistics, gradient;
+    CUtensorMap own[2], other[2], statistics, gradient;
     bool adds; // to the old gradient
 };
 
@@ -46,17 +47,20 @@ __device__ __forceinline__ other_head other_head_of(const work &w, const item &t
 #endif
 
 // dq (items of queries) or dk (of keys). GENERAL: see mask_sm90.cuh.
-template <side OF, bool GENERAL> struct gradient {
+template <side OF, bool GENERAL> struct gradient : plain_ring {
     using F = tf32_tiles<2>;
     using maps = gradient_maps;
     using rows = gradient_rows;
     static constexpr bool UPWARDS = OF == KEYS;
-    static constexpr int GROUPS = 2, BUFFERS = 1, STAGES = 1;
+    static constexpr int GROUPS = 2, BUFFERS = 1, STAGES = 2;
     static constexpr int SPLIT = OF == KEYS ? 4 : 3, PARTS = SPLIT;
     static constexpr int PART_BYTES = 2 * F::TILE_BYTES;
     static constexpr int ROW_BYTES = OF == KEYS ? 4 * STATISTICS : 0;
-    static constexpr int STAGE_BYTES = 3 * F::TILE_BYTES;
-    enum part { FIRST, SECOND, SUMS, ROWS }; // of a stage, in the order of their products
+    static constexpr int STAGE_BYTES = F::TILE_BYTES, STAGE_STEP = F::STEP;
+    // Of a stage; SUMS is FIRST transposed.
+    enum part { FIRST, SECOND, ROWS, SUMS = SPLIT - 1 };
+    static constexpr transposition TRANSPOSED = AFTER;
+    static constexpr int SHARED_BYTES = F::TILE_BYTES, SHARED_PART = SECOND;
     using sees = std::conditional_t<OF == KEYS, visible_to_keys<GROUPS, GENERAL>,
                                     visible_to_queries<GROUPS, GENERAL>>;
 
@@ -71,22 +75,26 @@ template <side OF, bool GENERAL> struct gradient {
         load<F>(to, &maps.own[0], block, t.head, t.batch, full);
         load<F>(to + F::TILE_BYTES, &maps.own[1], block, t.head, t.batch, full);
     }
+    // `shared`: the place of SECOND.
     template <class Take>
     static __device__ __forceinline__ void load_stage(const maps &maps, const work &w, uint32_t to,
-                                                      uint32_t to_rows, int tile, const item &t,
-                                                      int member, const Take &take)
+                                                      uint32_t shared, uint32_t to_rows, int tile,
+                                                      const item &t, int member, const Take &take)
     {
         const other_head other = other_head_of<OF>(w, t, member);
         uint32_t full = take(FIRST, F::TILE_BYTES);
         load<F>(to, &maps.other[0], tile, other.head, t.batch, full);
         full = take(SECOND, F::TILE_BYTES);
-        load<F>(to + F::TILE_BYTES, &maps.other[1], tile, other.head, t.batch, full);
+        load<F>(shared, &maps.other[1], tile, other.head, t.batch, full);
         if constexpr (OF == KEYS) {
             full = take(ROWS, ROW_BYTES);
             tma_load(to_rows, &maps.statistics, 0, tile, other.index, 0, full);
         }
-        full = take(SUMS, F::TILE_BYTES);
-        load_transposed<F>(to + 2 * F::TILE_BYTES, &maps.sums, tile, other.index, full);
+    }
+    static __device__ __forceinline__ void transpose(uint32_t stage, int part, int lane)
+    {
+        transpose_tile<TRANSPOSERS>(stage, stage, part, lane);
+        transpose_tile<TRANSPOSERS>(stage + 2 * TILE, stage + 2 * TILE, part, lane);
     }
     static __device__ __forceinline__ void send_own(const maps &maps, uint32_t from, int block,
                                                     const item &t)
@@ -131,11 +139,11 @@ template <side OF, bool GENERAL> struct gradient {
     static __device__ __forceinline__ void consume(const work &w, const rows &rows,
                                                    const memory<gradient> &mem, const place &at)
     {
-        const uint64_t stages = operand(mem.stage(0));
-        const uint32_t columns = mem.rows(0) + (at.lane & 3) * 8;
+        const uint64_t stages = operand(mem.stage(0)), shared = operand(mem.shared());
         float s[32], dp[32], d[F::COLUMN_TILES][32];
         uint32_t ds[F::FRAGMENT];
         reader<gradient> from = {mem, at, {}};
+        ring_place<STAGES> &ring = from.ring;
         for (int round = 0;; ++round) {
             const int index = item_index(round, blockIdx.x, gridDim.x);
             if (index >= w.total) {
@@ -156,63 +164,66 @@ template <side OF, bool GENERAL> struct gradient {
             for (int member = 0; member < members(w); ++member) {
                 from.pass(UPWARDS ? below : above);
                 mbarrier_wait(mem.own_full(place), mem.phase_of(round));
-                // With a single stage all operands' descriptors are invariant, and ptxas would keep
-                // them in ordinary registers. `zero` hides that.
-                uint64_t still = (uint64_t)(from.ring.phase * rows.zero);
-                uint64_t own = owned + still, stage = stages + still;
+                // Descriptors of a single place are invariant, and ptxas would keep them in
+                // ordinary registers. `zero` hides that.
+                uint64_t still = (uint64_t)(ring.phase * rows.zero);
+                uint64_t own = owned + still, second = shared + still;
                 from.ready(FIRST);
                 wgmma_fence();
-                F::scores(s, own, stage);
+                F::scores(s, own, stages + ring.stage * STAGE_STEP);
                 wgmma_commit();
                 wgmma_commit(); // an empty group where the sum's will be
                 from.ready(SECOND);
                 wgmma_fence();
-                F::scores(dp, own + F::STEP, stage + F::STEP);
+                F::scores(dp, own + F::STEP, second);
                 wgmma_commit();
+                int old = 0; // the stage of the tile whose sum is under way
                 for (int i = 0;;) {
                     const int tile = UPWARDS ? visible.own.bottom + i : visible.own.top - i;
+                    const uint32_t columns = mem.rows(ring.stage) + (at.lane & 3) * 8;
                     wgmma_wait<2>();
                     wgmma_settle(s);
-                    from.release(0, FIRST);
+                    from.release(ring.stage, FIRST);
                     if constexpr (OF == KEYS) {
                         from.ready(ROWS);
                     }
                     weigh(s, w, visible, r, columns, block, tile, at);
                     wgmma_wait<1>();
                     if (i > 0) {
-                        from.release(0, SUMS);
+                        from.release(old, SUMS);
                     }
                     wgmma_wait<0>();
                     wgmma_settle(dp);
-                    from.release(0, SECOND);
+                    from.release(ring.stage, SECOND);
                     pack(ds, s, dp, r, columns);
                     if constexpr (OF == KEYS) {
-                        from.release(0, ROWS);
+                        from.release(ring.stage, ROWS);
                     }
                     from.ready(SUMS);
-                    from.ring.advance();
+                    old = ring.stage;
+                    ring.advance();
                     if (++i == count) {
                         break;
                     }
-                    still = (uint64_t)(from.ring.phase * rows.zero);
-                    own = owned + still, stage = stages + still;
+                    still = (uint64_t)(ring.phase * rows.zero);
+                    own = owned + still, second = shared + still;
                     from.ready(FIRST);
                     wgmma_fence();
-                    F::scores(s, own, stage);
+                    F::scores(s, own, stages + ring.stage * STAGE_STEP);
                     wgmma_commit();
-                    F::accumulate(d, ds, stage + 2 * F::STEP, member > 0 || i > 1);
+                    F::accumulate(d, ds, stages + old * STAGE_STEP, member > 0 || i > 1);
                     wgmma_commit();
                     from.ready(SECOND);
                     wgmma_fence();
-                    F::scores(dp, own + F::STEP, stage + F::STEP);
+                    F::scores(dp, own + F::STEP, second);
                     wgmma_commit();
                 }
                 wgmma_fence();
-                F::accumulate(d, ds, stage + 2 * F::STEP, member > 0 || count > 1);
+                F::accumulate(d, ds, stages + old * STAGE_STEP, member > 0 || count > 1);
                 wgmma_commit();
                 wgmma_wait<0>();
                 settle(d);
-                from.release(0, SUMS);
+                from.release(old, SUMS);
                 if constexpr (GENERAL && UPWARDS) {
                     from.pass(above);
                 }
@@ -228,17 +239,19 @@ template <side OF, bool GENERAL> struct gradient {
 };
 
 struct value_maps {
-    CUtensorMap q, k, d_o_transposed, statistics, dv;
+    CUtensorMap q, k, d_o, statistics, dv;
     bool adds; // to the old dv
 };
 
-// dv.
-template <bool GENERAL> struct values {
+// dv. P shares registers with the scores, so that three groups fit; they take turns at multiplying.
+template <bool GENERAL> struct values : plain_ring {
     using F = tf32_tiles<2>;
     using maps = value_maps;
     using rows = const float *; // unused
     static constexpr bool UPWARDS = true;
-    static constexpr int GROUPS = 3, BUFFERS = 1, STAGES = 2, SPLIT = 1, PARTS = 1;
+    static constexpr int GROUPS = 3, BUFFERS = 1, STAGES = 2;
+    static constexpr int SPLIT = 2, PARTS = 2; // the second: do transposed, in its place
+    static constexpr transposition TRANSPOSED = BESIDE;
     static constexpr int PART_BYTES = F::TILE_BYTES, ROW_BYTES = 4 * STATISTICS;    // k
     static constexpr int STAGE_BYTES = 2 * F::TILE_BYTES, STAGE_STEP = 2 * F::STEP; // q, do
     using sees = visible_to_keys<GROUPS, GENERAL>;
@@ -258,8 +271,14 @@ template <bool GENERAL> struct values {
         const other_head other = other_head_of<KEYS>(w, t, member);
         const uint32_t full = take(0, STAGE_BYTES + ROW_BYTES);
         load<F>(to, &maps.q, tile, other.head, t.batch, full);
-        load_transposed<F>(to + F::TILE_BYTES, &maps.d_o_transposed, tile, other.index, full);
+        load<F>(to + F::TILE_BYTES, &maps.d_o, tile, other.head, t.batch, full);
         tma_load(to_rows, &maps.statistics, 0, tile, other.index, 0, full);
+    }
+    static __device__ __forceinline__ void transpose(uint32_t stage, int part, int lane)
+    {
+        const uint32_t d_o = stage + F::TILE_BYTES;
+        transpose_tile<TRANSPOSERS>(d_o, d_o, part, lane);
+        transpose_tile<TRANSPOSERS>(d_o + 2 * TILE, d_o + 2 * TILE, part, lane);
     }
     static __device__ __forceinline__ void send_own(const maps &maps, uint32_t from, int block,
                                                     const item &t)
@@ -288,44 +307,28 @@ template <bool GENERAL> struct values {
             for (int member = 0; member < members(w); ++member) {
                 from.pass(visible.own.bottom - visible.item.bottom);
                 mbarrier_wait(mem.own_full(place), mem.phase_of(round));
-                from.ready();
-                wgmma_fence();
-                F::scores(s, own, stages + ring.stage * STAGE_STEP);
-                wgmma_commit();
-                wgmma_commit(); // an empty group where dv's will be
-                int old = -1;   // the stage of the tile whose product is under way
-                for (int tile = visible.own.bottom;; ++tile) {
+                for (int tile = visible.own.bottom; tile <= visible.own.top; ++tile) {
+                    const uint64_t stage = stages + ring.stage * STAGE_STEP;
                     const uint32_t rows = mem.rows(ring.stage) + (at.lane & 3) * 8;
-                    wgmma_wait<1>();
+                    from.ready();
+                    wgmma_fence();
+                    F::scores(s, own, stage);
+                    wgmma_commit();
+                    wgmma_wait<0>();
                     wgmma_settle(s);
                     exponentials_of_columns(s, rows, w.scale_log2);
                     mask_queries<GENERAL>(s, w, visible, block, tile, at);
+                    F::pack(p, s);
+                    from.ready(1);
+                    wgmma_fence();
+                    F::accumulate(dv, p, stage + F::STEP, member > 0 || tile != visible.own.bottom);
+                    wgmma_commit();
                     wgmma_wait<0>();
                     wgmma_settle(p);
-                    if (old >= 0) {
-                        from.release(old);
-                    }
-                    F::pack(p, s);
-                    old = ring.stage;
+                    settle(dv);
+                    from.release(ring.stage, 0);
                     ring.advance();
-                    if (tile == visible.own.top) {
-                        break;
-                    }
-                    from.ready();
-                    wgmma_fence();
-                    F::scores(s, own, stages + ring.stage * STAGE_STEP);
-                    wgmma_commit();
-                    F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP,
-                                  member > 0 || tile != visible.own.bottom);
-                    wgmma_commit();
                 }
-                wgmma_fence();
-                F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP,
-                              member > 0 || visible.own.top != visible.own.bottom);
-                wgmma_commit();
-                wgmma_wait<0>();
-                settle(dv);
-                from.release(old);
                 if constexpr (GENERAL) {
                     from.pass(visible.item.top - visible.own.top);
                 }

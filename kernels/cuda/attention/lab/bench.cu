@@ -445,6 +445,13 @@ static void time_all(const char *names)
         {4, {32, 12, 1024, 64, true, true, 1, {}}},
         {4, {4, 12, 1024, 64, true, true, 1, {}}},
         {4, {2, 12, 16384, 64, true, true, 1, {}}},
+        {4, {1, 12, 512, 64, true, true, 1, {}}},
+        {4, {1, 12, 1024, 64, true, true, 1, {}}},
+        {4, {1, 12, 1024, 64, false, true, 1, {}}},
+        {4, {8, 16, 1024, 64, true, true, 1, {}}},
+        {4, {16, 12, 1024, 64, true, true, 1, {}}},
+        {4, {1, 16, 2048, 64, true, true, 1, {}}},
+        {4, {1, 32, 2048, 128, true, true, 1, {}}},
         {4, {4, 32, 2048, 128, true, true, 1, {}}},
         {4, {16, 12, 1024, 64, true, true, 1, {4, 0, 0, 0, 0, false}}},
         {4, {4, 12, 4096, 64, true, false, 1, {4, 8192, 4096, 0, 0, true}}},
@@ -482,7 +489,7 @@ static void time_all(const char *names)
         const double fwd = median_ms(p, false, scrub, scrub_bytes);
         const bool both = p.k->backward_accepts(&device, &p.backward);
         const double bwd = both ? median_ms(p, true, scrub, scrub_bytes) : INFINITY;
-        printf("%-9s %2dx%2d(%d)x%5d(%d)x%3d %s window %d docs %d%s  %9.3f %8.1f   %11.3f %8.1f   "
+        printf("%-9s %2dx%2d(%d)x%5d(%d)x%3d %s window %d docs %d%s  %9.4f %8.1f   %11.4f %8.1f   "
                "%8.1f\n",
                p.k->name, t.s.batch, t.s.heads, kv_heads_of(t.s), t.s.tokens, kv_tokens_of(t.s),
                t.s.dim, t.s.causal ? "causal" : "full  ", t.s.more.window, t.s.more.documents,
