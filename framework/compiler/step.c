@@ -19,6 +19,7 @@ static void look_at(const bt_batch *batch, bt_step_look *looks)
         look->dtype = x->dtype;
         look->shape.rank = x->shape.rank;
         memcpy(look->shape.size, x->shape.size, (size_t)x->shape.rank * sizeof *x->shape.size);
+        memcpy(look->stride, x->stride, (size_t)x->shape.rank * sizeof *x->stride);
         look->offset = x->offset;
         while (batch->items[look->shares].tensor->storage != x->storage) {
             ++look->shares;
@@ -37,7 +38,20 @@ static bool has_gradients(const bt_compiled_step *step)
     return false;
 }
 
-bt_step_variant *bt_step_find(const bt_compiled_step *step, const bt_batch *batch, bool adds)
+// Does each parameter have a gradient where the variant adds to one, and none where it makes one?
+static bool fits_gradients(const bt_compiled_step *step, const bt_step_variant *v)
+{
+    const bt_params *params = step->model->params;
+    for (int64_t i = 0; i < params->count; ++i) {
+        if (v->gradients[i] >= 0 && v->had[i] != (params->items[i].value->grad != NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bt_step_variant *find(const bt_compiled_step *step, const bt_batch *batch, bool adds,
+                             bool now)
 {
     bt_step_look looks[BT_BATCH_TENSORS];
     look_at(batch, looks);
@@ -45,11 +59,17 @@ bt_step_variant *bt_step_find(const bt_compiled_step *step, const bt_batch *batc
         bt_step_variant *v = step->variants[i];
         if (v->adds == adds && v->compute == step->context->compute &&
             v->look_count == batch->count &&
-            memcmp(v->looks, looks, (size_t)batch->count * sizeof *looks) == 0) {
+            memcmp(v->looks, looks, (size_t)batch->count * sizeof *looks) == 0 &&
+            (!now || fits_gradients(step, v))) {
             return v;
         }
     }
     return NULL;
+}
+
+bt_step_variant *bt_step_find(const bt_compiled_step *step, const bt_batch *batch, bool adds)
+{
+    return find(step, batch, adds, false);
 }
 
 static void release_variant(bt_step_variant *v)
@@ -66,6 +86,7 @@ static void release_variant(bt_step_variant *v)
         bt_mem_free(v->half_turns);
         bt_mem_free(v->sources);
         bt_mem_free(v->gradients);
+        bt_mem_free(v->had);
         bt_mem_free(v->memory);
         bt_mem_free(v);
     }
@@ -237,7 +258,7 @@ static bt_status take_outputs(bt_compiled_step *step, const bt_step_variant *v, 
                  &v->memory[v->loss], loss));
     for (int64_t i = 0; i < params->count; ++i) {
         bt_tensor *leaf = params->items[i].value;
-        if (v->gradients[i] >= 0 && v->adds) {
+        if (v->gradients[i] >= 0 && v->had[i]) {
             bt_tensor_touch(leaf->grad);
         } else if (v->gradients[i] >= 0) {
             BT_TRY(adopt(step->context, leaf->grad_dtype, leaf->shape, leaf->name,
@@ -274,7 +295,7 @@ static bt_status run_program(bt_compiled_step *step, const bt_batch *batch, bt_s
 bt_status bt_compiled_step_run(bt_compiled_step *step, const bt_batch *batch, bt_tensor **loss)
 {
     const bool adds = has_gradients(step);
-    bt_step_variant *v = bt_step_find(step, batch, adds);
+    bt_step_variant *v = find(step, batch, adds, true);
     *loss = NULL;
     bt_status status = v ? BT_OK : add_variant(step, batch, adds, &v);
     if (status == BT_OK) {

@@ -24,6 +24,14 @@ static bt_status run_dry(const bt_compiled_step *step, const bt_batch *batch,
     return bt_backward(step->context, *loss, NULL);
 }
 
+// Does the step write the tensor, which existed before?
+static bool is_written(const bt_dag_capture *capture, const bt_tensor *tensor)
+{
+    int64_t offset_bytes = 0;
+    const int value = bt_dag_capture_value(capture, tensor, &offset_bytes);
+    return value >= 0 && capture->graph.values[value].producer >= 0;
+}
+
 // The tensor is a whole storage that the graph makes or adds to, and an output.
 static int output_of(bt_step_variant *v, bt_dag_capture *capture, const bt_tensor *tensor)
 {
@@ -53,8 +61,9 @@ static void find_outputs(const bt_compiled_step *step, bt_step_variant *v, bt_da
     v->loss = output_of(v, capture, loss);
     for (int64_t i = 0; i < params->count && !v->kind.reason[0]; ++i) {
         const bt_tensor *grad = params->items[i].value->grad;
-        v->gradients[i] = grad ? output_of(v, capture, grad) : -1;
-        for (int64_t k = 0; k < i && grad; ++k) {
+        const bool changes = grad && (!v->had[i] || is_written(capture, grad));
+        v->gradients[i] = changes ? output_of(v, capture, grad) : -1;
+        for (int64_t k = 0; k < i && changes; ++k) {
             if (v->gradients[k] == v->gradients[i]) {
                 refuse(v, "two parameters share a gradient");
             }
@@ -129,6 +138,17 @@ static void refuse_dropout(bt_step_variant *v)
 
 // ---- capture ------------------------------------------------------------------------------------
 
+static bt_status note_gradients(const bt_params *params, bt_step_variant *v)
+{
+    BT_TRY(BT_MEM_ARRAY(params->count + 1, &v->gradients));
+    BT_TRY(BT_MEM_ARRAY(params->count + 1, &v->had));
+    for (int64_t i = 0; i < params->count; ++i) {
+        v->gradients[i] = -1;
+        v->had[i] = params->items[i].value->grad != NULL;
+    }
+    return BT_OK;
+}
+
 static bool leaves_are_plain(const bt_compiled_step *step, bt_step_variant *v)
 {
     const bt_params *params = step->model->params;
@@ -136,10 +156,6 @@ static bool leaves_are_plain(const bt_compiled_step *step, bt_step_variant *v)
         const bt_tensor *value = params->items[i].value;
         if (value->home || value->grad_hook.ready) {
             refuse(v, "gradients have their own memory or hooks (several ranks)");
-            return false;
-        }
-        if ((value->grad != NULL) != v->adds) {
-            refuse(v, "some parameters have gradients and others have none");
             return false;
         }
     }
@@ -180,10 +196,8 @@ static bt_status capture_graph(bt_compiled_step *step, const bt_batch *batch, bt
 bt_status bt_step_capture(bt_compiled_step *step, const bt_batch *batch, bt_step_variant *v)
 {
     const bt_params *params = step->model->params;
-    void *gradients = NULL;
     bt_dag_capture capture;
-    BT_TRY(bt_mem_alloc((size_t)params->count + 1, sizeof *v->gradients, &gradients));
-    v->gradients = gradients;
+    BT_TRY(note_gradients(params, v));
     if (!leaves_are_plain(step, v)) {
         return BT_OK;
     }
@@ -191,8 +205,10 @@ bt_status bt_step_capture(bt_compiled_step *step, const bt_batch *batch, bt_step
     if (status == BT_OK && !v->kind.reason[0]) {
         status = bt_dag_find_half_turns(&capture, &v->graph, &v->half_turns);
     }
-    for (int64_t i = 0; i < params->count && !v->adds; ++i) {
-        BT_TENSOR_RELEASE(params->items[i].value->grad);
+    for (int64_t i = 0; i < params->count; ++i) {
+        if (!v->had[i]) {
+            BT_TENSOR_RELEASE(params->items[i].value->grad);
+        }
     }
     bt_dag_capture_release(&capture);
     BT_TRY(status);

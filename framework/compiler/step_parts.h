@@ -26,14 +26,15 @@ typedef struct bt_step_look {
     char name[32];
     bt_dtype dtype;
     bt_shape shape;
-    int64_t offset; // elements
-    int shares;     // index of the first tensor of the batch in the same storage
+    int64_t stride[BT_MAX_RANK], offset; // elements
+    int shares; // index of the first tensor of the batch in the same storage
 } bt_step_look;
 
 typedef struct bt_step_variant {
     bt_step_look looks[BT_BATCH_TENSORS];
     int look_count;
-    bool adds; // gradients existed
+    bool adds; // some gradient existed
+    bool *had; // owned [parameters]: whether its gradient existed
     bt_compute compute;
     bt_compiled_kind kind;
     bt_dag graph;            // as bt_dag_form makes it
@@ -45,7 +46,7 @@ typedef struct bt_step_variant {
     bt_step_source *sources; // owned [source_count]
     int source_count;
     int loss;       // value
-    int *gradients; // owned [parameters]: values, -1: none
+    int *gradients; // owned [parameters]: values, -1: none, or the step leaves it as it is
     void **memory;  // owned [graph.value_count], of the current run
 } bt_step_variant;
 
@@ -57,7 +58,7 @@ struct bt_compiled_step {
     int count;
 };
 
-// The variant for such a batch; NULL: none yet.
+// The first variant for such a batch, whichever gradients exist now; NULL: none yet.
 bt_step_variant *bt_step_find(const bt_compiled_step *step, const bt_batch *batch, bool adds);
 // A program of the variant's graph with these groups, NULL: none. Each gradient that is added to
 // ends in its old memory.
