@@ -31,6 +31,22 @@ bt_status bt_target_host(bt_target *out)
 #endif
 }
 
+// The latest processor of LLVM 19 whose PTX a GPU of this compute capability runs. PTX of sm_90a is
+// for 9.0 alone.
+static const char *cuda_processor(int arch)
+{
+    static const struct {
+        int arch;
+        const char *name;
+    } known[] = {{91, "sm_90"}, {90, "sm_90a"}, {89, "sm_89"}, {87, "sm_87"}, {86, "sm_86"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
+        if (arch >= known[i].arch) {
+            return known[i].name;
+        }
+    }
+    return "sm_80";
+}
+
 bt_status bt_target_cuda(int arch, bt_target *out)
 {
     memset(out, 0, sizeof *out);
@@ -40,7 +56,7 @@ bt_status bt_target_cuda(int arch, bt_target *out)
                         "generated code for CUDA needs compute capability 8.0, got %d.%d",
                         arch / 10, arch % 10);
     }
-    (void)snprintf(out->processor, sizeof out->processor, "sm_%d%s", arch, arch == 90 ? "a" : "");
+    (void)snprintf(out->processor, sizeof out->processor, "%s", cuda_processor(arch));
     (void)snprintf(out->features, sizeof out->features, "+ptx%d", arch >= 90 ? 80 : 78);
     out->has_early_launch = arch >= 90;
     return BT_OK;

@@ -24,7 +24,8 @@ typedef struct bt_target {
 // -v4 (kernels/cpu/vector.h).
 // Errors  UNSUPPORTED on another machine
 BT_CHECKED bt_status bt_target_host(bt_target *out);
-// arch: compute capability x10. For 90 the target is sm_90a.
+// arch: compute capability x10. For 90 the target is sm_90a, above it sm_90, whose PTX the driver
+// assembles for later GPUs too.
 // Errors  UNSUPPORTED below 80
 BT_CHECKED bt_status bt_target_cuda(int arch, bt_target *out);
 

@@ -82,8 +82,8 @@ static bt_status compile_cpu(bt_compiled *c, bt_code_cache *cache)
     return status;
 }
 
-// Machine code for the PTX: from the cache, under a key that includes the driver's version, or
-// assembled and added to it.
+// Machine code for the PTX: from the cache, under a key that includes the device's compute
+// capability and the driver's version, or assembled and added to it.
 static bt_status assemble(const bt_compiled *c, bt_code_cache *cache, const bt_target *target,
                           const char *text, bt_code *code)
 {
@@ -91,6 +91,7 @@ static bt_status assemble(const bt_compiled *c, bt_code_cache *cache, const bt_t
     bt_target machine = *target;
     bt_code ptx = {0};
     bool found = false;
+    (void)snprintf(machine.processor, sizeof machine.processor, "sm_%d", c->device->info.arch);
     (void)snprintf(machine.features, sizeof machine.features, "cubin %d",
                    c->table->driver_version());
     bt_lower_key(&machine, text, key);

@@ -95,6 +95,25 @@ static void test_ptx(void **state)
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "7.5", bt_target_cuda(75, &old));
 }
 
+// LLVM 19 cannot generate code for a processor that it does not know.
+static void test_later_gpus(void **state)
+{
+    (void)state;
+    const struct {
+        int arch;
+        const char *processor;
+        bool is_early;
+    } rows[] = {{80, "sm_80", false}, {86, "sm_86", false}, {88, "sm_87", false},
+                {89, "sm_89", false}, {90, "sm_90a", true}, {100, "sm_90", true},
+                {120, "sm_90", true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        bt_target target;
+        ASSERT_OK(bt_target_cuda(rows[i].arch, &target));
+        assert_string_equal(target.processor, rows[i].processor);
+        assert_true(target.has_early_launch == rows[i].is_early);
+    }
+}
+
 static void test_libdevice(void **state)
 {
     (void)state;
@@ -244,10 +263,10 @@ int main(void)
         return test_skip(bt_error_message());
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_object_runs),     cmocka_unit_test(test_ptx),
-        cmocka_unit_test(test_libdevice),       cmocka_unit_test(test_wrong_texts),
-        cmocka_unit_test(test_cached),          cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_failure_of_llvm),
+        cmocka_unit_test(test_object_runs), cmocka_unit_test(test_ptx),
+        cmocka_unit_test(test_later_gpus),  cmocka_unit_test(test_libdevice),
+        cmocka_unit_test(test_wrong_texts), cmocka_unit_test(test_cached),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_failure_of_llvm),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }
