@@ -57,7 +57,7 @@ suites() {
     for file in "$root"/suites/*/suite.json "$root"/suites/kernels/*.json; do
         name=${file#"$root"/}
         name=${name%/suite.json}
-        printf '%-24s %s\n' "${name%.json}" \
+        printf '%-30s  %s\n' "${name%.json}" \
             "$(sed -n 's/^ *"description": "\(.*\)",$/\1/p' "$file" | head -n 1)"
     done | sort
 }

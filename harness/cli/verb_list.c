@@ -24,7 +24,7 @@ static void append_suite(const char *name, size_t length, bt_json_writer *json, 
     if (json) {
         BT_JSON_OBJECT(json, NULL, BT_KV("suite", bt_str_text(&path)), BT_KV("description", words));
     } else {
-        bt_str_format(out, "%-24s %s\n", bt_str_text(&path), words);
+        bt_str_format(out, "%-30s  %s\n", bt_str_text(&path), words);
     }
 }
 
