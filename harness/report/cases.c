@@ -38,7 +38,7 @@ static bt_status read_kernel(report_case *item, bt_arena *arena)
 {
     BT_SCOPED(bt_json_doc) axes = {0};
     const char *text = item->round->what.axes_json;
-    item->kernel = (report_kernel){.op = "", .direction = "", .dtype = ""};
+    item->kernel = (report_kernel){"", "", "", "", "", false};
     if (!bt_report_is_kernel(item->round)) {
         return BT_OK;
     }
@@ -47,7 +47,17 @@ static bt_status read_kernel(report_case *item, bt_arena *arena)
     const cJSON *kernel = bt_json_get(axes.root, "kernel");
     BT_TRY(bt_keep(arena, bt_json_text_of(kernel, "op"), &item->kernel.op));
     BT_TRY(bt_keep(arena, bt_json_text_of(kernel, "direction"), &item->kernel.direction));
-    return bt_keep(arena, bt_json_text_of(kernel, "dtype"), &item->kernel.dtype);
+    BT_TRY(bt_keep(arena, bt_json_text_of(kernel, "dtype"), &item->kernel.dtype));
+    BT_TRY(bt_keep(arena, bt_json_text_of(kernel, "shape"), &item->kernel.shape));
+    bt_str group = {0};
+    if (bt_json_get(kernel, "ranks")) { // a collective; its bandwidth is bus bandwidth
+        bt_str_format(&group, "%s, %s, %.0f ranks over %s", item->kernel.op, item->kernel.dtype,
+                      bt_json_number_of(kernel, "ranks"), bt_json_text_of(kernel, "group"));
+    } else if (kernel) {
+        bt_str_format(&group, "%s %s, %s, %s cache", item->kernel.op, item->kernel.direction,
+                      item->kernel.dtype, bt_json_text_of(kernel, "cache"));
+    }
+    return bt_keep_str(arena, &group, &item->kernel.group);
 }
 
 bt_status bt_report_recompute(const bt_store_round *round, char text[BT_REPORT_RECOMPUTE_BYTES])
@@ -91,6 +101,18 @@ bt_status bt_case_summarise(report_case *item, bt_arena *arena)
         }
     }
     return bt_summary_over(counted, count, &item->summary);
+}
+
+const report_case *bt_report_counterpart(const report_set *set, const report_case *item,
+                                         const bt_store_run *run, const char *system)
+{
+    BT_EACH(const report_case, other, set->cases, set->case_count) {
+        if (other->run == run && strcmp(other->round->what.system, system) == 0 &&
+            strcmp(other->round->what.name, item->round->what.name) == 0) {
+            return other;
+        }
+    }
+    return NULL;
 }
 
 // ---- columns of the tables of cases ------------------------------------------------------------

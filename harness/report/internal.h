@@ -27,8 +27,9 @@ BT_CHECKED bt_status bt_report_json_case(bt_json_writer *json, const bt_store_ro
 
 // The operation of a kernel case, from its axes; "" if it is none, or unknown.
 typedef struct report_kernel {
-    const char *op, *direction, *dtype;
-    bool ceiling; // measures the machine, not a kernel: "ceiling.cold"
+    const char *op, *direction, *dtype, *shape;
+    const char *group; // "layernorm backward, f32, cold cache"
+    bool ceiling;      // measures the machine, not a kernel: "ceiling.cold"
 } report_kernel;
 
 // A case on a system in one run, with all its rounds.
@@ -87,8 +88,8 @@ int64_t bt_report_verdict_count(const ratio_list *list, const char *verdict);
 
 // ---- kernels.c ---------------------------------------------------------------------------------
 
-// The kernel cases of a run as tables of text; nothing if there are none.
-BT_CHECKED bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out);
+// The kernel cases of a set of one run as tables of text; nothing if there are none.
+BT_CHECKED bt_status bt_report_kernel_tables(const report_set *set, bt_str *out);
 
 // ---- cases.c -----------------------------------------------------------------------------------
 
@@ -104,6 +105,9 @@ const char *bt_noise_of(const bt_store_round *round);
 bool bt_round_counts(const report_case *item, int64_t index);
 // Fills summaries (in the arena), summary and kernel.
 BT_CHECKED bt_status bt_case_summarise(report_case *item, bt_arena *arena);
+// The same case in a run, on a system; NULL if there is none.
+const report_case *bt_report_counterpart(const report_set *set, const report_case *item,
+                                         const bt_store_run *run, const char *system);
 
 // A column of the table of cases, on the page and in Markdown.
 typedef struct report_column {

@@ -45,19 +45,6 @@ static void pair_ratio(const report_case *base, const report_case *other, double
     row->high = exp(high);
 }
 
-// The same case in a run, on a system; NULL if there is none.
-static const report_case *counterpart(const report_set *set, const report_case *item,
-                                      const bt_store_run *run, const char *system)
-{
-    BT_EACH(const report_case, other, set->cases, set->case_count) {
-        if (other->run == run && strcmp(other->round->what.system, system) == 0 &&
-            strcmp(other->round->what.name, item->round->what.name) == 0) {
-            return other;
-        }
-    }
-    return NULL;
-}
-
 static bt_status warn(bt_arena *arena, ratio_range own, ratio_row *row)
 {
     bt_str text = {0};
@@ -99,7 +86,7 @@ bt_status bt_ratios_of_systems(report_set *set, ratio_list *list, const char *co
             continue;
         }
         for (int s = 0; s < count; s++) {
-            const report_case *other = counterpart(set, base, base->run, others[s]);
+            const report_case *other = bt_report_counterpart(set, base, base->run, others[s]);
             if (other) {
                 BT_TRY(add_pair(set, base, other, count > 1, &rows[found++]));
             }
@@ -132,7 +119,7 @@ bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
     BT_EACH(const report_case, mine, set->cases, set->case_count) {
         bool later = mine->run != set->runs && !mine->kernel.ceiling;
         const report_case *base =
-            later ? counterpart(set, mine, set->runs, mine->round->what.system) : NULL;
+            later ? bt_report_counterpart(set, mine, set->runs, mine->round->what.system) : NULL;
         if (!base) {
             continue;
         }

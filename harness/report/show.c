@@ -202,26 +202,32 @@ static void print_head(const bt_store_run *run, bt_str *out)
     }
 }
 
-bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
+static bt_status print_set(const report_set *set, bt_str *out)
 {
-    BT_SCOPED(bt_store_run) run = {0};
-    bt_status status = BT_OK;
-    size_t start = out->length_bytes;
-    BT_TRY(bt_store_run_read(store, id, &run));
-    print_head(&run, out);
-    for (int64_t i = 0; status == BT_OK && i < run.round_count; i++) {
-        if (!bt_report_is_kernel(&run.rounds[i]) || bt_report_is_command(&run.rounds[i])) {
-            status = print_round(&run.rounds[i], out);
+    const bt_store_run *run = &set->runs[0];
+    const char *report = bt_run_report_path(run);
+    const size_t start = out->length_bytes;
+    print_head(run, out);
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
+        if (!bt_report_is_kernel(round) || bt_report_is_command(round)) {
+            BT_TRY(print_round(round, out));
         }
     }
-    BT_IF_OK(status, bt_report_kernel_tables(&run, out));
-    bt_show_noise(&run, out);
-    const char *report = bt_run_report_path(&run);
+    BT_TRY(bt_report_kernel_tables(set, out));
+    bt_show_noise(run, out);
     if (report) {
         bt_str_format(out, "\nreport         %s\n", report);
     }
-    BT_TRY(status);
     return bt_text_end(out, start);
+}
+
+bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
+{
+    report_set set;
+    BT_TRY(bt_report_set_read(store, &id, 1, NULL, &set));
+    bt_status status = print_set(&set, out);
+    bt_report_set_release(&set);
+    return status;
 }
 
 static void json_metrics(bt_json_writer *json, const bt_summary *summary)

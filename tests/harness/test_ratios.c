@@ -157,16 +157,16 @@ static void few_cases_against_several_systems_are_one_list(void **state)
 static void write_pair(double reach, bt_str *page, bt_str *markdown, bt_str *text)
 {
     int64_t run = 0;
-    bt_store_run read;
+    report_set set;
     sample_kernels sample = made("", "pytorch-eager", 1);
     sample.cases = 2;
     sample.reach = reach;
     ASSERT_OK(sample_kernels_record(scratch_store, &sample, &run));
     ASSERT_OK(bt_report_html(scratch_store, &run, 1, page));
     ASSERT_OK(bt_report_markdown(scratch_store, &run, 1, markdown));
-    ASSERT_OK(bt_store_run_read(scratch_store, run, &read));
-    ASSERT_OK(bt_report_kernel_tables(&read, text));
-    bt_store_run_release(&read);
+    ASSERT_OK(bt_report_set_read(scratch_store, &run, 1, NULL, &set));
+    ASSERT_OK(bt_report_kernel_tables(&set, text));
+    bt_report_set_release(&set);
 }
 
 // A ratio of one round is drawn without an interval; it has a warning if its samples do not bound

@@ -134,10 +134,10 @@ static void rates_on_the_terminal(void **state)
 {
     (void)state;
     const int64_t id = record(1);
-    bt_store_run run;
+    report_set set;
     bt_str out = {0};
-    ASSERT_OK(bt_store_run_read(scratch_store, id, &run));
-    ASSERT_OK(bt_report_kernel_tables(&run, &out));
+    ASSERT_OK(bt_report_set_read(scratch_store, &id, 1, NULL, &set));
+    ASSERT_OK(bt_report_kernel_tables(&set, &out));
     const char *text = bt_str_text(&out);
     assert_non_null(strstr(text, "rate"));
     assert_non_null(strstr(text, "600 TFLOP/s"));
@@ -146,7 +146,7 @@ static void rates_on_the_terminal(void **state)
     assert_null(strstr(text, "600 GB/s"));
     assert_null(strstr(text, "3.75 TFLOP/s"));
     bt_str_release(&out);
-    bt_store_run_release(&run);
+    bt_report_set_release(&set);
 }
 
 static void a_slower_machine_is_named(void **state)
