@@ -169,6 +169,39 @@ static void a_gradient_released_between_steps(void **state)
     close_world(&w);
 }
 
+// The mean, times a number that the host writes into a part of a tensor.
+static bt_status loss_with_part(bt_context *context, const void *self, const bt_batch *batch,
+                                bt_tensor **loss)
+{
+    const float two = 2;
+    bt_tensor *plain = NULL, *pair = NULL, *part = NULL;
+    BT_TRY(loss_of(context, self, batch, &plain));
+    bt_status status = bt_tensor_create(context, BT_F32, BT_SHAPE(2), "pair", &pair);
+    BT_IF_OK(status, bt_tensor_view(pair, BT_SCALAR, NULL, 1, &part));
+    BT_IF_OK(status, bt_tensor_write(context, part, &two));
+    BT_IF_OK(status, bt_mul(context, plain, part, loss));
+    bt_tensor_release(part);
+    bt_tensor_release(pair);
+    bt_tensor_release(plain);
+    return status;
+}
+
+// Recording stops before the loss is made.
+static void a_forward_that_cannot_be_captured(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, true);
+    w.model.loss = loss_with_part;
+    bt_tensor *x = make_x(&w);
+    const float expected = run(&w, x, false);
+    bt_params_clear_grads(&w.params);
+    assert_true(run(&w, x, true) == expected);
+    assert_non_null(strstr(bt_compiled_step_kind(w.step, 0)->reason, "the host wrote a part"));
+    bt_tensor_release(x);
+    close_world(&w);
+}
+
 int main(void)
 {
     if (bt_compiler_available()) {
@@ -177,6 +210,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(strides_of_a_batch),
                                        cmocka_unit_test(a_parameter_without_gradient),
-                                       cmocka_unit_test(a_gradient_released_between_steps)};
+                                       cmocka_unit_test(a_gradient_released_between_steps),
+                                       cmocka_unit_test(a_forward_that_cannot_be_captured)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
