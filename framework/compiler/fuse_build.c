@@ -196,6 +196,9 @@ static void find_space(bt_fuse_build *b)
     for (int i = 0; i < b->count; ++i) {
         bt_fused_kind own = BT_FUSED_ELEMENTWISE;
         bt_fuse_refuse(b, bt_fuse_space_of(&b->graph->nodes[b->nodes[i]], &own, &rank, shape));
+        if (!b->why && product(rank, shape) == 0) {
+            bt_fuse_refuse(b, "a call of it has no elements");
+        }
         if (b->why) {
             return;
         }
@@ -210,8 +213,8 @@ static void find_space(bt_fuse_build *b)
             b->column_reduction = b->column_reduction || own == BT_FUSED_COLUMN;
         }
     }
-    if (most == 0 || (last > 0 && most % last != 0)) {
-        bt_fuse_refuse(b, "it is empty or no whole rows");
+    if (last > 0 && most % last != 0) {
+        bt_fuse_refuse(b, "it has no whole rows");
         return;
     }
     space_rank = last > 0 ? 2 : 1;

@@ -381,6 +381,24 @@ static void a_group_is_convex(void **state)
     bt_dag_release(&g);
 }
 
+// The sum of no elements is 0: a loop over the elements of its reader would read past the operand.
+static void an_empty_sum_joins_nothing(void **state)
+{
+    (void)state;
+    bt_dag g = {0};
+    bt_fusion_plan plan;
+    int x, y, z;
+    ASSERT_OK(bt_dag_input(&g, BT_F32, 0, "x", &x));
+    ASSERT_OK(bt_dag_sum(&g, x, 1, 0, 1, 1, &y));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_EXP, 0, y, &z));
+    ASSERT_OK(bt_dag_output(&g, z));
+    ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.kinds = ordered}, &plan));
+    assert_int_equal(plan.count, 0);
+    assert_non_null(strstr(bt_str_text(&plan.decisions), "a call of it has no elements"));
+    bt_fusion_plan_release(&plan);
+    bt_dag_release(&g);
+}
+
 // What a call costs decides.
 static void a_launch_has_its_price(void **state)
 {
@@ -524,6 +542,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(softmax_is_one_group),
         cmocka_unit_test(rows_of_any_length_keep_their_bits),
         cmocka_unit_test(a_group_is_convex),
+        cmocka_unit_test(an_empty_sum_joins_nothing),
         cmocka_unit_test(a_launch_has_its_price),
         cmocka_unit_test(composed_blocks_fuse_and_keep_their_bits),
         cmocka_unit_test(random_graphs_keep_their_bits),
