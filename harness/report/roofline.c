@@ -173,6 +173,20 @@ static void reach_of(const roofline *self, const roofline_ceiling *item, double 
     *to = fmax(fmin(self->x_high, top / item->value), *from);
 }
 
+// How far the name of a flat ceiling is below its line: 0, or by a line of text if the name of
+// another ceiling is where it would be.
+static double sunk(const roofline *self, const roofline_ceiling *item)
+{
+    static const double text = 0.07; // height of a line of text, as a fraction of the plot's
+    double depth = 0.0;
+    for (int i = 0; i < self->ceiling_count && item->flat; i++) {
+        const roofline_ceiling *other = &self->ceilings[i];
+        const double above = up(self, other->value) - up(self, item->value);
+        depth = other->flat && above > 0.0 && above < text ? text : depth;
+    }
+    return depth;
+}
+
 // A ceiling as a line, with its name above it, where there can be no points.
 static void draw_ceiling(const roofline *self, const roofline_ceiling *item, picture *to)
 {
@@ -190,7 +204,8 @@ static void draw_ceiling(const roofline *self, const roofline_ceiling *item, pic
     bt_str_format(
         &name, "%s%s %s", item->flat || strcmp(item->name, "copy") == 0 ? "" : "copy, ", item->name,
         bt_format_value(item->flat ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S, item->value).text);
-    bt_picture_name(to, across(self, at), up(self, item->value * (item->flat ? 1.0 : at)),
+    bt_picture_name(to, across(self, at),
+                    up(self, item->value * (item->flat ? 1.0 : at)) - sunk(self, item),
                     bt_str_text(&name));
 }
 
@@ -215,7 +230,8 @@ static void draw_grid(const roofline *self, picture *to)
         bt_str_format(to->out, "M%.1f 0v%d", PICTURE_W * across(self, x), PICTURE_H);
         for (int lead = 1; lead < (between ? 6 : 2); lead += lead == 1 ? 1 : 3) {
             if (x * lead < 1.01 * self->x_high) {
-                bt_picture_x(to, across(self, x * lead), bt_textf("%.4g", x * lead).text);
+                bt_picture_x(to, across(self, x * lead),
+                             bt_textf(x * lead < 1.0 ? "%.4g" : "%.0f", x * lead).text);
             }
         }
     }

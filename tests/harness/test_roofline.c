@@ -128,6 +128,44 @@ static void roofs_by_type(void **state)
     bt_report_set_release(&set);
 }
 
+// The bottom of a name on the page, in percent of the plot's height.
+static double bottom_of(const bt_str *page, const char *name)
+{
+    const char *at = strstr(bt_str_text(page), name);
+    double bottom = 0;
+    assert_non_null(at);
+    while (strncmp(at, "bottom:", 7) != 0) {
+        at--;
+    }
+    assert_int_equal(sscanf(at, "bottom:%lf", &bottom), 1);
+    return bottom;
+}
+
+// The names of two roofs that are close together do not overlap.
+static void names_of_roofs_are_a_line_apart(void **state)
+{
+    (void)state;
+    report_set set;
+    roofline self;
+    const int64_t run = record(1);
+    ASSERT_OK(bt_report_set_read(scratch_store, &run, 1, NULL, &set));
+    ASSERT_OK(bt_roofline_make(&set, &self));
+    static const double lower[] = {50e12, 500e12, 790e12};
+    for (size_t i = 0; i < sizeof lower / sizeof lower[0]; ++i) {
+        bt_str page = {0};
+        picture to = {.out = &page};
+        for (int c = 0; c < self.ceiling_count; ++c) {
+            roofline_ceiling *item = &self.ceilings[c];
+            item->value = strcmp(item->name, "gemm.f32") == 0 ? lower[i] : item->value;
+        }
+        bt_roofline_draw(&self, &to);
+        assert_true(bottom_of(&page, "gemm.bf16 ") - bottom_of(&page, "gemm.f32 ") > 6.9);
+        bt_str_release(&page);
+    }
+    bt_arena_release(&self.arena);
+    bt_report_set_release(&set);
+}
+
 // On the terminal a product's rate is FLOP/s, without a share of a copy; a pass over memory keeps
 // both.
 static void rates_on_the_terminal(void **state)
@@ -179,6 +217,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(roofs_by_type, scratch_store_open, scratch_store_close),
+        cmocka_unit_test_setup_teardown(names_of_roofs_are_a_line_apart, scratch_store_open,
+                                        scratch_store_close),
         cmocka_unit_test_setup_teardown(rates_on_the_terminal, scratch_store_open,
                                         scratch_store_close),
         cmocka_unit_test_setup_teardown(a_slower_machine_is_named, scratch_store_open,
