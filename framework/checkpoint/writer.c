@@ -19,15 +19,18 @@ struct bt_checkpoint_writer {
     bt_context *context; // borrowed
     bt_checkpoint_store store;
     bool skip_when_busy;
+    bool in_place;
+    bt_status (*check)(void *self);
+    void *self;
     int64_t max_to_keep;
     bt_image image;
     bt_tensor **tensors; // owned [tensor_count], retained; in the manifest's order
-    const void **data;   // owned [tensor_count]: address of each in staging
-    char *staging;       // owned host memory: page-locked, except on the CPU
+    const void **data;   // owned [tensor_count]: address of each in staging, or its own
+    char *staging;       // owned host memory: page-locked, except on the CPU; NULL: in_place
     char *device_block;  // owned, from the pool; NULL: no device snapshot
     bt_stream stream;    // owned; for copies to the host
     bt_event ready;      // owned event: the state, or its copy, is ready to be read
-    bt_event copied;     // owned event: staging is filled
+    bt_event copied;     // owned event: staging is filled; in_place: the tensors are
     bt_state_values values;
     atomic_bool cancel;
     atomic_bool copying; // the current save has not filled staging yet
@@ -68,6 +71,7 @@ static bt_status write_snapshot(bt_checkpoint_writer *writer)
     }
     BT_TRY(device->backend->event_synchronize(device, writer->copied));
     atomic_store(&writer->copying, false);
+    BT_TRY(writer->check ? writer->check(writer->self) : BT_OK);
     return bt_image_write(&writer->image, &writer->store, &writer->values, writer->max_to_keep,
                           writer->data, &writer->cancel);
 }
@@ -105,10 +109,12 @@ static bt_status make_staging(bt_checkpoint_writer *writer, bool device_snapshot
     const bt_backend *backend = device->backend;
     size_t size_bytes = (size_t)writer->image.data_bytes;
     void *block = NULL;
-    BT_TRY(backend->pinned_alloc(device, size_bytes, &block));
-    writer->staging = block;
-    memset(block, 0, size_bytes); // touches the pages now, not in the first save
-    if (device_snapshot && backend->kind != BT_DEVICE_CPU) {
+    if (!writer->in_place) {
+        BT_TRY(backend->pinned_alloc(device, size_bytes, &block));
+        writer->staging = block;
+        memset(block, 0, size_bytes); // touches the pages now, not in the first save
+    }
+    if (device_snapshot && !writer->in_place && backend->kind != BT_DEVICE_CPU) {
         BT_TRY(bt_pool_alloc(context->pool, size_bytes, context->stream, "checkpoint snapshot",
                              &block));
         writer->device_block = block;
@@ -129,7 +135,8 @@ static bt_status take_tensors(bt_checkpoint_writer *writer, const bt_state *stat
     writer->data = block;
     for (int64_t i = 0; i < count; ++i) {
         writer->tensors[i] = bt_tensor_retain(state->tensors[writer->image.sources[i]].tensor);
-        writer->data[i] = writer->staging + at;
+        writer->data[i] =
+            writer->in_place ? bt_tensor_data(writer->tensors[i]) : writer->staging + at;
         at += (size_t)writer->image.manifest.tensors[i].size_bytes;
     }
     return BT_OK;
@@ -147,6 +154,9 @@ bt_status bt_checkpoint_writer_create(bt_context *context, const bt_checkpoint_s
     writer->context = context;
     writer->store = *store;
     writer->skip_when_busy = options->skip_when_busy;
+    writer->in_place = options->in_place;
+    writer->check = options->check;
+    writer->self = options->self;
     writer->max_to_keep = options->checkpoint.max_to_keep;
     (void)pthread_mutex_init(&writer->mutex, NULL); // cannot fail on Linux
     (void)pthread_cond_init(&writer->changed, NULL);
@@ -231,6 +241,9 @@ static bt_status take_snapshot(bt_checkpoint_writer *writer)
     bt_device *device = device_of(writer);
     const bt_backend *backend = device->backend;
     bt_stream training = writer->context->stream;
+    if (writer->in_place) {
+        return backend->event_record(device, writer->copied, training);
+    }
     if (writer->device_block) {
         BT_TRY(copy_tensors(writer, writer->device_block, BT_COPY_DEVICE_TO_DEVICE, training));
     }
@@ -280,12 +293,27 @@ bool bt_checkpoint_is_copying(bt_checkpoint_writer *writer)
     return atomic_load(&writer->copying);
 }
 
-bt_status bt_checkpoint_wait(bt_checkpoint_writer *writer)
+// With the mutex.
+static void await_idle(bt_checkpoint_writer *writer)
 {
-    (void)pthread_mutex_lock(&writer->mutex);
     while (writer->busy) {
         (void)pthread_cond_wait(&writer->changed, &writer->mutex);
     }
+}
+
+void bt_checkpoint_settle(bt_checkpoint_writer *writer)
+{
+    if (writer) {
+        (void)pthread_mutex_lock(&writer->mutex);
+        await_idle(writer);
+        (void)pthread_mutex_unlock(&writer->mutex);
+    }
+}
+
+bt_status bt_checkpoint_wait(bt_checkpoint_writer *writer)
+{
+    (void)pthread_mutex_lock(&writer->mutex);
+    await_idle(writer);
     bt_status status = writer->status;
     writer->status = BT_OK;
     if (status != BT_OK) {

@@ -6,6 +6,9 @@
 //   device_snapshot      first to a copy in device memory, on the context's stream; training waits
 //                        only for that copy
 //   no device_snapshot   the context's stream waits for the copy to the host
+// With in_place there is no snapshot: the tensors are in host memory, and the caller does not
+// change them until the save has ended. Work of the context's stream that writes them is waited
+// for.
 //
 // Invariants
 //   1. At most one save is in flight.
@@ -26,6 +29,11 @@ typedef struct bt_checkpoint_writer_options {
     bool skip_when_busy;              // skip a save requested while one is in flight; false: wait
                                       // for that one
     bool device_snapshot;             // no effect on the CPU
+    bool in_place;                    // write from the tensors' own memory, which is the host's
+    // Called by the writing thread with `self` (borrowed) when the state is in host memory, before
+    // it is written: an error ends the save. NULL: none
+    bt_status (*check)(void *self);
+    void *self;
 } bt_checkpoint_writer_options;
 
 // state: the list of tensors to save; the list and the names are copied, the tensors are retained.
@@ -48,6 +56,8 @@ BT_CHECKED bt_status bt_checkpoint_start(bt_checkpoint_writer *writer,
 bool bt_checkpoint_is_busy(bt_checkpoint_writer *writer);
 // Whether the save in flight may still copy to the host. Sync    none
 bool bt_checkpoint_is_copying(bt_checkpoint_writer *writer);
+// Waits until no save is in flight; its result remains to be reported. NULL is allowed.
+void bt_checkpoint_settle(bt_checkpoint_writer *writer);
 // Waits for the save in flight. Errors  those of that save, or unreported errors of the last one
 BT_CHECKED bt_status bt_checkpoint_wait(bt_checkpoint_writer *writer);
 // Cancels the save in flight and waits; its files are removed unless it was complete already.

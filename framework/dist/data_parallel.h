@@ -77,13 +77,14 @@ BT_CHECKED bt_status bt_data_parallel_update(bt_data_parallel *parallel, bt_adam
                                              double lr);
 
 // ---- state that does not depend on the ranks ----------------------------------------------------
-// With sharding, these are rank 0's tensors for the whole master and moments of parameter i,
-// allocated by the first collect or open_state. Without, they are the parameter's and the
-// optimizer's own tensors.
+// With sharding, these are rank 0's tensors for the whole master and moments of parameter i, in
+// page-locked host memory (host_tensors.h) that open_state allocates. Without, they are the
+// parameter's and the optimizer's own tensors.
 BT_CHECKED bt_status bt_data_parallel_open_state(bt_data_parallel *parallel);
 void bt_data_parallel_state(const bt_data_parallel *parallel, const bt_adamw *optimizer, int64_t i,
                             bt_tensor **master, bt_tensor **m, bt_tensor **v);
-// Collects the state of all ranks on rank 0; no effect without sharding.
+// Collects the state of all ranks on rank 0, on the context's stream: the host waits before it
+// reads the tensors. No effect without sharding.
 BT_CHECKED bt_status bt_data_parallel_collect(bt_data_parallel *parallel,
                                               const bt_adamw *optimizer);
 // Recomputes the weights that ops read from the masters that each rank updates; collective.

@@ -9,6 +9,7 @@
 
 #include "framework/dist/bucket.h"
 #include "framework/dist/data_parallel.h"
+#include "framework/dist/host_tensors.h"
 
 enum {
     BT_LEVELS_MOST = 31,     // partial sums of shards: log2(shards of a rank) + 1
@@ -77,7 +78,7 @@ struct bt_data_parallel {
     bt_lookup *lookup;          // owned; NULL: gradients have one part
     bt_tensor *partials;        // retained f64; of the norm
     bt_tensor *tensor_partials; // retained f64 [ranks of tensor, partials]; NULL: one rank
-    bt_tensor **whole[3];       // owned [params->count], retained; rank 0: masters, m, v
+    bt_host_tensors whole;      // owned, f32 [3, params->count]; rank 0: masters, m, v
 };
 
 // Elements [first, first + count) of a flat tensor.

@@ -137,12 +137,7 @@ void bt_sharded_release(bt_data_parallel *p)
             p->context->device->backend->event_destroy(p->context->device, memory->gathered);
         }
     }
-    for (int kind = 0; kind < 3; ++kind) {
-        for (int64_t i = 0; p->whole[kind] && i < p->params->count; ++i) {
-            bt_tensor_release(p->whole[kind][i]);
-        }
-        bt_mem_free(p->whole[kind]);
-    }
+    bt_host_tensors_destroy(&p->whole);
 }
 
 bt_status bt_sharded_gather(bt_data_parallel *p)

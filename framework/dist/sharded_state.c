@@ -1,8 +1,8 @@
-// framework/dist/sharded_state.c - collects whole masters and moments on rank 0, and distributes
-// them
+// framework/dist/sharded_state.c - collects whole masters and moments in rank 0's host memory, and
+// distributes them
 //
-// One bucket at a time, so that only rank 0 holds more than one bucket of state that it does not
-// own.
+// One bucket at a time, so that no device holds more than one bucket of state that its rank does
+// not own.
 #include "framework/base/mem.h"
 #include "framework/dist/data_parallel_impl.h"
 
@@ -17,6 +17,11 @@ static bt_tensor *slice_tensor(const bt_adamw *optimizer, int64_t i, int kind)
 {
     bt_tensor *const of[KINDS] = {optimizer->slices[i].master, optimizer->m[i], optimizer->v[i]};
     return of[kind];
+}
+
+static bt_tensor *whole_tensor(const bt_data_parallel *p, int64_t i, int kind)
+{
+    return p->whole.items ? p->whole.items[kind * p->params->count + i] : NULL;
 }
 
 // Copies between this rank's slices of bucket b and the buffer of its part.
@@ -49,9 +54,8 @@ static bt_status move_whole(bt_data_parallel *p, int64_t b, int kind, transfer *
     const bt_bucket *layout = &p->layout.items[b];
     for (int64_t s = 0; s < layout->slot_count && p->rank == 0; ++s) {
         const bt_bucket_slot *slot = &p->layout.slots[layout->first + s];
-        bt_tensor *whole = p->whole[kind][slot->param];
-        BT_TRY(out ? bt_flat_copy(p->context, whole, 0, t->flat, slot->offset, slot->count)
-                   : bt_flat_copy(p->context, t->flat, slot->offset, whole, 0, slot->count));
+        BT_TRY(bt_host_tensor_copy(p->context, whole_tensor(p, slot->param, kind), 0, t->flat,
+                                   slot->offset, slot->count, !out));
     }
     return BT_OK;
 }
@@ -117,28 +121,28 @@ bt_status bt_data_parallel_refresh(bt_data_parallel *p)
 
 bt_status bt_data_parallel_open_state(bt_data_parallel *p)
 {
-    static const char *const names[KINDS] = {"master weights", "adamw m", "adamw v"};
-    for (int kind = 0; kind < KINDS && p->sharded && p->rank == 0; ++kind) {
-        void *block = NULL;
-        if (p->whole[kind]) {
-            continue;
-        }
-        BT_TRY(bt_mem_alloc((size_t)p->params->count, sizeof(bt_tensor *), &block));
-        p->whole[kind] = block;
-        for (int64_t i = 0; i < p->params->count; ++i) {
-            BT_TRY(bt_tensor_zeros(p->context, BT_F32, p->params->items[i].master->shape,
-                                   names[kind], &p->whole[kind][i]));
-        }
+    const int64_t count = KINDS * p->params->count;
+    void *block = NULL;
+    if (!p->sharded || p->rank != 0 || p->whole.items) {
+        return BT_OK;
     }
-    return BT_OK;
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof(bt_shape), &block));
+    bt_shape *shapes = block;
+    for (int64_t i = 0; i < count; ++i) {
+        shapes[i] = p->params->items[i % p->params->count].master->shape;
+    }
+    const bt_status status =
+        bt_host_tensors_create(p->context, BT_F32, shapes, count, "training state", &p->whole);
+    bt_mem_free(block);
+    return status;
 }
 
 void bt_data_parallel_state(const bt_data_parallel *p, const bt_adamw *optimizer, int64_t i,
                             bt_tensor **master, bt_tensor **m, bt_tensor **v)
 {
-    *master = p->sharded ? p->whole[MASTER][i] : p->params->items[i].master;
-    *m = p->sharded ? p->whole[FIRST_MOMENT][i] : optimizer->m[i];
-    *v = p->sharded ? p->whole[SECOND_MOMENT][i] : optimizer->v[i];
+    *master = p->sharded ? whole_tensor(p, i, MASTER) : p->params->items[i].master;
+    *m = p->sharded ? whole_tensor(p, i, FIRST_MOMENT) : optimizer->m[i];
+    *v = p->sharded ? whole_tensor(p, i, SECOND_MOMENT) : optimizer->v[i];
 }
 
 bt_status bt_data_parallel_collect(bt_data_parallel *p, const bt_adamw *optimizer)

@@ -41,6 +41,11 @@ bt_tensor *bt_keep_tensor(const bt_trainer *t, int64_t i, int kind)
     return of[kind];
 }
 
+bt_context *bt_keep_context(bt_trainer *t)
+{
+    return t->keep.in_host ? &t->keep.host : &t->session.context;
+}
+
 // The state of a parameter of the whole model, on the rank that has the list.
 static bt_tensor *kept_tensor(const bt_trainer *t, int64_t spec, int kind)
 {
@@ -48,10 +53,48 @@ static bt_tensor *kept_tensor(const bt_trainer *t, int64_t spec, int kind)
     return whole ? whole : bt_keep_tensor(t, t->params.specs[spec].item, kind);
 }
 
-bt_status bt_keep_collect(bt_trainer *t)
+// On the context's stream.
+static bt_status collect(bt_trainer *t)
 {
     BT_TRY(t->parallel ? bt_data_parallel_collect(t->parallel, &t->optimizer) : BT_OK);
     return bt_mesh_state_collect(t);
+}
+
+// On a GPU a collective whose group has failed ends without data, after the call has returned: such
+// a state must not be saved. On the CPU the call itself fails. Any thread.
+static bt_status check_groups(void *self)
+{
+    const bt_trainer *t = self;
+    bt_group *const groups[] = {t->mesh.world, t->mesh.replicas, t->mesh.tensor};
+    const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU;
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0] && !on_cpu; ++i) {
+        BT_TRY(groups[i] ? bt_group_check(groups[i]) : BT_OK);
+    }
+    return BT_OK;
+}
+
+bt_status bt_keep_await(bt_trainer *t)
+{
+    bt_device *device = &t->session.device;
+    if (!t->keep.collecting) {
+        return BT_OK;
+    }
+    t->keep.collecting = false;
+    return device->backend->event_wait(device, t->keep.collected, t->session.context.stream);
+}
+
+bt_status bt_keep_collect(bt_trainer *t)
+{
+    BT_TRY(bt_keep_await(t));
+    if (t->keep.in_host) {
+        bt_checkpoint_settle(t->keep.writer); // which reads the tensors
+    }
+    BT_TRY(collect(t));
+    if (!t->keep.in_host || !bt_ranks_is_first(t)) {
+        return BT_OK;
+    }
+    BT_TRY(bt_context_synchronize(&t->session.context));
+    return check_groups(t);
 }
 
 static bt_status add_moment(bt_keep *keep, const char *prefix, const char *name, bt_tensor *tensor)
@@ -80,10 +123,14 @@ static bt_status list_state(bt_trainer *t)
     if (t->parallel) {
         BT_TRY(bt_data_parallel_open_state(t->parallel));
         BT_TRY(bt_mesh_state_open(t));
-        const bool in_parts = bt_data_parallel_is_sharded(t->parallel) || t->mesh.tensor;
-        if (in_parts && !bt_ranks_is_first(t)) {
+        keep->in_host = bt_data_parallel_is_sharded(t->parallel) || t->mesh.tensor;
+        if (keep->in_host && !bt_ranks_is_first(t)) {
             return BT_OK; // rank 0 has the list
         }
+    }
+    if (keep->in_host) {
+        BT_TRY(bt_device_open("cpu", 0, &keep->cpu));
+        keep->host = (bt_context){.device = &keep->cpu};
     }
     BT_TRY(bt_mem_alloc(2 * (size_t)params->spec_count, sizeof *keep->names, &names));
     keep->names = names;
@@ -142,6 +189,44 @@ bt_status bt_keep_expects(bt_trainer *t, bool *expects)
     return bt_ranks_share(t, expects, sizeof *expects);
 }
 
+static bt_status open_stream(bt_trainer *t)
+{
+    bt_device *device = &t->session.device;
+    BT_TRY(device->backend->stream_create(device, false, &t->keep.stream));
+    return device->backend->event_create(device, &t->keep.collected);
+}
+
+static void close_stream(bt_trainer *t)
+{
+    bt_device *device = &t->session.device;
+    if (t->keep.collected) {
+        device->backend->event_destroy(device, t->keep.collected);
+    }
+    if (t->keep.stream) {
+        const bt_status status = bt_pool_retire_stream(t->session.pool, t->keep.stream);
+        (void)status; // a device fault is reported at the context's next synchronization
+        device->backend->stream_destroy(device, t->keep.stream);
+    }
+}
+
+static bt_status open_writer(bt_trainer *t)
+{
+    const bt_train_checkpoints *plan = &t->plan->checkpoints;
+    const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU;
+    const bt_checkpoint_writer_options options = {.checkpoint = save_options(t->plan),
+                                                  .skip_when_busy = true,
+                                                  .device_snapshot =
+                                                      plan->asynchronous && !plan->host_snapshot,
+                                                  .in_place = t->keep.in_host,
+                                                  .check = t->keep.in_host ? check_groups : NULL,
+                                                  .self = t};
+    const bt_state part = saved_part(t);
+    return plan->asynchronous || (!on_cpu && !t->keep.in_host)
+               ? bt_checkpoint_writer_create(&t->session.context, &t->keep.store, &options, &part,
+                                             &t->keep.writer)
+               : BT_OK;
+}
+
 bt_status bt_keep_open(bt_trainer *t)
 {
     const bt_train_checkpoints *plan = &t->plan->checkpoints;
@@ -159,21 +244,13 @@ bt_status bt_keep_open(bt_trainer *t)
         return bt_error(BT_STATUS_IO, "the checkpoints in %s were removed while the run started",
                         plan->folder);
     }
+    const bool saves = plan->every_steps > 0 || plan->every_minutes > 0 || plan->at_end;
+    BT_TRY(saves && keep->in_host && plan->asynchronous ? open_stream(t) : BT_OK);
     if (!bt_ranks_is_first(t)) {
         return BT_OK; // rank 0 writes
     }
     BT_TRY(plan->resume ? BT_OK : expect_empty(&keep->store));
-    const bool saves = plan->every_steps > 0 || plan->every_minutes > 0 || plan->at_end;
-    const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU;
-    if (saves && (plan->asynchronous || !on_cpu)) {
-        const bool device_snapshot = plan->asynchronous && !plan->host_snapshot;
-        const bt_checkpoint_writer_options options = {.checkpoint = save_options(t->plan),
-                                                      .skip_when_busy = true,
-                                                      .device_snapshot = device_snapshot};
-        const bt_state part = saved_part(t);
-        BT_TRY(bt_checkpoint_writer_create(&t->session.context, &keep->store, &options, &part,
-                                           &keep->writer));
-    }
+    BT_TRY(saves ? open_writer(t) : BT_OK);
     keep->clock_ns = bt_clock_ns();
     return BT_OK;
 }
@@ -182,6 +259,7 @@ void bt_keep_close(bt_trainer *t)
 {
     bt_keep *keep = &t->keep;
     bt_checkpoint_writer_destroy(keep->writer);
+    close_stream(t);
     bt_state_release(&keep->state);
     for (int64_t i = 0; i < keep->name_count; ++i) {
         bt_mem_free(keep->names[i]);
@@ -211,7 +289,7 @@ bt_status bt_keep_digest(bt_trainer *t, int64_t step, char digest[33])
     bt_keep_values(t, step, &t->keep.state.values);
     BT_TRY(bt_keep_collect(t));
     if (bt_ranks_is_first(t)) {
-        BT_TRY(bt_state_digest(&t->session.context, &t->keep.state, digest));
+        BT_TRY(bt_state_digest(bt_keep_context(t), &t->keep.state, digest));
     }
     return bt_ranks_share(t, digest, 33);
 }
@@ -228,7 +306,7 @@ bt_status bt_keep_report_state(bt_trainer *t, int64_t step)
     if (!bt_ranks_is_first(t) || !t->observer->state) {
         return BT_OK;
     }
-    BT_TRY(bt_state_tensors_digest(&t->session.context, &t->keep.state, event.digest));
+    BT_TRY(bt_state_tensors_digest(bt_keep_context(t), &t->keep.state, event.digest));
     event.host_ns = bt_clock_ns() - start_ns;
     return t->observer->state(t->observer->self, &event);
 }
@@ -335,9 +413,10 @@ bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step)
                                                 .below = below};
     const int64_t start_ns = bt_clock_ns();
     *step = 0;
+    BT_TRY(bt_keep_await(t));
     bt_state part = saved_part(t);
     if (bt_ranks_is_first(t)) {
-        BT_TRY(bt_checkpoint_load_newest(&t->session.context, &keep->store, &options, &part, info));
+        BT_TRY(bt_checkpoint_load_newest(bt_keep_context(t), &keep->store, &options, &part, info));
         BT_TRY(info->step >= 0 ? check_values(t, &info->values) : BT_OK);
     }
     BT_TRY(bt_ranks_share(t, &info->step, sizeof info->step));
@@ -393,7 +472,7 @@ static bt_status begin_save(bt_trainer *t, int64_t step)
     } else {
         const bt_checkpoint_options options = save_options(t->plan);
         const bt_state part = saved_part(t);
-        status = bt_checkpoint_save(&t->session.context, &keep->store, &options, &part);
+        status = bt_checkpoint_save(bt_keep_context(t), &keep->store, &options, &part);
     }
     keep->given_step = step;
     keep->given_ns = keep->clock_ns = start_ns;
@@ -413,6 +492,40 @@ static bool is_due(const bt_trainer *t, int64_t step)
            (plan->every_minutes > 0 && minutes >= plan->every_minutes);
 }
 
+// Collects the state on a stream of its own, beside the next step, and passes it to the writer. The
+// update of that step waits.
+static bt_status save_beside(bt_trainer *t, int64_t step)
+{
+    bt_context *context = &t->session.context;
+    bt_device *device = context->device;
+    const bt_stream training = context->stream;
+    BT_TRY(device->backend->event_record(device, t->keep.collected, training));
+    BT_TRY(device->backend->event_wait(device, t->keep.collected, t->keep.stream));
+    context->stream = t->keep.stream;
+    bt_status status = collect(t);
+    if (status == BT_OK && bt_ranks_is_first(t)) {
+        status = begin_save(t, step);
+    }
+    if (status == BT_OK) {
+        status = device->backend->event_record(device, t->keep.collected, t->keep.stream);
+    }
+    context->stream = training;
+    t->keep.collecting = status == BT_OK;
+    return status;
+}
+
+// Whether all ranks save now. Rank 0's clock decides; only it knows whether its writer still reads
+// the tensors in which the state would be collected.
+static bt_status agree_on_save(bt_trainer *t, int64_t step, bool *due)
+{
+    const bt_train_checkpoints *plan = &t->plan->checkpoints;
+    *due = is_due(t, step);
+    const bool may_be_busy = t->keep.in_host && plan->asynchronous;
+    const bool asks = plan->every_minutes > 0 || (*due && may_be_busy);
+    *due = *due && !(may_be_busy && t->keep.in_flight);
+    return asks ? bt_ranks_share(t, due, sizeof *due) : BT_OK;
+}
+
 bt_status bt_keep_tick(bt_trainer *t, int64_t step)
 {
     bt_keep *keep = &t->keep;
@@ -422,12 +535,10 @@ bt_status bt_keep_tick(bt_trainer *t, int64_t step)
     if (keep->in_flight && !bt_checkpoint_is_busy(keep->writer)) {
         BT_TRY(report_end(t, step, bt_checkpoint_wait(keep->writer)));
     }
-    bool due = is_due(t, step);
-    if (t->plan->checkpoints.every_minutes > 0) { // rank 0's clock decides
-        BT_TRY(bt_ranks_share(t, &due, sizeof due));
-    }
-    if (!due) {
-        return BT_OK;
+    bool due = false;
+    BT_TRY(agree_on_save(t, step, &due));
+    if (!due || t->keep.stream) {
+        return due ? save_beside(t, step) : BT_OK;
     }
     BT_TRY(bt_keep_collect(t));
     return bt_ranks_is_first(t) ? begin_save(t, step) : BT_OK;

@@ -183,7 +183,7 @@ static bt_status tell_named(const bt_trace *trace, bt_context *context, bt_train
 // ---- a step -------------------------------------------------------------------------------------
 
 bt_status bt_trace_begin(bt_trace *trace, const bt_train_observer *observer, bt_context *context,
-                         const bt_state *masters, int64_t step)
+                         bt_context *kept, const bt_state *masters, int64_t step)
 {
     if (!observer->value) {
         return BT_OK;
@@ -193,7 +193,7 @@ bt_status bt_trace_begin(bt_trace *trace, const bt_train_observer *observer, bt_
     trace->count = trace->open = 0;
     context->value_hook = (bt_value_hook){trace, on_value};
     for (int64_t i = 0; i < masters->count && !trace->begun; ++i) {
-        BT_TRY(tell_named(trace, context, BT_TRAIN_VALUE_INITIAL, masters->tensors[i].name,
+        BT_TRY(tell_named(trace, kept, BT_TRAIN_VALUE_INITIAL, masters->tensors[i].name,
                           masters->tensors[i].tensor, NULL));
     }
     trace->begun = true;
@@ -235,11 +235,12 @@ bt_status bt_trace_gradients(bt_trace *trace, bt_context *context, const bt_para
     return BT_OK;
 }
 
-bt_status bt_trace_end(bt_trace *trace, bt_context *context, const bt_state *state)
+bt_status bt_trace_end(bt_trace *trace, bt_context *context, bt_context *kept,
+                       const bt_state *state)
 {
     bt_status status = BT_OK;
     for (int64_t i = 0; context->value_hook.made && i < state->count && status == BT_OK; ++i) {
-        status = tell_named(trace, context, BT_TRAIN_VALUE_STATE, state->tensors[i].name,
+        status = tell_named(trace, kept, BT_TRAIN_VALUE_STATE, state->tensors[i].name,
                             state->tensors[i].tensor, NULL);
     }
     context->value_hook = (bt_value_hook){0};

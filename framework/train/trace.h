@@ -48,18 +48,21 @@ typedef struct bt_trace {
 } bt_trace;
 
 // These functions do nothing unless the observer has a value callback. `params` and `state` are the
-// run's; `masters` is the part of the state that holds the parameters.
+// run's; `masters` is the part of the state that holds the parameters; `kept` is the context of the
+// state's tensors.
 
 // Before a step's first micro-batch: starts listening to the context's ops.
 BT_CHECKED bt_status bt_trace_begin(bt_trace *trace, const bt_train_observer *observer,
-                                    bt_context *context, const bt_state *masters, int64_t step);
+                                    bt_context *context, bt_context *kept, const bt_state *masters,
+                                    int64_t step);
 BT_CHECKED bt_status bt_trace_micro(bt_trace *trace, bt_context *context, int64_t micro,
                                     const bt_tensor *ids, const bt_tensor *targets);
 // After the last backward of the step.
 BT_CHECKED bt_status bt_trace_gradients(bt_trace *trace, bt_context *context,
                                         const bt_params *params);
 // After the update: reports the state and stops listening.
-BT_CHECKED bt_status bt_trace_end(bt_trace *trace, bt_context *context, const bt_state *state);
+BT_CHECKED bt_status bt_trace_end(bt_trace *trace, bt_context *context, bt_context *kept,
+                                  const bt_state *state);
 void bt_trace_release(bt_trace *trace);
 
 #endif

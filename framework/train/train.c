@@ -241,6 +241,7 @@ static bt_status update(bt_trainer *t, double lr)
 {
     bool allowed = true;
     BT_TRY(bt_faults_allow(t, &allowed));
+    BT_TRY(bt_keep_await(t));
     if (allowed) {
         return t->parallel ? bt_data_parallel_update(t->parallel, &t->optimizer, lr)
                            : bt_adamw_update(&t->session.context, &t->optimizer, lr);
@@ -352,7 +353,8 @@ static bt_status begin_trace(bt_trainer *t, int64_t step)
     if (t->observer->value && !t->trace.begun) {
         BT_TRY(bt_keep_collect(t));
     }
-    return bt_trace_begin(&t->trace, t->observer, &t->session.context, &masters, step);
+    return bt_trace_begin(&t->trace, t->observer, &t->session.context, bt_keep_context(t), &masters,
+                          step);
 }
 
 static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_launch launch)
@@ -386,7 +388,7 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
     BT_TRY(backend->event_record(&t->session.device, t->step_stop, t->session.context.stream));
     BT_TRY(bt_step_read(t));
     BT_TRY(t->observer->value ? bt_keep_collect(t) : BT_OK);
-    BT_TRY(bt_trace_end(&t->trace, &t->session.context, &t->keep.state));
+    BT_TRY(bt_trace_end(&t->trace, &t->session.context, bt_keep_context(t), &t->keep.state));
     event.loss = t->loss;
     event.grad_norm = t->grad_norm;
     event.launch =

@@ -11,6 +11,7 @@
 #include "framework/compiler/step.h"
 #include "framework/device/region.h"
 #include "framework/dist/data_parallel.h"
+#include "framework/dist/host_tensors.h"
 #include "framework/optim/adamw.h"
 #include "framework/optim/schedule.h"
 #include "framework/train/feed.h"
@@ -29,7 +30,15 @@ typedef struct bt_seen_kernel {
 // The saved state of a run, and the save in flight.
 typedef struct bt_keep {
     bt_state state; // parameters, then moments; values of the last save or load
-    char **names;   // owned [name_count], each owned: of the moments
+    // Ranks have parts of the state: the list's tensors, on rank 0, are in host memory, and work
+    // with them takes place on the CPU.
+    bool in_host;
+    bt_device cpu;
+    bt_context host;    // of these tensors
+    bt_stream stream;   // owned; collects the state beside a step; NULL: no asynchronous saves
+    bt_event collected; // owned; when that has ended
+    bool collecting;    // the next update must wait for it
+    char **names;       // owned [name_count], each owned: of the moments
     int64_t name_count;
     uint64_t size_bytes;          // number of tensors in a checkpoint
     bt_checkpoint_store store;    // folder NULL: no checkpoints
@@ -72,9 +81,8 @@ typedef struct bt_step_graph {
 
 // The whole state, if ranks have parts of parameters (mesh_state.c).
 typedef struct bt_mesh_state {
-    bt_param_part *parts; // owned [specs, ranks of tensor]
-    bt_tensor **whole[3]; // owned [specs], retained; first rank: masters, m, v of shared
-                          // parameters, NULL for the others
+    bt_param_part *parts;  // owned [specs, ranks of tensor]
+    bt_host_tensors whole; // owned [3, specs]; first rank: masters, m, v
 } bt_mesh_state;
 
 typedef struct bt_trainer {
@@ -209,10 +217,10 @@ BT_CHECKED bt_status bt_ranks_read_losses(bt_trainer *t);
 void bt_ranks_fail(const bt_train_plan *plan);
 
 // ---- mesh_state.c -------------------------------------------------------------------------------
-// These functions do nothing if no parameter is shared. They need parameters and optimizer.
+// These functions do nothing without tensor parallelism. They need parameters and optimizer.
 BT_CHECKED bt_status bt_mesh_state_open(bt_trainer *t);
 void bt_mesh_state_close(bt_trainer *t);
-// On the first rank: the whole tensor of a shared parameter. kind: 0 master, 1 m, 2 v
+// On the first rank: the whole tensor of a parameter, in host memory. kind: 0 master, 1 m, 2 v
 bt_tensor *bt_mesh_state_whole(const bt_trainer *t, int64_t spec, int kind);
 // Gathers the parts on the first rank, from data parallel ranks that have whole parts; and the
 // reverse.
@@ -248,8 +256,10 @@ BT_CHECKED bt_status bt_verify_end(bt_trainer *t, int64_t step, bool *agree, cha
 // ---- keep.c -------------------------------------------------------------------------------------
 
 // The tensor kept of parameter `item` of this rank's list: 0 master, 1 m, 2 v; gathered over the
-// data parallel ranks, if this rank has it.
+// data parallel ranks in host memory, if this rank has it.
 bt_tensor *bt_keep_tensor(const bt_trainer *t, int64_t item, int kind);
+// The context of the list's tensors: the session's, or the host's.
+bt_context *bt_keep_context(bt_trainer *t);
 // Whether a checkpoint will be loaded, so that the model needs no initial values; collective.
 BT_CHECKED bt_status bt_keep_expects(bt_trainer *t, bool *expects);
 // Creates the list of the state and the writer, and resumes from a checkpoint if the plan says so.
@@ -257,8 +267,11 @@ BT_CHECKED bt_status bt_keep_expects(bt_trainer *t, bool *expects);
 // does not resume
 BT_CHECKED bt_status bt_keep_open(bt_trainer *t);
 void bt_keep_close(bt_trainer *t);
-// Gathers the state of all ranks in the tensors of rank 0's list; collective.
+// Gathers the state of all ranks in the tensors of rank 0's list, and waits for it; collective.
 BT_CHECKED bt_status bt_keep_collect(bt_trainer *t);
+// Before masters and moments change: the stream waits until an asynchronous save has collected
+// them.
+BT_CHECKED bt_status bt_keep_await(bt_trainer *t);
 // Loads the newest checkpoint that verifies, of a step below `below` (0: any), and restores
 // everything that depends on it: bf16 copies, the optimizer's step, the data position. *step is its
 // step; if there is none, 0, and the state is unchanged. Newer checkpoints excluded by choice are

@@ -40,6 +40,18 @@ static double on_rank(block_values values, double tensor, double rows)
     return values.whole + values.dealt / rows + values.shared / tensor;
 }
 
+// Kept for the backward of a block. Tensor parallel ranks do not recompute queries, keys and
+// values, nor, with whole rows, the sum of the projection.
+static double kept_on_rank(bt_recompute_mode mode, double tensor, double rows)
+{
+    block_values kept = kept_of_block[mode];
+    if (tensor > 1 && mode == BT_RECOMPUTE_BLOCK) {
+        kept.shared += 3;
+        kept.whole += rows > 1 ? 0 : 1;
+    }
+    return on_rank(kept, tensor, rows);
+}
+
 // Blocks of keys and values in a ring of context parallel ranks: three per rank.
 static double ring_elements(const cJSON *train, double tokens, const bt_plan_mesh *mesh)
 {
@@ -90,8 +102,8 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     bool accumulates = ranks.parallel || bt_plan_number(train, "tokens_per_step") > batch_tokens;
     bt_recompute_mode cheaper = how.mode ? (bt_recompute_mode)(how.mode - 1) : BT_RECOMPUTE_NONE;
     double blocks = (double)how.blocks;
-    double kept = blocks * on_rank(kept_of_block[how.mode], tensor, rows) +
-                  (layers - blocks) * on_rank(kept_of_block[cheaper], tensor, rows);
+    double kept = blocks * kept_on_rank(how.mode, tensor, rows) +
+                  (layers - blocks) * kept_on_rank(cheaper, tensor, rows);
     double unit = tokens * width * element_bytes;
     if (bt_plan_is_llama(train)) {
         kept = layers * on_rank(llama_block(train, width, narrow), tensor, rows);
@@ -107,5 +119,5 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double forward =
         kept * unit + larger_of(head, used) + ring_elements(train, tokens, &mesh) * element_bytes;
     double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
-    return (uint64_t)(1.04 * (ranks.state_bytes + ranks.whole_bytes + peak));
+    return (uint64_t)(1.04 * (ranks.state_bytes + peak));
 }

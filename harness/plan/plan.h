@@ -120,7 +120,6 @@ typedef struct bt_plan_ranks {
     bool parallel;          // gradients lie in buckets: several ranks, or virtual shards
     double state_bytes;     // weights, masters, moments
     double gradients_bytes; // of buckets; only if parallel
-    double whole_bytes;     // rank 0's buffers for the state of all ranks; 0 if it has that anyway
     double sent_bytes;      // 0 for one rank
 } bt_plan_ranks;
 

@@ -73,7 +73,6 @@ static void add_state(const cJSON *train, double parameters, bool narrow, bt_pla
     double sent = 0;
     const double lookups = lookups_of(train, &sent);
     out->gradients_bytes = 4 * (parameters + lookups + padding_of(train)) * levels;
-    out->whole_bytes = sharded ? 12 * parameters : 0;
     if (sharded && out->sharding == BT_SHARDING_ZERO2) { // whole only until they are sent
         out->gradients_bytes = 4 * lookups + 4 * parameters / ranks +
                                smaller_of(4 * parameters, bucket_bytes(train, 2));
@@ -116,7 +115,6 @@ bt_plan_ranks bt_plan_ranks_of(const cJSON *train)
     (void)bt_sharding_parse(bt_json_text_of(mesh, "sharding"), &out.sharding);
     out.parallel = degrees.ranks > 1 || bt_json_number_of(mesh, "invariant") > 0;
     add_state(train, held, narrow, &out);
-    out.whole_bytes += degrees.tensor > 1 ? 12 * whole : 0;
     add_traffic(train, parameters, narrow ? 2 : 4, &out);
     return out;
 }

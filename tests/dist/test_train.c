@@ -244,6 +244,44 @@ static void processes_have_the_same_bits(void **state)
     }
 }
 
+// ---- memory -------------------------------------------------------------------------------------
+
+static bt_status measure_peak(bt_group *group, void *argument, rank_result *result)
+{
+    run r = *(const run *)argument;
+    bt_train_result trained;
+    omp_set_num_threads(1);
+    r.plan.parallel.group = group;
+    BT_TRY(bt_train_run(&r.plan, &(bt_train_observer){0}, &trained));
+    result->digest = trained.peak_allocated_bytes;
+    return BT_OK;
+}
+
+// Rank 0 has the whole state in host memory: its device holds what every other device does.
+static void no_device_holds_the_whole_state(void **state)
+{
+    (void)state;
+    static const bt_sharding modes[] = {BT_SHARDING_ZERO1, BT_SHARDING_ZERO2, BT_SHARDING_ZERO3};
+    enum { RANKS = 4 };
+    for (size_t m = 0; m < sizeof modes / sizeof modes[0]; ++m) {
+        rank_result results[RANKS_MAX];
+        run r = {.plan = base_plan()};
+        r.plan.parallel.sharding = modes[m];
+        r.plan.checkpoints = (bt_train_checkpoints){
+            .folder = test_scratch_make(), .every_steps = 1, .asynchronous = true};
+        run_ranks(RANKS_THREADS, RANKS, timeout_ns, measure_peak, &r, results);
+        test_scratch_remove();
+        for (int rank = 0; rank < RANKS; ++rank) {
+            ASSERT_OK(results[rank].status);
+            if (results[rank].digest > results[RANKS - 1].digest * 102 / 100) {
+                fail_msg("%s: the device of rank %d holds %llu bytes, of rank %d %llu",
+                         bt_sharding_name(modes[m]), rank, (unsigned long long)results[rank].digest,
+                         RANKS - 1, (unsigned long long)results[RANKS - 1].digest);
+            }
+        }
+    }
+}
+
 // ---- checkpoints --------------------------------------------------------------------------------
 
 typedef struct mesh {
@@ -422,6 +460,7 @@ int main(void)
         cmocka_unit_test(a_ring_is_noticed),
         cmocka_unit_test(modes_that_repeat_at_fixed_ranks),
         cmocka_unit_test(processes_have_the_same_bits),
+        cmocka_unit_test(no_device_holds_the_whole_state),
         cmocka_unit_test(checkpoints_load_under_any_mesh),
         cmocka_unit_test(a_rank_with_another_plan_is_named),
         cmocka_unit_test(a_rank_with_other_files_is_named),

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -235,6 +236,73 @@ static void errors_surface_once(void **state)
     close_setting(&settings[0]);
 }
 
+// The tensors themselves are written, after the stream's work on them; a failure is still reported
+// to who asks after settling.
+static void in_place(void **state)
+{
+    (void)state;
+    static const setting lazy = {"in place", true, false};
+    unsigned char *bytes[TEST_STATE_TENSORS];
+    bool started = false;
+    open_setting(&lazy, 1);
+    options.in_place = true;
+    make_writer();
+    test_state_fill(&s, 2);
+    const bt_state_values values = s.state.values;
+    for (int i = 0; i < TEST_STATE_TENSORS; ++i) {
+        const size_t size_bytes = bt_tensor_bytes(s.tensors[i]);
+        bytes[i] = malloc(size_bytes + 1);
+        memcpy(bytes[i], bt_tensor_data(s.tensors[i]), size_bytes);
+    }
+    test_state_fill(&s, 1);
+    for (int i = 0; i < TEST_STATE_TENSORS; ++i) { // queued
+        ASSERT_OK(device.backend->copy(&device, bt_tensor_data(s.tensors[i]), bytes[i],
+                                       bt_tensor_bytes(s.tensors[i]), BT_COPY_DEVICE_TO_HOST,
+                                       context.stream));
+    }
+    ASSERT_OK(bt_checkpoint_start(writer, &values, &started));
+    assert_true(started);
+    bt_checkpoint_settle(writer);
+    assert_false(bt_checkpoint_is_busy(writer));
+    ASSERT_OK(bt_checkpoint_wait(writer));
+    assert_saved(2);
+    fake_disk_room(disk, 5000);
+    start(3);
+    bt_checkpoint_settle(writer);
+    ASSERT_FAILS(BT_STATUS_IO, "No space left", bt_checkpoint_wait(writer));
+    for (int i = 0; i < TEST_STATE_TENSORS; ++i) {
+        free(bytes[i]);
+    }
+    close_setting(&lazy);
+}
+
+static bt_status refuse(void *self)
+{
+    return *(const bool *)self ? bt_error(BT_STATUS_UNAVAILABLE, "rank 1 has ended") : BT_OK;
+}
+
+// A state that turns out to be incomplete when it has arrived in host memory is not saved.
+static void refused_before_it_is_written(void **state)
+{
+    (void)state;
+    bool incomplete = true;
+    for (int i = 0; i < SETTINGS; ++i) {
+        open_setting(&settings[i], 1);
+        options.check = refuse;
+        options.self = &incomplete;
+        make_writer();
+        incomplete = true;
+        start(1);
+        ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "rank 1 has ended", bt_checkpoint_wait(writer));
+        assert_int_equal(count_saved(), 0);
+        incomplete = false;
+        start(2);
+        ASSERT_OK(bt_checkpoint_wait(writer));
+        assert_saved(2);
+        close_setting(&settings[i]);
+    }
+}
+
 static void cancelled(void **state)
 {
     (void)state;
@@ -371,6 +439,8 @@ int main(void)
         cmocka_unit_test(one_after_another),
         cmocka_unit_test(skipped_when_busy),
         cmocka_unit_test(errors_surface_once),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(refused_before_it_is_written),
         cmocka_unit_test(cancelled),
         cmocka_unit_test(destroyed_while_busy),
         cmocka_unit_test(a_device_that_fails),
