@@ -280,15 +280,13 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
     if (!plan->group && plan->invariant == 0) {
         return bt_adamw_init(&t->params, config, &t->optimizer);
     }
-    // GPUs support a single part so far
-    const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU;
     const bt_data_parallel_options options = {.group = t->mesh.replicas,
                                               .sharding = plan->sharding,
                                               .bucket_mb = plan->bucket_mb,
                                               .shards = plan->invariant,
                                               .micro_batches = t->accumulation,
                                               .no_overlap = plan->no_overlap,
-                                              .tied = on_cpu ? t->model.tied : NULL,
+                                              .tied = t->model.tied,
                                               .lookups = t->plan->tokens_per_step,
                                               .tensor = t->mesh.tensor};
     BT_TRY(expect_same_plan(t));
