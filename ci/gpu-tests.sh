@@ -9,7 +9,7 @@
 #
 # Runs conformance_*, golden_*, gradient_twice, unit_overlap, harness_gpu_cheats and dist_gpu*, whose
 # two ranks share the GPU of a machine that has one; the GEMM tests also with our own rows alone
-# (BT_GEMM). memcheck runs on the collectives and on every conformance test except those that take
+# (BT_GEMM). memcheck runs on ranks and on every conformance test except those that take
 # too long or measure time; racecheck and initcheck on those whose kernels use shared memory and
 # finish in reasonable time: racecheck fails with an internal error in cuBLASLt's kernels and in our
 # cluster kernels.
@@ -116,8 +116,11 @@ done
 for test in "$tests"/dist_gpu*_test; do
     one "$(basename "$test" _test)" "$test"
 done
-! $sanitize || one memcheck_dist_gpu compute-sanitizer --report-api-errors no --error-exitcode 9 \
-    --target-processes all --tool memcheck "$tests/dist_gpu_test" each_path_once
+for case in each_path_once chunks_of_rows_repeat tied_tables_have_the_bits_of_one_rank; do
+    test=$([ $case = each_path_once ] && echo dist_gpu || echo dist_gpu_train)
+    ! $sanitize || one "memcheck_$case" compute-sanitizer --report-api-errors no \
+        --error-exitcode 9 --target-processes all --tool memcheck "$tests/${test}_test" $case
+done
 if [ -e "$out/failed" ]; then
     echo "gpu-tests: failed: $(sort "$out/failed" | tr '\n' ' ')(logs in $out)"
     exit 1
