@@ -244,9 +244,17 @@ void lazy_device_close(bt_device *device)
 
 void lazy_device_fail_at(int64_t n)
 {
+    (void)pthread_mutex_lock(&lazy.mutex);
     lazy.countdown = n;
     lazy.failed = false;
     lazy.failing = pthread_self();
+    (void)pthread_mutex_unlock(&lazy.mutex);
 }
 
-bool lazy_device_failed(void) { return lazy.failed; }
+bool lazy_device_failed(void)
+{
+    (void)pthread_mutex_lock(&lazy.mutex);
+    const bool failed = lazy.failed;
+    (void)pthread_mutex_unlock(&lazy.mutex);
+    return failed;
+}
