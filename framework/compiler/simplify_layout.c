@@ -145,7 +145,7 @@ static bool swap_with_copy(bt_simplify *w, bt_dag_node *node, bt_dag_node *first
            bt_simplify_become(w, node, BT_KERNEL_COPY, &copy, after, 2);
 }
 
-// The copy that makes a function's operand and reads its whole source from the start.
+// The copy whose whole result is a function's operand, and which reads its source from the start.
 static bt_dag_node *copy_of_all(const bt_simplify *w, bt_dag_node *node)
 {
     if (node->op != BT_KERNEL_UNARY ||
@@ -155,6 +155,8 @@ static bt_dag_node *copy_of_all(const bt_simplify *w, bt_dag_node *node)
     const bt_dag_operand *x = bt_simplify_operand(node, UNARY_X);
     bt_dag_node *first = bt_simplify_maker(w, x->value, BT_KERNEL_COPY, COPY_Y);
     return first && is_plain(first) && x->offset_bytes == 0 && w->uses[x->value] == 1 &&
+                   bt_simplify_count_of(w, x->value) ==
+                       ((const bt_unary_args *)node->args)->count &&
                    bt_simplify_operand(first, COPY_X)->offset_bytes == 0 &&
                    bt_simplify_operand(first, COPY_X)->value >= 0
                ? first

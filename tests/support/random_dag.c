@@ -79,6 +79,39 @@ static void draw_unary(maker *m)
     keep(m, y, x.rows, x.cols, x.dtype);
 }
 
+// A function of a matrix's first rows, made a matrix again by a broadcast of its last one.
+static void draw_part(maker *m)
+{
+    const drawn *x = pick_like(m, below(m, 2) ? BT_F32 : BT_F64, true);
+    int results[2] = {-1, -1};
+    if (!x) {
+        return;
+    }
+    const drawn from = *x;
+    const int64_t rows = 1 + below(m, (int)m->rows);
+    const bt_unary_args unary = {
+        .function = BT_UNARY_RELU, .count = rows * m->cols, .dtype = from.dtype};
+    ASSERT_OK(bt_dag_call(
+        m->graph, BT_KERNEL_UNARY, &unary,
+        (bt_dag_binding[]){{.field = "x", .value = from.value}, {.field = "y", .value = -1}}, 2,
+        results));
+    const int part = results[1];
+    const bt_copy_args copy = {.rank = 2,
+                               .shape = {m->rows, m->cols},
+                               .x_stride = {0, 1},
+                               .y_stride = {m->cols, 1},
+                               .x_dtype = from.dtype,
+                               .y_dtype = from.dtype};
+    ASSERT_OK(bt_dag_call(m->graph, BT_KERNEL_COPY, &copy,
+                          (bt_dag_binding[]){{.field = "x",
+                                              .value = part,
+                                              .offset_bytes = (rows - 1) * m->cols *
+                                                              (int64_t)bt_dtype_size(from.dtype)},
+                                             {.field = "y", .value = -1}},
+                          2, results));
+    keep(m, results[1], true, true, from.dtype);
+}
+
 static void draw_slope(maker *m)
 {
     const drawn x = *pick(m);
@@ -165,10 +198,14 @@ static void draw_softmax(maker *m)
         return;
     }
     const drawn from = *x;
+    int scaled = from.value;
+    if (m->count % 3 == 0) { // so far apart that exponentials are subnormal, or 0
+        ASSERT_OK(bt_dag_unary(m->graph, BT_UNARY_SCALE, 60, from.value, &scaled));
+    }
     const bt_softmax_args args = {.rows = m->rows, .cols = m->cols, .dtype = from.dtype};
     ASSERT_OK(bt_dag_call(
         m->graph, BT_KERNEL_SOFTMAX, &args,
-        (bt_dag_binding[]){{.field = "x", .value = from.value}, {.field = "y", .value = -1}}, 2,
+        (bt_dag_binding[]){{.field = "x", .value = scaled}, {.field = "y", .value = -1}}, 2,
         results));
     keep(m, results[1], true, true, from.dtype);
 }
@@ -345,6 +382,9 @@ void random_dag_make(uint64_t seed, bt_dag *graph)
     const int nodes = 1 + below(&m, RANDOM_DAG_NODES);
     for (int i = 0; i < nodes; ++i) {
         draws[below(&m, (int)(sizeof draws / sizeof draws[0]))](&m);
+    }
+    if (seed % 3 == 0) {
+        draw_part(&m);
     }
     for (int i = 0; i < 3; ++i) {
         ASSERT_OK(bt_dag_output(graph, pick(&m)->value));

@@ -180,6 +180,25 @@ static void what_is_read_stays(void **state)
     assert_int_equal(nodes, 2);
 }
 
+static void a_part_of_a_copy_stays_behind_it(void **state)
+{
+    (void)state;
+    int nodes = 0;
+    // The function reads two of three rows.
+    static const char of_broadcast[] =
+        "value 0 f32 8 input \"x\"\nvalue 1 f32 24 \"\"\n" OUT
+        "node copy forward \"\" x=0 y=>1 rank=2 shape=3,2 x_stride=0,1 x_dtype=f32 "
+        "y_stride=2,1 y_dtype=f32\n"
+        "node unary forward \"\" x=1 y=>2 count=4 dtype=f32\n";
+    static const char of_cast[] =
+        "value 0 bf16 12 input \"x\"\nvalue 1 f32 24 \"\"\n" OUT
+        "node copy forward \"\" x=0 y=>1 rank=1 shape=6 x_stride=1 x_dtype=bf16 y_stride=1 "
+        "y_dtype=f32\n"
+        "node unary forward \"\" x=1 y=>2 function=negate count=4 dtype=f32\n";
+    assert_int_equal(apply(of_broadcast, BT_DAG_RULE_function_before_broadcast, &nodes), 0);
+    assert_int_equal(apply(of_cast, BT_DAG_RULE_function_before_widen, &nodes), 0);
+}
+
 int main(int argc, char **argv)
 {
     graph_count = argc > 1 ? strtoll(argv[1], NULL, 10) : graph_count;
@@ -188,6 +207,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(signed_zeros_are_kept),
         cmocka_unit_test(quotients_become_products_where_exact),
         cmocka_unit_test(what_is_read_stays),
+        cmocka_unit_test(a_part_of_a_copy_stays_behind_it),
         cmocka_unit_test(random_graphs_keep_their_bits),
         cmocka_unit_test(a_wrong_rule_is_found_and_shrunk),
     };
