@@ -26,14 +26,6 @@ static int choose(bt_ir *ir, bt_ir_type from, bt_ir_type to, const int *in)
     return bt_ir_select(ir, to, set, in[1], in[2]);
 }
 
-// exp(x - max x): not above 1.
-static bool is_falling(const bt_fused *g, const bt_fused_instruction *x)
-{
-    const bt_fused_instruction *a = &g->code[x->a];
-    return x->function == BT_UNARY_EXP && a->op == BT_FUSED_SUB &&
-           g->code[a->b].op == BT_FUSED_ROW_MAX && g->code[a->b].a == a->a;
-}
-
 // ---- functions that are the same on every device ------------------------------------------------
 
 static int unary(bt_ir *ir, const bt_fused_instruction *x, bt_ir_type t, int a,
@@ -95,8 +87,8 @@ int bt_emit_arithmetic(bt_ir *ir, const bt_fused *g, int i, int lanes, const int
     case BT_FUSED_CAST:
         return bt_ir_cast(ir, g->code[x->a].dtype, x->dtype, lanes, in[0]);
     case BT_FUSED_UNARY:
-        return is_falling(g, x) ? functions->exp_falling(ir, type, in[0])
-                                : unary(ir, x, type, in[0], functions);
+        return bt_fused_is_softmax_exp(g, x) ? functions->softmax_exp(ir, type, in[0])
+                                             : unary(ir, x, type, in[0], functions);
     case BT_FUSED_SLOPE:
         return slope(ir, x, type, in[0], functions);
     case BT_FUSED_ADD:

@@ -6,7 +6,7 @@
 #include "framework/compiler/emit_math.h"
 
 static const bt_emit_functions functions = {bt_emit_unary_cuda, bt_emit_slope_cuda,
-                                            bt_emit_exp_falling_cuda};
+                                            bt_emit_softmax_exp_cuda};
 
 static bt_ir_type i32(void) { return bt_ir_make(BT_IR_I32, 0); }
 

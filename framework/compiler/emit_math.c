@@ -68,7 +68,8 @@ static int exp_any(bt_ir *ir, bt_ir_type t, int x)
     return MUL(MUL(p, first), second);
 }
 
-int bt_emit_exp_falling_cpu(bt_ir *ir, bt_ir_type t, int x)
+// exp(x) for x <= 1: the bits of exp_any with fewer steps.
+static int exp_falling(bt_ir *ir, bt_ir_type t, int x)
 {
     if (is_wide(t)) {
         return bt_ir_one(ir, "math.exp", t, x);
@@ -77,6 +78,16 @@ int bt_emit_exp_falling_cpu(bt_ir *ir, bt_ir_type t, int x)
     x = bt_ir_select(ir, t, bt_ir_compare(ir, "cmpf olt", t, x, K(-105)), K(-105), x);
     const int p = exp_reduced(ir, t, x, 160, &bits);
     return MUL(MUL(p, FLOAT(INT("shli", bits, I(23)))), K(0x1p-33));
+}
+
+int bt_emit_softmax_exp_cpu(bt_ir *ir, bt_ir_type t, int x)
+{
+    if (is_wide(t)) {
+        return bt_ir_one(ir, "math.exp", t, x);
+    }
+    int bits = 0;
+    const int p = exp_reduced(ir, t, limit(ir, t, "cmpf ogt", K(-88), x), 127, &bits);
+    return MUL(p, FLOAT(INT("shli", bits, I(23))));
 }
 
 static int nearer(bt_ir *ir, bt_ir_type t, int x, double to)
@@ -125,7 +136,7 @@ static int tanh_of(bt_ir *ir, bt_ir_type t, int x)
         q = FMA(q, z, K((double)terms[i]));
     }
     const int near = FMA(MUL(x, z), q, x);
-    const int e = bt_emit_exp_falling_cpu(ir, t, MUL(K(2), minus_abs(ir, t, x)));
+    const int e = exp_falling(ir, t, MUL(K(2), minus_abs(ir, t, x)));
     const int size = DIV(SUB(K(1), e), ADD(K(1), e));
     const int far = bt_ir_call(ir, "copysign", t, 2, size, x, -1);
     const int small =
@@ -135,7 +146,7 @@ static int tanh_of(bt_ir *ir, bt_ir_type t, int x)
 
 static int sigmoid(bt_ir *ir, bt_ir_type t, int x)
 {
-    const int e = bt_emit_exp_falling_cpu(ir, t, minus_abs(ir, t, x));
+    const int e = exp_falling(ir, t, minus_abs(ir, t, x));
     const int negative = bt_ir_compare(ir, "cmpf olt", t, x, K(0));
     return DIV(bt_ir_select(ir, t, negative, e, K(1)), ADD(K(1), e));
 }
@@ -143,7 +154,7 @@ static int sigmoid(bt_ir *ir, bt_ir_type t, int x)
 // Returns the sigmoid; its slope goes to *slope.
 static int sigmoid_both(bt_ir *ir, bt_ir_type t, int x, int *slope)
 {
-    const int e = bt_emit_exp_falling_cpu(ir, t, minus_abs(ir, t, x));
+    const int e = exp_falling(ir, t, minus_abs(ir, t, x));
     const int larger = DIV(K(1), ADD(K(1), e)), smaller = MUL(e, larger);
     *slope = MUL(smaller, larger);
     return bt_ir_select(ir, t, bt_ir_compare(ir, "cmpf olt", t, x, K(0)), smaller, larger);

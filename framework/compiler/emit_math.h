@@ -12,15 +12,15 @@
 // of one or two operations are in emit_arithmetic.c, for every device.
 int bt_emit_unary_cpu(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 int bt_emit_slope_cpu(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
-// exp(x) for x <= 1: the same bits with fewer steps.
-int bt_emit_exp_falling_cpu(bt_ir *ir, bt_ir_type type, int x);
+// exp(x) for x <= 0 as in softmax: 0 where it is below 2^-126.5.
+int bt_emit_softmax_exp_cpu(bt_ir *ir, bt_ir_type type, int x);
 
 // The same in f32 for CUDA: the operations of kernels/cuda/unary.cu and softmax.cu.
 // f64 supports SQRT only; other functions make ir->out UNSUPPORTED.
 int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 // exp(x) for x <= 0, by ex2.approx: relative error below 2^-21 where x > -10.
-int bt_emit_exp_falling_cuda(bt_ir *ir, bt_ir_type type, int x);
+int bt_emit_softmax_exp_cuda(bt_ir *ir, bt_ir_type type, int x);
 
 // The operands of an instruction; returns their count.
 static inline int bt_emit_uses(const bt_fused_instruction *x, int uses[3])
@@ -34,7 +34,7 @@ static inline int bt_emit_uses(const bt_fused_instruction *x, int uses[3])
 typedef struct bt_emit_functions {
     int (*unary)(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
     int (*slope)(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
-    int (*exp_falling)(bt_ir *ir, bt_ir_type type, int x);
+    int (*softmax_exp)(bt_ir *ir, bt_ir_type type, int x);
 } bt_emit_functions;
 
 // The result of an instruction of a group, as a vector or a scalar (lanes 0); in: its operands. -1:

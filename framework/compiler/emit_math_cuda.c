@@ -55,7 +55,7 @@ static int exp_base2(bt_ir *ir, bt_ir_type t, int x)
     return intrinsic(ir, t, "ex2.approx.ftz.f", MUL(x, K(log2_of_e)));
 }
 
-int bt_emit_exp_falling_cuda(bt_ir *ir, bt_ir_type t, int x)
+int bt_emit_softmax_exp_cuda(bt_ir *ir, bt_ir_type t, int x)
 {
     return t.kind == BT_IR_F32 ? exp_base2(ir, t, x) : bt_emit_unary_cuda(ir, BT_UNARY_EXP, t, x);
 }

@@ -181,7 +181,7 @@ static int element_numbers(bt_emitter *e, int lanes)
 static int arithmetic(bt_emitter *e, int i, int lanes, const int *in)
 {
     static const bt_emit_functions functions = {bt_emit_unary_cpu, bt_emit_slope_cpu,
-                                                bt_emit_exp_falling_cpu};
+                                                bt_emit_softmax_exp_cpu};
     const bt_fused_instruction *x = &e->group->code[i];
     if (x->op == BT_FUSED_LOAD) {
         return bt_emit_load(e, x->operand, lanes);

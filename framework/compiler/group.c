@@ -17,6 +17,13 @@ bool bt_fused_op_reduces(bt_fused_op op)
            op == BT_FUSED_COLUMN_SUM;
 }
 
+bool bt_fused_is_softmax_exp(const bt_fused *g, const bt_fused_instruction *x)
+{
+    const bt_fused_instruction *a = x->op == BT_FUSED_UNARY ? &g->code[x->a] : NULL;
+    return a && x->function == BT_UNARY_EXP && a->op == BT_FUSED_SUB &&
+           g->code[a->b].op == BT_FUSED_ROW_MAX && g->code[a->b].a == a->a;
+}
+
 static bool is_store(bt_fused_op op) { return op == BT_FUSED_STORE || op == BT_FUSED_STORE_ADD; }
 
 int bt_fused_op_uses(bt_fused_op op) { return op_uses[op]; }

@@ -21,7 +21,8 @@
 //   2. An instruction's arithmetic is IEEE in `dtype`, each operation rounded once; nothing is
 //      contracted or reordered except as FMA and an order specify. So the bits are defined.
 //   3. Functions (GELU ... SHIFT) have the bits of the UNARY kernel of the group's device, SLOPE
-//      those of UNARY_BACKWARD with dy = 1, or the bound that the emitter states.
+//      those of UNARY_BACKWARD with dy = 1, or the bound that the emitter states. The EXP of a
+//      softmax has those of SOFTMAX: on the CPU, f32 below 2^-126.5 is 0.
 //   4. dtype is F32 or F64 for arithmetic (bf16 operands are cast at LOAD and STORE), I32 or I64
 //      for ids. A LOAD's dtype is its operand's; STORE rounds to its operand's, to nearest even.
 //   5. The index space has no empty axis; rank is at least 1. Axes that can be merged for all
@@ -187,6 +188,8 @@ const char *bt_fused_kind_text(bt_fused_kind kind);
 const char *bt_fused_extent_text(bt_fused_extent extent);
 int bt_fused_op_uses(bt_fused_op op); // how many of a, b, c
 bool bt_fused_op_reduces(bt_fused_op op);
+// exp(x - the row's largest x).
+bool bt_fused_is_softmax_exp(const bt_fused *group, const bt_fused_instruction *x);
 // The extent of the instruction's result, derived from its operands.
 bt_fused_extent bt_fused_extent_of(const bt_fused *group, const bt_fused_instruction *x);
 // Errors  INVALID_ARGUMENT naming the instruction: invariants 1, 4, 5, operand numbers, extents

@@ -8,6 +8,7 @@
 #include "framework/base/mem.h"
 #include "framework/compiler/fuse.h"
 #include "kernels/cpu/dropout.h"
+#include "kernels/cpu/math.h"
 
 typedef struct state {
     bt_context *context;
@@ -119,6 +120,16 @@ static void elementwise(const state *s, const bt_fused_instruction *x, double *y
 static bt_status launch(const state *s, bt_kernel_op op, bt_dtype dtype, const void *args)
 {
     return bt_context_launch(s->context, op, dtype, args);
+}
+
+// As the CPU's softmax, in f32.
+static void softmax_exps(const state *s, const bt_fused_instruction *x, double *y)
+{
+    const double *a = value_of(s, x->a);
+    const float lowest = bt_exp_lowest_f32();
+    for (int64_t i = 0; i < s->count; ++i) {
+        y[i] = (double)bt_exp_normal_f32((float)a[i], lowest);
+    }
 }
 
 // By the CPU kernels, in the instruction's type.
@@ -340,6 +351,10 @@ static bt_status step(const state *s, int at)
         return BT_OK;
     case BT_FUSED_UNARY:
     case BT_FUSED_SLOPE:
+        if (x->dtype == BT_F32 && bt_fused_is_softmax_exp(s->group, x)) {
+            softmax_exps(s, x, y);
+            return BT_OK;
+        }
         return functions(s, x, y);
     case BT_FUSED_RESULT:
         return result(s, x, y);
