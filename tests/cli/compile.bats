@@ -49,6 +49,11 @@ teardown() {
     # There is code for every group.
     [[ $output =~ fp32\ +[0-9]+\ +[0-9]+\ +[0-9]+\ +([0-9]+)\ +([0-9]+)\  ]]
     [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
+    # A later architecture gets code of the last one that LLVM knows.
+    run --separate-stderr "$bench" compile s.json --filter fp32 --target sm_120
+    [ "$status" = 0 ]
+    [ -z "$stderr" ]
+    grep -rlE 'target sm_90$' cache/code | grep -q .
     run "$bench" compile s.json --filter fp32 --target sm90
     [ "$status" = 2 ]
     [[ $output == *'unknown target "sm90"'* ]]
