@@ -161,7 +161,9 @@ void bt_fuse_define(bt_fuse_build *b, const bt_dag_node *node, int field, bt_fus
     b->made[b->made_count].value = y->result;
     b->made[b->made_count].instruction = rounded;
     b->made[b->made_count++].domain = domain;
-    if (leaves_group(b, y->result)) {
+    if (leaves_group(b, y->result) && domain == BT_FUSE_ROWS && !b->row_reduction) {
+        bt_fuse_refuse(b, "its value per row is read outside, and only groups of rows store one");
+    } else if (leaves_group(b, y->result)) {
         int64_t stride[BT_MAX_RANK];
         own_strides(g, domain, stride);
         const int operand = bt_fused_operand_add(&b->builder, value->dtype, stride);

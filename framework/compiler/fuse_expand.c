@@ -56,7 +56,9 @@ static bool domain_of(bt_fuse_build *b, int64_t count, bt_fuse_domain *domain)
         return true;
     }
     *domain = BT_FUSE_ROWS;
-    if (!b->row_reduction || count != rows) {
+    const bool has_rows =
+        b->row_reduction || (b->group->kind == BT_FUSED_ELEMENTWISE && b->group->rank > 1);
+    if (!has_rows || count != rows) {
         bt_fuse_refuse(b, "it has fewer elements than the group, and no value per row");
         return false;
     }

@@ -264,6 +264,42 @@ static void rmsnorm_is_one_group(void **state)
     bt_dag_release(&g);
 }
 
+// A call with an element per row joins the elementwise call that reads it in all columns; not where
+// its result is needed elsewhere: groups without reductions do not store one.
+static void calls_per_row_join_elementwise_groups(void **state)
+{
+    (void)state;
+    const int64_t rows = 5, cols = 24, shape[] = {rows, cols}, full[] = {cols, 1};
+    const int64_t per_row[] = {1, 0};
+    for (int i = 0; i < 4; ++i) {
+        const bool is_output = i & 1;
+        checker c = {.kinds = ordered, .generate = i & 2 && bt_compiler_available() == BT_OK};
+        bt_dag g = {0};
+        bt_fusion_plan plan;
+        int d, p, negative, y;
+        bt_error_clear();
+        ASSERT_OK(bt_dag_input(&g, BT_BF16, rows, "d", &d));
+        ASSERT_OK(bt_dag_input(&g, BT_BF16, rows * cols, "p", &p));
+        ASSERT_OK(bt_dag_unary(&g, BT_UNARY_NEGATE, 0, d, &negative));
+        ASSERT_OK(bt_dag_binary(&g, BT_BINARY_MUL, 2, shape, negative, per_row, p, full, &y));
+        ASSERT_OK(bt_dag_output(&g, y));
+        if (is_output) {
+            ASSERT_OK(bt_dag_output(&g, negative));
+        }
+        ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.kinds = ordered}, &plan));
+        assert_int_equal(plan.count, !is_output);
+        if (!is_output) {
+            assert_int_equal(plan.groups[0].node_count, 2);
+            assert_int_equal(plan.groups[0].group->kind, BT_FUSED_ELEMENTWISE);
+        }
+        bt_fusion_plan_release(&plan);
+        fixture_open(&c.f, 0);
+        assert_false(differs(&c, &g));
+        fixture_close(&c.f);
+        bt_dag_release(&g);
+    }
+}
+
 // Softmax from exponentials, sums and quotients, in bf16 too: rows of bf16 are summed as f32.
 static void softmax_is_one_group(void **state)
 {
@@ -540,6 +576,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rmsnorm_is_one_group),
         cmocka_unit_test(softmax_is_one_group),
+        cmocka_unit_test(calls_per_row_join_elementwise_groups),
         cmocka_unit_test(rows_of_any_length_keep_their_bits),
         cmocka_unit_test(a_group_is_convex),
         cmocka_unit_test(an_empty_sum_joins_nothing),
