@@ -314,6 +314,9 @@ typedef struct bt_attention_shape {
 // stores q_tokens x kv_tokens. lse[b,h,i] = log sum exp of the scaled scores, before dropout, f32
 // (f64 at f64). A query that sees no key has o = 0, lse = -inf and gradients of 0. One that sees
 // only scores of -inf has lse = -inf and o = NaN.
+// A NaN stays in its batch and head (of k or v: in the heads of that group), and on the CPU in its
+// document. On CUDA it may also reach the tokens of other documents that share a tile with it, of
+// up to 192 queries and 128 keys, since a masked probability of 0 times NaN is NaN.
 //
 // Partial results over disjoint sets of keys (o_n, lse_n) merge into the whole:
 //   lse = log sum_n exp(lse_n)    o = sum_n exp(lse_n - lse) o_n, in f32, where exp(-inf) is 0 even

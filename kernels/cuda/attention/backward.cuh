@@ -215,7 +215,7 @@ bt_status backward_run(const bt_launch *launch, const bt_attention_backward_args
                        void (*kernel)(backward_params), const char *name)
 {
     using T = typename C::T;
-    static_assert(C::SHARED <= SHARED_LIMIT, "accepts() promises less");
+    static_assert(C::SHARED <= SHARED_LIMIT, "more shared memory than accepts() allows");
     if (args->shape.batch * args->shape.heads * args->shape.q_tokens == 0) {
         return BT_OK;
     }

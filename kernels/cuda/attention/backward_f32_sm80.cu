@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(128, 2) backward_f32(const backward_params par
 
 template <int D> bt_status run(const bt_launch *launch, const bt_attention_backward_args *args)
 {
-    static_assert(config<D>::SHARED <= SHARED_LIMIT, "accepts() promises less");
+    static_assert(config<D>::SHARED <= SHARED_LIMIT, "more shared memory than accepts() allows");
     return backward_run<config<D>>(
         launch, args, args->shape.causal ? backward_f32<D, true> : backward_f32<D, false>,
         "attention_backward f32");

@@ -38,7 +38,8 @@ template <typename M, int DIM, bool KEYS> struct config {
     static constexpr int STAGE_BYTES = 2 * STREAM_BYTES + BN * 8 + BM * MASK_WORDS<BN> * 4;
     static constexpr int STAGES = 2 * OWN_BYTES + 2 * STAGE_BYTES <= SHARED_LIMIT ? 2 : 1;
     static constexpr int SHARED = 2 * OWN_BYTES + STAGES * STAGE_BYTES;
-    static_assert(STAGES == 1 || !NARROW || STAGE_BYTES % (2 * D) == 0, "tiles at whole rows");
+    static_assert(STAGES == 1 || !NARROW || STAGE_BYTES % (2 * D) == 0,
+                  "stages must hold whole rows");
 };
 
 // A warp per query row.
@@ -233,7 +234,7 @@ template <typename M, int D, bool KEYS>
 bt_status start(const bt_launch *launch, const general_params &params, const char *name)
 {
     using C = config<M, D, KEYS>;
-    static_assert(C::SHARED <= SHARED_LIMIT, "accepts() promises less");
+    static_assert(C::SHARED <= SHARED_LIMIT, "more shared memory than accepts() allows");
     const bt_attention_shape &s = params.a.shape;
     const int64_t heads = s.batch * (KEYS ? s.kv_heads : s.heads);
     const int64_t tiles = ((KEYS ? s.kv_tokens : s.q_tokens) + C::BM - 1) / C::BM;

@@ -167,7 +167,8 @@ __device__ __forceinline__ void tile_load_transposed(float *tile, int pitch, con
                                                      int head_dim)
 {
     constexpr int STEP = THREADS / 8; // rows a turn
-    static_assert(ROWS % STEP == 0 && COLS % 8 == 0, "tile of whole turns");
+    static_assert(ROWS % STEP == 0 && COLS % 8 == 0,
+                  "the threads must copy a tile in whole passes");
     const int row = (int)threadIdx.x / 8, column = (int)threadIdx.x % 8;
 #pragma unroll
     for (int i = row; i < row + ROWS; i += STEP) {

@@ -32,7 +32,7 @@ template <typename M, int DIM> struct config {
     static constexpr int STAGES = OWN_BYTES + 2 * STAGE_BYTES <= SHARED_LIMIT ? 2 : 1;
     static constexpr int SHARED = OWN_BYTES + STAGES * STAGE_BYTES;
     static_assert(STAGES == 1 || sizeof(T) == 4 || STAGE_BYTES % (2 * D) == 0,
-                  "tiles at whole rows");
+                  "stages must hold whole rows");
 };
 
 template <typename M, int D>
@@ -176,7 +176,7 @@ template <typename M, int D>
 bt_status run(const bt_launch *launch, const bt_attention_args *args, const char *name)
 {
     using C = config<M, D>;
-    static_assert(C::SHARED <= SHARED_LIMIT, "accepts() promises less");
+    static_assert(C::SHARED <= SHARED_LIMIT, "more shared memory than accepts() allows");
     const bt_attention_shape &s = args->shape;
     const size_t size = sizeof(typename C::T);
     const general_params params = {*args, (float)(s.scale * 1.4426950408889634),

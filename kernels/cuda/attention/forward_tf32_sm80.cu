@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
 template <int D> bt_status run(const bt_launch *launch, const bt_attention_args *args)
 {
     using C = config<D>;
-    static_assert(C::SHARED <= SHARED_LIMIT, "accepts() promises less");
+    static_assert(C::SHARED <= SHARED_LIMIT, "more shared memory than accepts() allows");
     const int64_t blocks =
         args->shape.batch * args->shape.heads * ((args->shape.q_tokens + C::BM - 1) / C::BM);
     return launch_kernel(

@@ -100,7 +100,7 @@ __device__ __forceinline__ void rows_load(unsigned char *tile, const T *head, in
                                           int row0, int tokens, int head_dim, bool aligned)
 {
     constexpr int PER_CHUNK = 16 / (int)sizeof(T), CHUNKS = COLS / PER_CHUNK;
-    static_assert(ROWS * CHUNKS % THREADS == 0, "tile of whole turns");
+    static_assert(ROWS * CHUNKS % THREADS == 0, "the threads must copy a tile in whole passes");
 #pragma unroll 4
     for (int i = 0; i < ROWS * CHUNKS / THREADS; ++i) {
         const int index = i * THREADS + (int)threadIdx.x;

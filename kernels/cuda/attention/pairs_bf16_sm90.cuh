@@ -27,7 +27,7 @@ constexpr int STAGE_BYTES = 2 * TILE, STAGE_STEP = 2 * TILE_STEP; // keys, then 
 constexpr int OWN_BYTES = 2 * TILE, RING = 2 * OWN_BYTES, PAIR_BYTES = RING + STAGES * STAGE_BYTES;
 constexpr int BARRIERS = 2 * PAIR_BYTES, PAIR_BARRIERS = 128, SHARED = BARRIERS + 2 * PAIR_BARRIERS;
 static_assert(8 * (2 * STAGES + 6) <= PAIR_BARRIERS && SHARED <= SHARED_BYTES_MOST,
-              "shared memory");
+              "more shared memory than a block may use");
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 

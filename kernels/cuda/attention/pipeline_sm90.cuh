@@ -55,11 +55,11 @@ template <class K> struct layout {
     static constexpr int ROWS = RING + K::STAGES * K::STAGE_BYTES + K::SHARED_BYTES;
     static constexpr int BARRIERS = ROWS + K::STAGES * K::ROW_BYTES;
     static constexpr int SHARED = BARRIERS + 8 * (2 * K::STAGES * K::SPLIT + 3 * OWNS);
-    static_assert(SHARED <= SHARED_BYTES_MOST, "shared memory");
+    static_assert(SHARED <= SHARED_BYTES_MOST, "more shared memory than a block may use");
     static constexpr int REGISTERS = 65536 / THREADS / 8 * 8; // of a thread at the start
     static_assert(K::GROUPS * CONSUMER_REGISTERS<K> + OTHER_REGISTERS<K> <=
                       (K::GROUPS + 1) * REGISTERS,
-                  "registers");
+                  "the warpgroups use more registers than a block has");
 };
 
 // Which of the workers that share a kernel's items a block is: blocks of the grid, or of a part.

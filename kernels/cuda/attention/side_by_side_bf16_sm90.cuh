@@ -19,7 +19,8 @@ namespace side_by_side
 
 using query_side = queries<bf16_tiles<1>, false, part_of_grid>;
 using key_side = keys<bf16_tiles<1>, false, part_of_grid>;
-static_assert(query_side::GROUPS == key_side::GROUPS, "one block shape for both");
+static_assert(query_side::GROUPS == key_side::GROUPS,
+              "both kernels must have the same block shape");
 constexpr int THREADS = layout<query_side>::THREADS;
 constexpr int SHARED = layout<query_side>::SHARED > layout<key_side>::SHARED
                            ? layout<query_side>::SHARED

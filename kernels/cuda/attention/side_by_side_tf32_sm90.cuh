@@ -49,7 +49,8 @@ namespace side_by_side
 
 using query_side = queries<format, false, part_of_grid>;
 using key_side = keys_tf32<false, part_of_grid>;
-static_assert(query_side::GROUPS == key_side::GROUPS, "one block shape for both");
+static_assert(query_side::GROUPS == key_side::GROUPS,
+              "both kernels must have the same block shape");
 constexpr int THREADS = layout<query_side>::THREADS;
 constexpr int SHARED = layout<query_side>::SHARED > layout<key_side>::SHARED
                            ? layout<query_side>::SHARED

@@ -23,7 +23,8 @@ constexpr int STAGE_STEP = 2 * TILE_STEP; // keys, then values
 constexpr int SUMS = 36;                  // of a thread: o, m, l
 constexpr int RING = TILE, MERGE = RING + STAGES * STAGE_BYTES, BARRIERS = MERGE + SUMS * 512;
 constexpr int PAIR_BYTES = (BARRIERS + 128 + 1023) / 1024 * 1024, SHARED = PAIRS * PAIR_BYTES;
-static_assert(8 * (2 * STAGES + 2) <= 128 && SHARED <= SHARED_BYTES_MOST, "shared memory");
+static_assert(8 * (2 * STAGES + 2) <= 128 && SHARED <= SHARED_BYTES_MOST,
+              "more shared memory than a block may use");
 // Items up to which this kernel takes less time than pairs; not the number of multiprocessors of
 // the device, since results depend on it.
 constexpr int ITEMS_MOST = 264;

@@ -77,7 +77,8 @@ __device__ __forceinline__ void tile_load(uint32_t tile, const T *head, int64_t 
 {
     constexpr int PER_CHUNK = 16 / (int)sizeof(T), CHUNKS = COLS / PER_CHUNK;
     constexpr int STEP = THREADS / CHUNKS; // rows a turn; swizzle() repeats every 8
-    static_assert(ROWS % STEP == 0 && (sizeof(T) == 4 || STEP % 8 == 0), "tile of whole turns");
+    static_assert(ROWS % STEP == 0 && (sizeof(T) == 4 || STEP % 8 == 0),
+                  "the threads must copy a tile in whole passes");
     const int row = (int)threadIdx.x / CHUNKS, chunk = (int)threadIdx.x % CHUNKS;
     const int rows = chunk * PER_CHUNK < head_dim ? tokens - row0 - row : 0;
     const T *source = head + (row0 + row) * token_stride + chunk * PER_CHUNK;

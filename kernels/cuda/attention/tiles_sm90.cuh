@@ -150,7 +150,7 @@ template <class F>
 __device__ __forceinline__ void send_added(const CUtensorMap *map, uint32_t from, int tile,
                                            int head, int batch)
 {
-    static_assert(F::STORED == CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "format");
+    static_assert(F::STORED == CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "TMA adds fp32 elements");
 #pragma unroll
     for (int i = 0; i < F::PIECES; ++i) {
         tma_add(map, from + i * TILE, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch);

@@ -24,7 +24,7 @@ namespace
 template <int PARTS>
 __device__ __forceinline__ void transpose_tile(uint32_t from, uint32_t to, int part, int lane)
 {
-    static_assert(PARTS == 2 || PARTS == 4, "parts are low bits of a step");
+    static_assert(PARTS == 2 || PARTS == 4, "a warp must find its steps by their low bits");
     const uint32_t column = (uint32_t)lane & 7, pair = (uint32_t)lane >> 3, low = (uint32_t)part;
     uint32_t load =
         from + pair * 256 + ((((column >> 2) ^ (2 * pair)) << 4) ^ (low << 5)) + (column & 3) * 4;
