@@ -18,10 +18,30 @@ static void print_plan(const bt_plan *plan, bt_cli_call *call)
     }
 }
 
+// The newest earlier run of the same suite and profile; 0: none.
+static bt_status earlier_run(bt_store *store, int64_t run, int64_t *earlier)
+{
+    BT_SCOPED(bt_store_run_list) list = {0};
+    const bt_store_run_row *own = NULL;
+    *earlier = 0;
+    BT_TRY(bt_store_run_list_read(store, &list));
+    for (int64_t i = 0; i < list.count && *earlier == 0; ++i) {
+        const bt_store_run_row *row = &list.rows[i];
+        if (row->id == run) {
+            own = row;
+        } else if (own && strcmp(row->suite, own->suite) == 0 &&
+                   strcmp(row->profile, own->profile) == 0) {
+            *earlier = row->id;
+        }
+    }
+    return BT_OK;
+}
+
 // Runs, and prints the result from the record.
 static bt_status run_and_show(const bt_cli_suite *suite, bt_cli_call *call)
 {
     bt_run_outcome outcome;
+    int64_t earlier = 0;
     bt_str *out = &call->out;
     BT_TRY(bt_cli_suite_run(suite, &outcome));
     BT_TRY(bt_store_open(suite->database, BT_STORE_READ, &call->store));
@@ -29,8 +49,9 @@ static bt_status run_and_show(const bt_cli_suite *suite, bt_cli_call *call)
     if (!call->json) {
         bt_str_format(out, "next           bt-bench show %lld", (long long)outcome.run);
         bt_cli_append_database(suite->database, out);
-        if (outcome.run > 1) {
-            bt_str_format(out, " · bt-bench compare %lld %lld", (long long)outcome.run - 1,
+        BT_TRY(earlier_run(call->store, outcome.run, &earlier));
+        if (earlier > 0) {
+            bt_str_format(out, " · bt-bench compare %lld %lld", (long long)earlier,
                           (long long)outcome.run);
             bt_cli_append_database(suite->database, out);
         }

@@ -27,7 +27,19 @@ static int by_text(const void *left, const void *right)
 
 #define NAMES_MAX 256
 
-// A folder with an all.json: each of its files is a suite, "kernels/gelu".
+// A suite names its schema; claims, policies and corpora have others.
+static bool is_suite(const char *path)
+{
+    BT_SCOPED_MEM(void *) text = NULL;
+    size_t size_bytes = 0;
+    if (bt_file_read(path, &text, &size_bytes) != BT_OK) {
+        bt_error_clear();
+        return false;
+    }
+    return strstr(text, "/suite.schema.json\"") != NULL;
+}
+
+// The suites of a folder: "gpt2_124m" of its suite.json, "kernels/gelu" of any other.
 static size_t names_of_folder(const char *folder, const char *name, char **names, size_t count)
 {
     BT_SCOPED(bt_str) path = {0}, text = {0};
@@ -35,12 +47,19 @@ static size_t names_of_folder(const char *folder, const char *name, char **names
     DIR *dir = opendir(bt_str_text(&path));
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < NAMES_MAX;
          entry = readdir(dir)) {
-        size_t length = strlen(entry->d_name);
-        if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0) {
-            bt_str_clear(&text);
-            bt_str_format(&text, "%s/%.*s", name, (int)length - 5, entry->d_name);
-            count += bt_mem_strdup(bt_str_text(&text), &names[count]) == BT_OK;
+        const size_t length = strlen(entry->d_name);
+        bt_str_clear(&path);
+        bt_str_format(&path, "%s/%s/%s", folder, name, entry->d_name);
+        if (length <= 5 || strcmp(entry->d_name + length - 5, ".json") != 0 ||
+            !is_suite(bt_str_text(&path))) {
+            continue;
         }
+        bt_str_clear(&text);
+        bt_str_append(&text, name);
+        if (strcmp(entry->d_name, "suite.json") != 0) {
+            bt_str_format(&text, "/%.*s", (int)length - 5, entry->d_name);
+        }
+        count += bt_mem_strdup(bt_str_text(&text), &names[count]) == BT_OK;
     }
     if (dir) {
         closedir(dir);
@@ -50,22 +69,13 @@ static size_t names_of_folder(const char *folder, const char *name, char **names
 
 static void suite_names_in(const char *root, bt_str *out)
 {
-    BT_SCOPED(bt_str) folder = {0}, file = {0};
+    BT_SCOPED(bt_str) folder = {0};
     bt_str_format(&folder, "%s/suites", root);
     DIR *dir = opendir(bt_str_text(&folder));
     char *names[NAMES_MAX];
     size_t count = 0;
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < NAMES_MAX;
-         entry = readdir(dir)) {
-        bt_str_clear(&file);
-        bt_str_format(&file, "%s/%s/suite.json", bt_str_text(&folder), entry->d_name);
-        if (entry->d_name[0] != '.' && bt_file_exists(bt_str_text(&file)) &&
-            bt_mem_strdup(entry->d_name, &names[count]) == BT_OK) {
-            ++count;
-        }
-        bt_str_clear(&file);
-        bt_str_format(&file, "%s/%s/all.json", bt_str_text(&folder), entry->d_name);
-        if (entry->d_name[0] != '.' && bt_file_exists(bt_str_text(&file))) {
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        if (entry->d_name[0] != '.') {
             count = names_of_folder(bt_str_text(&folder), entry->d_name, names, count);
         }
     }

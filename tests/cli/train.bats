@@ -87,12 +87,17 @@ value() { # key: of JSON on standard input
 
 @test "report and compare of real runs" {
     "$bench" run s.json --quiet >/dev/null
-    "$bench" run s.json --quiet --set train.optimizer.lr=0.02 >/dev/null
-    run "$bench" compare 1 2
+    sed 's/"tiny"/"other"/' s.json >other.json
+    run "$bench" run other.json --quiet --set train.steps=2
+    [[ $output != *"bt-bench compare"* ]] # of another suite
+    run "$bench" run s.json --quiet --set train.optimizer.lr=0.02
+    [[ ${lines[-1]} == *"bt-bench compare 1 3" ]]
+    "$bench" rm 2 >/dev/null
+    run "$bench" compare 1 3
     [ "$status" = 0 ]
     [[ $output == *"train.optimizer.lr"* ]]
     for ending in html md json; do
-        "$bench" report 1 2 -o "both.$ending"
+        "$bench" report 1 3 -o "both.$ending"
         [ -s "both.$ending" ]
     done
     run "$bench" report 1 -o both.pdf
