@@ -34,7 +34,7 @@ tests() {
     [[ $output == *'all passed'* ]]
     for name in conformance_rows conformance_sums golden_llama gradient_twice unit_overlap harness_gpu_cheats gemm_own gemm_sm80 \
         memcheck_conformance_rows memcheck_conformance_sums racecheck_sums initcheck_elementwise \
-        dist_gpu memcheck_dist_gpu; do
+        dist_gpu memcheck_each_path_once memcheck_tied_tables_have_the_bits_of_one_rank; do
         [ "$(grep -cE "^$name +passed" <<<"$output")" -eq 1 ]
     done
     [ "$(grep -cE 'huge|tune' "$tree/sanitized")" -eq 0 ]
@@ -43,7 +43,7 @@ tests() {
 @test "a failure, a finding of the sanitizer and a hang are named, and the rest still runs" {
     program "$tree/build/tests/conformance_sums_test" 'exit 1'
     program "$tree/build/tests/golden_gpt2_test" 'sleep 60'
-    program "$tree/bin/compute-sanitizer" "[[ \$* != *memcheck*rows* ]]"
+    program "$tree/bin/compute-sanitizer" "[[ \$* != *memcheck*conformance_rows* ]]"
     tests -l 1
     [ "$status" -eq 1 ]
     [[ $output == *'failed: conformance_sums golden_gpt2 memcheck_conformance_rows '* ]]

@@ -31,8 +31,8 @@ two() {
     two -p
     [ "$status" -eq 0 ]
     [[ $output == *'all passed'* ]]
-    [ "$(grep -c ' passed ' <<<"$output")" -eq 10 ]
-    [ "$(grep -c '^report ' "$tree/calls")" -eq 6 ]
+    [ "$(grep -c ' passed ' <<<"$output")" -eq 16 ]
+    [ "$(grep -c '^report ' "$tree/calls")" -eq 11 ]
     [ "$(grep -c 'training.*--system blutrain,pytorch-compile' "$tree/calls")" -eq 1 ]
     for file in $(grep -oE 'suites/distributed/[a-z]+' "$tree/calls"); do
         [ -e "$root/$file.json" ]
@@ -44,8 +44,8 @@ two() {
     two -l 130
     [ "$status" -eq 1 ]
     [[ $output == *'dist_gpu_train       rc 1'* ]]
-    [[ $output == *'collectives          left out'* ]]
-    [[ $output == *'failed or left out: dist_gpu_train collectives training context (logs in '* ]]
+    [[ $output == *'all_reduce           left out'* ]]
+    [[ $output == *'failed or left out: dist_gpu_train all_reduce training context others (logs in '* ]]
 }
 
 @test "fewer than two GPUs and no folder are exit 4, a wrong word is 2" {
