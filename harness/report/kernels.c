@@ -11,7 +11,8 @@
 
 enum { SYSTEMS_MAX = 4 };
 
-// The systems of a group, in the order of their first rounds.
+// The systems of a group, in the order of their first rounds, the one that others are compared with
+// first.
 static int systems_of(const report_set *set, const char *group, const char *systems[SYSTEMS_MAX])
 {
     int found = 0;
@@ -22,6 +23,7 @@ static int systems_of(const report_set *set, const char *group, const char *syst
             systems[found++] = system;
         }
     }
+    bt_ratios_base_first(systems, found);
     return found;
 }
 
@@ -69,15 +71,17 @@ static void print_case(const report_set *set, const report_case *item, const cha
             ratio_cell(time, &metrics[BT_METRIC_TIME], wide, table);
         }
     }
+    const bt_metric_value *rated =
+        first ? metrics : item->summary.metrics; // a ceiling is only ours
     const bool computes = bt_report_flops_dominate(
-        metrics[BT_METRIC_COMPUTE].count > 0 ? metrics[BT_METRIC_COMPUTE].value : (double)NAN,
-        metrics[BT_METRIC_BANDWIDTH].value);
+        rated[BT_METRIC_COMPUTE].count > 0 ? rated[BT_METRIC_COMPUTE].value : (double)NAN,
+        rated[BT_METRIC_BANDWIDTH].value);
     if (computes) {
-        value_cell(&metrics[BT_METRIC_COMPUTE], BT_UNIT_FLOP_PER_S, table);
+        value_cell(&rated[BT_METRIC_COMPUTE], BT_UNIT_FLOP_PER_S, table);
         bt_table_cells(table, "%s", "");
     } else {
-        value_cell(&metrics[BT_METRIC_BANDWIDTH], BT_UNIT_BYTES_PER_S, table);
-        value_cell(&metrics[BT_METRIC_COPY_SHARE], BT_UNIT_SHARE, table);
+        value_cell(&rated[BT_METRIC_BANDWIDTH], BT_UNIT_BYTES_PER_S, table);
+        value_cell(&rated[BT_METRIC_COPY_SHARE], BT_UNIT_SHARE, table);
     }
     if (launches) {
         value_cell(&metrics[BT_METRIC_LAUNCH_TIME], BT_UNIT_NS, table);

@@ -137,12 +137,15 @@ static void ratio_list_table(const ratio_list *list, bt_str *out)
 {
     bool paper = strcmp(list->kind, "replicate") == 0;
     bt_table table = {0};
-    bt_markdown(out, "\n## %s %s %s\n\n", list->more_is_slower ? list->other : list->base,
-                list->more_is_slower ? "over" : "and",
-                list->more_is_slower ? list->base : list->other);
-    bt_str_append(out, list->more_is_slower
-                           ? "Time of the first over that of the second: more is slower.\n\n"
-                           : "How many times faster: more is better for the first.\n\n");
+    if (list->more_is_slower) {
+        bt_markdown(out, "\n## %s over %s\n\n", list->other, list->base);
+        bt_markdown(out, "Time of %s divided by that of %s: more than 1 is slower.\n\n",
+                    list->other, list->base);
+    } else {
+        bt_markdown(out, "\n## %s and %s\n\n", list->base, list->other);
+        bt_markdown(out, "How many times as fast %s is: more than 1 is faster than %s.\n\n",
+                    list->base, list->other);
+    }
     bt_table_heads(&table, paper ? "claim|>paper" : "case");
     bt_table_heads(&table, ">ratio|>95 %%|verdict|why");
     for (int64_t i = 0; i < list->count; i++) {

@@ -99,6 +99,19 @@ static bool has_verdicts(const bt_store_run *run, const char *kind)
     return BT_FIND(run->verdicts, run->verdict_count, kind, kind) >= 0;
 }
 
+void bt_ratios_base_first(const char **systems, int count)
+{
+    static const char *const bases[] = {"blutrain", "base"}; // the last one found is the first
+    for (size_t b = 0; b < sizeof bases / sizeof bases[0]; b++) {
+        const int64_t at = BT_FIND_WORD(systems, count, bases[b]);
+        if (at > 0) {
+            const char *first = systems[0];
+            systems[0] = systems[at];
+            systems[at] = first;
+        }
+    }
+}
+
 // The systems of a run in the order in which they appear, ours or the base first.
 static int systems_of(const report_set *set, const bt_store_run *run, const char **systems)
 {
@@ -113,13 +126,7 @@ static int systems_of(const report_set *set, const bt_store_run *run, const char
             systems[count++] = system;
         }
     }
-    for (int s = 1; s < count; s++) {
-        if (strcmp(systems[s], "blutrain") == 0 || strcmp(systems[s], "base") == 0) {
-            const char *first = systems[0];
-            systems[0] = systems[s];
-            systems[s] = first;
-        }
-    }
+    bt_ratios_base_first(systems, count);
     return count;
 }
 

@@ -52,6 +52,8 @@ typedef struct ratio_list {
     int64_t rest_count;
 } ratio_list;
 
+// Moves the system that others are compared with to the front: the base of two builds, or ours.
+void bt_ratios_base_first(const char **systems, int count);
 // The end of the group that begins at a row.
 int64_t bt_ratios_group_end(const ratio_list *list, int64_t begin);
 // The words for a ratio below 1 and above 1: "faster", "slower", "ahead".

@@ -40,6 +40,20 @@ field() { # jq filter: of the run's JSON in $output
     [[ $output == *"next           bt-bench show 1 --db other.sqlite"* ]]
 }
 
+@test "show and Markdown compare the candidate with the base, whichever ran first" {
+    printf 'SLOW_CASE=64x16 SLOW=50 COMMIT=2%039d' 0 >new/says
+    for seed in 1 2 3 4; do
+        ab --seed $seed --rounds-max 2 -q
+    done
+    for run in 1 2 3 4; do
+        run "$bench" show "$run"
+        [[ $output =~ base\ .*candidate\ .*/base ]]
+        [[ $output =~ 64x16\ +1\.00\ ms\ +1\.50\ ms\ +[?\ ]*1\.50x ]]
+        "$bench" report "$run" -o r.md
+        grep -q '^Time of candidate divided by that of base: more than 1 is slower.$' r.md
+    done
+}
+
 @test "one case slower by 3 %: SLOWER, the kernel that changed, exit 1; both builds on record" {
     printf 'SLOW_CASE=64x16 SLOW=3 KERNEL=other_v2 COMMIT=2%039d' 0 >new/says
     ab --seed 7 --format json
