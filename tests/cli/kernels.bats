@@ -29,9 +29,12 @@ teardown() {
     [[ $output == *'"name": "gelu.forward.f32.4x5"'*'"time_ns"'* ]]
     [[ $output != *'"copy_share"'* ]]
     sed 's/"hot"/"cold"/' s.json >cold.json
-    run --separate-stderr "$bench" run cold.json --db cold.sqlite --out cold
+    run --separate-stderr "$bench" run cold.json --db cold.sqlite --out cold --rounds 2
     [[ $output =~ 64x16\ +[0-9.]+\ [nu]s\ +(\[.*\]\ +)?[0-9.]+\ [MG]B/s\ +[0-9.]+\ %\ +unary_cpu_f32 ]]
     [[ $output != *"have no share"* ]]
+    [[ $output =~ \ 67108864\ +[0-9.]+\ ms\ +(\[.*\]\ +)?([0-9.]+\ [MG]B/s) ]]
+    copy=${BASH_REMATCH[2]} # the page has the same number
+    [[ $(sed 's/<[^>]*>//g' cold/report.html | tr -d '\n') == *"Copy on this machine$copy"* ]]
     run "$bench" report 1 -o r.md --db cold.sqlite
     grep -q "| time | bandwidth |.* of copy |" r.md
     grep -q "gelu.forward.f32.64x16" results/run-1/report.html
