@@ -21,6 +21,18 @@ query() { # sql
     sqlite3 results/bt.sqlite "$1"
 }
 
+@test "the next comparison is with the last run of the suite that is still recorded" {
+    measure
+    sed 's/"tiny"/"other"/' s.json >other.json
+    run --separate-stderr "$bench" run other.json --filter 4x5 -q --worker "$worker"
+    [[ ${lines[-1]} == "next           bt-bench show 2" ]]
+    run --separate-stderr "$bench" run s.json --filter 4x5 -q --worker "$worker"
+    [[ ${lines[-1]} == "next           bt-bench show 3 · bt-bench compare 1 3" ]]
+    "$bench" rm 1 3 >/dev/null
+    run --separate-stderr "$bench" run s.json --filter 4x5 -q --worker "$worker"
+    [[ ${lines[-1]} == "next           bt-bench show 4" ]]
+}
+
 @test "a run goes with all of its rows, and what others use stays" {
     measure
     rows=$(query "select (select count(*) from round), (select count(*) from content), (select count(*) from env)")
