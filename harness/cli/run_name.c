@@ -120,11 +120,13 @@ bt_status bt_cli_check_run_name(const char *name)
                                   "-_.";
     const size_t length = name ? strlen(name) : 1;
     int64_t back = 0;
-    BT_FAIL_IF(name && (!isalpha((unsigned char)*name) || strspn(name, allowed) != length ||
-                        length > NAME_BYTES_MAX || read_back(name, &back)),
+    // here: the machine, as in 'env diff'
+    BT_FAIL_IF(name &&
+                   (!isalpha((unsigned char)*name) || strspn(name, allowed) != length ||
+                    length > NAME_BYTES_MAX || read_back(name, &back) || strcmp(name, "here") == 0),
                BT_STATUS_INVALID_ARGUMENT,
                "--name %s: a run's name has 1 to %d letters, digits, '-', '_' or '.', "
-               "begins with a letter and is not last or last-N",
+               "begins with a letter and is not last, last-N or here",
                name, NAME_BYTES_MAX);
     return BT_OK;
 }

@@ -33,6 +33,12 @@ static bt_status list_suites(bt_cli_call *call)
     BT_SCOPED(bt_str) names = {0};
     bt_json_writer json = {.out = &call->out};
     bt_suite_names(&names);
+    if (!names.length_bytes) {
+        BT_SCOPED(bt_str) home = {0};
+        bt_home_path(&home);
+        return bt_error(BT_STATUS_UNAVAILABLE, "no suites in suites/ or %s/suites/",
+                        bt_str_text(&home));
+    }
     if (call->json) {
         bt_json_writer_open(&json, NULL, '[');
     }

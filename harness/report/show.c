@@ -140,7 +140,10 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     }
     bt_str_append(out, "\n");
     if (round->message[0]) {
-        bt_str_format(out, "  message      %s\n", round->message);
+        // A command that passed has the reason why its sampling ended.
+        const bool ended = bt_report_is_command(round) && round->status == BT_RUN_PASSED;
+        bt_str_format(out, "  %s%s\n", ended ? "sampling     ended by " : "message      ",
+                      round->message);
     }
     print_faults(round, out);
     print_loss(round, &summary, out);

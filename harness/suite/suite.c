@@ -134,14 +134,32 @@ static void find_in_folders(const char *base, const char *names, bt_str *out)
     }
 }
 
+// The name below suites/ that is nearest to `base`, also where only its last part is given.
+static void find_nearest(const char *base, const char *names, bt_str *out)
+{
+    BT_SCOPED(bt_str) leaves = {0}, leaf = {0};
+    for (const char *word = names; *word;) {
+        size_t length = strcspn(word, "|");
+        const char *slash = memchr(word, '/', length), *from = slash ? slash + 1 : word;
+        bt_str_format(&leaves, "%s%.*s", leaves.length_bytes ? "|" : "",
+                      (int)(word + length - from), from);
+        word += length + (word[length] == '|');
+    }
+    bt_suite_nearest(base, bt_str_text(&leaves), &leaf);
+    find_in_folders(bt_str_text(&leaf), names, out);
+    if (!out->length_bytes) {
+        bt_str_append(out, bt_str_text(&leaf));
+    }
+}
+
 static bt_status not_found(const char *given)
 {
     BT_SCOPED(bt_str) names = {0}, nearest = {0}, listed = {0};
     bt_suite_names(&names);
     const char *slash = strrchr(given, '/'), *base = slash ? slash + 1 : given;
     find_in_folders(base, bt_str_text(&names), &nearest);
-    if (!nearest.length_bytes) {
-        bt_suite_nearest(base, bt_str_text(&names), &nearest);
+    if (!nearest.length_bytes && !is_dir(given)) {
+        find_nearest(base, bt_str_text(&names), &nearest);
     }
     for (const char *word = bt_str_text(&names); *word;) {
         size_t length = strcspn(word, "|");
@@ -149,7 +167,8 @@ static bt_status not_found(const char *given)
         word += length + (word[length] == '|');
     }
     return bt_error(
-        BT_STATUS_INVALID_ARGUMENT, "%s: no such suite file or folder%s%s%s\navailable: %s", given,
+        BT_STATUS_INVALID_ARGUMENT, "%s: %s%s%s%s\navailable: %s", given,
+        is_dir(given) ? "this folder has no suite.json" : "no such suite file or folder",
         nearest.length_bytes ? "; did you mean suites/" : "", bt_str_text(&nearest),
         nearest.length_bytes ? "?" : "", listed.length_bytes ? bt_str_text(&listed) : "none");
 }

@@ -25,6 +25,7 @@ query() { # sql
     run --separate-stderr "$bench" run s.json --trust
     [ "$status" = 0 ]
     [[ $output =~ line,\ blutrain\ +passed ]]
+    [[ $output == *"  sampling     ended by time limit"* && $output != *"  message "* ]]
     [[ $output =~ time\ +[0-9.]+\ [mu]s.*mean\ of\ [0-9]+\ calls ]]
     [[ $output =~ processor\ +[0-9.]+\ [mu]s\ a\ call && $output =~ memory\ +peak\ [0-9.]+\ MiB\ resident ]]
     [[ $stderr == *'line             "echo call >>calls; echo hello"'*'list             ["sleep","0.02"]'* ]]

@@ -89,7 +89,7 @@ measure() { # option...
     fails 'last-1: results/bt.sqlite does not have that many runs' show last-1
     fails "@main: no baseline of this name; 'bt-bench baseline list' lists them" show @main
     fails 'no run "last-x"' show last-x
-    for name in 7 last last-3 "a b" "" @x .x; do
+    for name in 7 last last-3 here "a b" "" @x .x; do
         fails "a run's name has 1 to 64 letters" run s.json --name "$name"
     done
     fails "--name NAME or --note TEXT is missing" label 1

@@ -86,6 +86,16 @@ is_gone() { ! kill -0 "$1"; }
     run --separate-stderr "$bench" run softmax --profile cpu --dry-run
     [ "$status" = 2 ]
     [[ $stderr == *"did you mean suites/kernels/softmax?"* ]]
+    run --separate-stderr "$bench" run softmx
+    [ "$status" = 2 ]
+    [[ $stderr == "softmx: no such suite file or folder; did you mean suites/kernels/softmax?"* ]]
+    mkdir empty
+    run --separate-stderr "$bench" run ./empty
+    [ "$status" = 2 ]
+    [[ $stderr == "./empty: this folder has no suite.json"$'\n'* ]]
+    BT_ROOT=$PWD/empty run --separate-stderr "$bench" list
+    [ "$status" = 4 ]
+    [ "$stderr" = "no suites in suites/ or $PWD/empty/suites/" ]
 }
 
 @test "files, folders and databases that are missing or cannot be used: exit 4" {

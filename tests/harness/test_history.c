@@ -221,6 +221,20 @@ static void what_is_not_there_is_said(void **state)
                  bt_history_read(scratch_store, "copy.f32", "los", NULL, &history));
 }
 
+static void an_interval_of_a_time_begins_at_0_at_the_earliest(void **state)
+{
+    (void)state;
+    recipe what = plain;
+    what.times_ns[0] = 2; // [-3, 7] as recorded
+    (void)record(&what);
+    bt_history history = read_history(NULL, NULL);
+    bt_str text = {0};
+    ASSERT_OK(bt_history_text(&history, &text));
+    assert_non_null(strstr(bt_str_text(&text), "2.00 ns  [0.00, 7.00]"));
+    bt_str_release(&text);
+    bt_history_release(&history);
+}
+
 static void allocations_that_fail_leave_nothing(void **state)
 {
     (void)state;
@@ -256,6 +270,7 @@ int main(void)
         TEST(changes_are_marked_in_text_and_json),
         TEST(words_say_which_way),
         TEST(what_is_not_there_is_said),
+        TEST(an_interval_of_a_time_begins_at_0_at_the_earliest),
         TEST(allocations_that_fail_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
