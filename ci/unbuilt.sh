@@ -32,7 +32,7 @@ verbs() {
 overview() {
     printf 'bt-bench: train with BluTrain, measure it, look at the result\n\n'
     printf 'usage: bt-bench VERB [options]\n\n'
-    verbs | awk -F '\t' '{ printf "  %-10s %s\n", $1, $3 }'
+    verbs | awk -F '\t' '{ printf "  %-11s %s\n", $1, $3 }'
     printf '\n  '\''bt-bench VERB --help'\'' describes a verb, '\''bt-bench --version'\'' the build.\n'
     printf '  To begin: bt-bench run suites/gpt2_124m\n'
 }
@@ -54,7 +54,7 @@ version() {
 }
 
 suites() {
-    for file in "$root"/suites/*/suite.json "$root"/suites/kernels/*.json; do
+    grep -lE '^  "(profiles|include)":' "$root"/suites/*/*.json | while read -r file; do
         name=${file#"$root"/}
         name=${name%/suite.json}
         printf '%-30s  %s\n' "${name%.json}" \
@@ -85,7 +85,8 @@ list)
     *) verb_help list ;;
     esac
     ;;
-'' | -h | --help | help) overview ;;
+'' | -h | --help) overview ;;
+help) if [ $# -gt 1 ]; then verb_help "$2"; else overview; fi ;;
 *)
     case " $* " in
     *' --help '* | *' -h '*) verb_help "$1" ;;

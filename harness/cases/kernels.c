@@ -1,9 +1,9 @@
 // harness/cases/kernels.c - the kernel table, as text
+#include "kernels/kernels.h"
 #include "framework/base/idioms.h"
 #include "harness/cases/cases.h"
-
 #include "harness/text/json_writer.h"
-#include "kernels/kernels.h"
+#include "harness/text/table.h"
 
 // A row of kernels.inl, of either backend, whether available or not.
 typedef struct kernel_row {
@@ -31,20 +31,22 @@ static const char *dtype_of(const kernel_row *row)
     return row->dtype == BT_DTYPE_COUNT ? "any" : bt_dtype_name(row->dtype);
 }
 
-static void append_text(bt_str *out)
+static bt_status append_text(bt_str *out)
 {
-    bt_str_format(out, "%-22s %-6s %-5s %4s  %-32s %s\n", "op", "device", "dtype", "arch", "kernel",
-                  "accepts");
+    bt_table table = {0};
+    bt_table_heads(&table, "op|device|dtype|>arch|kernel|accepts");
     BT_EACH(const kernel_row, row, rows, ROW_COUNT) {
-        bt_str_format(out, "%-22s %-6s %-5s %4d  %-32s %s\n", bt_kernel_op_name(row->op),
-                      row->device, dtype_of(row), row->min_arch, row->name,
-                      bt_kernel_accepts_text(row->accepts));
+        bt_table_cells(&table, "%s|%s|%s|%d|%s|%s", bt_kernel_op_name(row->op), row->device,
+                       dtype_of(row), row->min_arch, row->name,
+                       bt_kernel_accepts_text(row->accepts));
     }
+    BT_TRY(bt_table_print(&table, 0, out));
     bt_str_append(out, "\nIf several rows accept a call, the last of them is used.\n");
     const bt_backend *cuda = NULL;
     if (bt_device_backend("cuda", &cuda) != BT_OK) {
         bt_str_format(out, "cuda, here: %s\n", bt_error_message());
     }
+    return bt_str_status(out);
 }
 
 static void append_json(bt_str *out)
@@ -63,10 +65,9 @@ static void append_json(bt_str *out)
 
 bt_status bt_case_list_kernels(bool json, bt_str *out)
 {
-    if (json) {
-        append_json(out);
-    } else {
-        append_text(out);
+    if (!json) {
+        return append_text(out);
     }
+    append_json(out);
     return bt_str_status(out);
 }

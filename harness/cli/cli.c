@@ -27,7 +27,7 @@ static void print_overview(FILE *out)
           out);
     for (int i = 0; i < bt_cli_verb_count; ++i) {
         if (bt_cli_verbs[i].summary) {
-            fprintf(out, "  %-10s %s\n", bt_cli_verbs[i].name, bt_cli_verbs[i].summary);
+            fprintf(out, "  %-11s %s\n", bt_cli_verbs[i].name, bt_cli_verbs[i].summary);
         }
     }
     fputs("\n  'bt-bench VERB --help' describes a verb, 'bt-bench --version' the build.\n  To "
@@ -352,13 +352,16 @@ int bt_cli_main(int argc, char **argv)
         return 2;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    const bool helps = strcmp(name, "help") == 0;
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (helps && argc == 2)) {
         print_overview(stdout);
         return 0;
     }
-    if (strcmp(name, "--version") == 0) {
-        name = "version";
-    }
+    name = helps ? argv[2] : strcmp(name, "--version") == 0 ? "version" : name;
     const int64_t at = BT_FIND(bt_cli_verbs, bt_cli_verb_count, name, name);
+    if (helps && at >= 0) {
+        print_help(&bt_cli_verbs[at]);
+        return 0;
+    }
     return at < 0 ? unknown_verb(name) : start_verb(&bt_cli_verbs[at], argc - 1, argv + 1);
 }

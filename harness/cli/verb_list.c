@@ -9,6 +9,7 @@
 #include "harness/plan/plan.h"
 #include "harness/suite/schema.h"
 #include "harness/text/json_writer.h"
+#include "harness/text/table.h"
 
 // The folder of suite `name`, as a user would type it.
 static void append_suite(const char *name, size_t length, bt_json_writer *json, bt_str *out)
@@ -54,26 +55,29 @@ static bt_status list_cases(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
     BT_SCOPED(bt_suite) suite = {0};
-    bt_str *out = &call->out;
+    bt_json_writer json = {.out = &call->out};
+    BT_SCOPED(bt_table) table = {0};
     BT_TRY(bt_suite_load(arguments->word_count > 1 ? arguments->words[1] : "suites/gpt2_124m",
                          &suite));
-    bt_str_append(out, call->json ? "[" : "");
+    if (call->json) {
+        bt_json_writer_open(&json, NULL, '[');
+    }
+    bt_table_heads(&table, "profile|device|case|kind");
     const cJSON *profile = NULL;
     cJSON_ArrayForEach(profile, bt_json_get(suite.json.root, "profiles")) {
+        const char *device = bt_json_text_of(profile, "device");
         const cJSON *item = NULL;
         cJSON_ArrayForEach(item, bt_json_get(profile, "cases")) {
-            bt_str_format(
-                out,
-                call->json ? "%s{\"profile\":\"%s\",\"device\":\"%s\",\"case\":\"%s\",\"kind\":"
-                             "\"%s\"}"
-                           : "%s%-12s %-6s %-16s %s\n",
-                call->json && out->length_bytes > 1 ? "," : "", profile->string,
-                bt_json_get(profile, "device")->valuestring, bt_json_get(item, "name")->valuestring,
-                bt_json_get(item, "kind")->valuestring);
+            const char *name = bt_json_text_of(item, "name"), *kind = bt_json_text_of(item, "kind");
+            if (call->json) {
+                BT_JSON_OBJECT(&json, NULL, BT_KV("profile", profile->string),
+                               BT_KV("device", device), BT_KV("case", name), BT_KV("kind", kind));
+            } else {
+                bt_table_cells(&table, "%s|%s|%s|%s", profile->string, device, name, kind);
+            }
         }
     }
-    bt_str_append(out, call->json ? "]\n" : "");
-    return BT_OK;
+    return call->json ? bt_json_writer_end(&json, ']') : bt_table_print(&table, 0, &call->out);
 }
 
 static bt_status list_kernels(bt_cli_call *call)

@@ -305,7 +305,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "numbers of calls, of activations saved for the backward and of calls in groups, and the bytes\n"
      "moved by those calls and by the groups. The dump 'groups' has a line for each decision with its\n"
      "reason; 'bt' is the graph as MLIR, verified; 'mlir', 'llvm' and 'ptx' are the code of each group.\n"
-     "With --target the code of each group that compile: on would form is generated into the cache,\n"
+     "With --target, generates the code of each group that train.compile would form into the cache,\n"
      "also for machines without the compiler.\n"
      "  bt-bench compile suites/llama_124m --profile cpu --dump graph,groups -o compiled\n"
      "  bt-bench compile suites/llama_124m --profile gpu --filter bf16 --target sm_90",

@@ -27,19 +27,18 @@ static int by_text(const void *left, const void *right)
 
 #define NAMES_MAX 256
 
-// A suite names its schema; claims, policies and corpora have others.
+// Whether a file is a suite: the folders of claims, policies and schemas have JSON files too.
 static bool is_suite(const char *path)
 {
-    BT_SCOPED_MEM(void *) text = NULL;
+    BT_SCOPED_MEM(void *) bytes = NULL;
+    BT_SCOPED(bt_json_doc) json = {0};
     size_t size_bytes = 0;
-    if (bt_file_read(path, &text, &size_bytes) != BT_OK) {
-        bt_error_clear();
-        return false;
-    }
-    return strstr(text, "/suite.schema.json\"") != NULL;
+    return bt_file_read(path, &bytes, &size_bytes) == BT_OK &&
+           bt_json_parse(path, bytes, size_bytes, &json) == BT_OK &&
+           (bt_json_get(json.root, "profiles") || bt_json_get(json.root, "include"));
 }
 
-// The suites of a folder: "gpt2_124m" of its suite.json, "kernels/gelu" of any other.
+// The suites of a folder without suite.json: "kernels/gelu".
 static size_t names_of_folder(const char *folder, const char *name, char **names, size_t count)
 {
     BT_SCOPED(bt_str) path = {0}, text = {0};
@@ -47,19 +46,15 @@ static size_t names_of_folder(const char *folder, const char *name, char **names
     DIR *dir = opendir(bt_str_text(&path));
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < NAMES_MAX;
          entry = readdir(dir)) {
-        const size_t length = strlen(entry->d_name);
-        bt_str_clear(&path);
-        bt_str_format(&path, "%s/%s/%s", folder, name, entry->d_name);
-        if (length <= 5 || strcmp(entry->d_name + length - 5, ".json") != 0 ||
-            !is_suite(bt_str_text(&path))) {
-            continue;
+        size_t length = strlen(entry->d_name);
+        if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0) {
+            bt_str_clear(&text);
+            bt_str_format(&text, "%s/%s/%s", folder, name, entry->d_name);
+            const bool suite = is_suite(bt_str_text(&text));
+            bt_str_clear(&text);
+            bt_str_format(&text, "%s/%.*s", name, (int)length - 5, entry->d_name);
+            count += suite && bt_mem_strdup(bt_str_text(&text), &names[count]) == BT_OK;
         }
-        bt_str_clear(&text);
-        bt_str_append(&text, name);
-        if (strcmp(entry->d_name, "suite.json") != 0) {
-            bt_str_format(&text, "/%.*s", (int)length - 5, entry->d_name);
-        }
-        count += bt_mem_strdup(bt_str_text(&text), &names[count]) == BT_OK;
     }
     if (dir) {
         closedir(dir);
@@ -69,13 +64,21 @@ static size_t names_of_folder(const char *folder, const char *name, char **names
 
 static void suite_names_in(const char *root, bt_str *out)
 {
-    BT_SCOPED(bt_str) folder = {0};
+    BT_SCOPED(bt_str) folder = {0}, file = {0};
     bt_str_format(&folder, "%s/suites", root);
     DIR *dir = opendir(bt_str_text(&folder));
     char *names[NAMES_MAX];
     size_t count = 0;
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
-        if (entry->d_name[0] != '.') {
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < NAMES_MAX;
+         entry = readdir(dir)) {
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        bt_str_clear(&file);
+        bt_str_format(&file, "%s/%s/suite.json", bt_str_text(&folder), entry->d_name);
+        if (bt_file_exists(bt_str_text(&file))) {
+            count += bt_mem_strdup(entry->d_name, &names[count]) == BT_OK;
+        } else {
             count = names_of_folder(bt_str_text(&folder), entry->d_name, names, count);
         }
     }

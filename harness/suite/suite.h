@@ -38,7 +38,8 @@ void bt_home_names(const char *folder, const char *ending, bt_str *out);
 // For a message about `given`, which is none of the names (separated by '|'): "; did you mean "x"?"
 // or nothing, and "x, y, z".
 void bt_home_hint(const char *given, const char *names, bt_str *nearest, bt_str *listed);
-// The folders under suites/ of the working directory or else the installation, separated by '|'.
+// The suites under suites/ of the working directory or else the installation, sorted, separated by
+// '|': "gpt2_124m", a folder with suite.json, or "kernels/gelu", a file of a folder without one.
 void bt_suite_names(bt_str *out);
 
 #endif

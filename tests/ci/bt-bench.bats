@@ -167,7 +167,7 @@ calls() { # pattern: how many there were
     mkdir -p "$repo/harness/cli"
     cp "$root/harness/cli/verbs.c" "$repo/harness/cli/"
     cp -r "$root/suites" "$root/CMakeLists.txt" "$repo/"
-    for words in "" --help "run --help" --version "list" "list suites" "list runs"; do
+    for words in "" --help "run --help" "help run" --version "list" "list suites" "list runs"; do
         # shellcheck disable=SC2086 # words
         run "$repo/bt-bench" $words
         [ "$status" -eq 0 ] || { echo "$words: $output"; false; }
@@ -181,6 +181,8 @@ calls() { # pattern: how many there were
     # The same words as the program's own.
     [ "$("$repo/bt-bench" --help)" = "$("$BT_BENCH" --help)" ]
     [ "$("$repo/bt-bench" gate --help | sed '/^Its options/,$d')" = "$("$BT_BENCH" gate --help | sed '/^options/,$d')" ]
+    [ "$("$repo/bt-bench" help gate)" = "$("$repo/bt-bench" gate --help)" ]
+    [ "$("$BT_BENCH" help gate)" = "$("$BT_BENCH" gate --help)" ]
     [ "$("$repo/bt-bench" list)" = "$(BT_ROOT=$root "$BT_BENCH" list)" ]
 }
 

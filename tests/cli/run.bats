@@ -96,6 +96,31 @@ is_gone() { ! kill -0 "$1"; }
     BT_ROOT=$PWD/empty run --separate-stderr "$bench" list
     [ "$status" = 4 ]
     [ "$stderr" = "no suites in suites/ or $PWD/empty/suites/" ]
+    run --separate-stderr "$bench" run recovery --dry-run
+    [ "$status" = 2 ]
+    [[ $stderr == *"did you mean suites/distributed/recovery?"* ]]
+}
+
+@test "the cases of a suite are a table, or JSON" {
+    run --separate-stderr "$bench" list cases s.json
+    [ "$status" = 0 ]
+    [ "$output" = $'profile  device  case  kind\ncpu      cpu     a     train\ncpu      cpu     b     train\ngpu      cuda    g     train' ]
+    run --separate-stderr "$bench" list cases s.json --format json
+    [ "$(python3 -c 'import json, sys; print(json.load(sys.stdin)[2])' <<<"$output")" = \
+        "{'profile': 'gpu', 'device': 'cuda', 'case': 'g', 'kind': 'train'}" ]
+}
+
+@test "every suite is listed, and nothing else" {
+    run --separate-stderr "$bench" list
+    [ "$status" = 0 ]
+    [ "$(awk '{ print $1 }' <<<"$output")" = "$(cd "$root" && grep -lE '^  "(profiles|include)":' suites/*/*.json |
+        sed 's/\.json$//; s:/suite$::' | sort)" ]
+    mkdir -p suites/mine suites/more # a user's own, without "$schema"
+    cp s.json suites/mine/suite.json
+    cp s.json suites/more/small.json
+    echo '{ "claims": [] }' >suites/more/claims.json
+    run --separate-stderr "$bench" list
+    [ "$(awk '{ print $1 }' <<<"$output")" = $'suites/mine\nsuites/more/small' ]
 }
 
 @test "files, folders and databases that are missing or cannot be used: exit 4" {
