@@ -235,8 +235,7 @@ static const struct {
 } titles[] = {
     {"ab", "Candidate compared with base",
      "Time of the candidate divided by that of the base, paired round by round; the pale band is "
-     "the "
-     "tolerance."},
+     "the tolerance."},
     {"gate", "This run compared with the baseline",
      "Value of this run divided by that of the baseline; the pale band is the tolerance."},
     {"gate-ab", "Candidate compared with base, by the gate's policy",
@@ -248,8 +247,8 @@ static const struct {
      "Time of the other divided by that of the first: geometric mean of the pairs of rounds with "
      "its 95 % interval. No verdict depends on it."},
     {"runs", "Runs compared",
-     "Time divided by that of the same case in the first run: below 1 is faster. Intervals come "
-     "from the steps of one round per case; no verdict depends on them."},
+     "Time divided by that of the same case in the first run: below 1 is faster. An interval has "
+     "every ratio that the 95 % intervals of the two times allow; no verdict depends on it."},
 };
 
 static void write_title(const ratio_list *list, bt_str *out)

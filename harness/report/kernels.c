@@ -165,6 +165,20 @@ static void explain_shares(const report_set *set, bt_str *out)
                            : "");
 }
 
+// Explains why a time has no interval, if there is one.
+static void explain_intervals(const report_set *set, bt_str *out)
+{
+    bool any = false;
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
+        const bt_metric_value *time = &item->summary.metrics[BT_METRIC_TIME];
+        any = any || (*item->kernel.group && time->count > 0 && isnan(time->low));
+    }
+    bt_str_append(out,
+                  any ? "\na time without a 95 % interval is the median of fewer than 6 rounds, "
+                        "or has too few samples\n"
+                      : "");
+}
+
 static void print_outputs(const bt_store_run *run, bt_str *out)
 {
     bt_outputs outputs = {0};
@@ -195,6 +209,7 @@ bt_status bt_report_kernel_tables(const report_set *set, bt_str *out)
         }
     }
     explain_shares(set, out);
+    explain_intervals(set, out);
     bt_str_append(out, wide
                            ? "\n?  the intervals of the two times allow ratios that differ by more "
                              "than 25 %: run more rounds\n"

@@ -125,14 +125,19 @@ static void print_faults(const bt_store_round *round, bt_str *out)
     }
 }
 
-static bt_status print_round(const bt_store_round *round, bt_str *out)
+// `numbered`: the run has several rounds of a case.
+static bt_status print_round(const bt_store_round *round, bool numbered, bt_str *out)
 {
     bt_summary summary;
     BT_TRY(bt_summary_of(round, &summary));
-    bt_str_format(out, "\n%s, %s  %s", round->what.name, round->what.system,
-                  bt_run_status_name(round->status));
+    bt_str_format(out, "\n%s, %s", round->what.name, round->what.system);
+    if (numbered) {
+        bt_str_format(out, ", round %lld", (long long)round->ordinal + 1);
+    }
+    bt_str_format(out, "  %s", bt_run_status_name(round->status));
     if (round->superseded) {
-        bt_str_format(out, ", run again   %s\n", round->message);
+        const bool news = strcmp(round->message, bt_run_status_name(round->status)) != 0;
+        bt_str_format(out, ", run again%s%s\n", news ? "   " : "", news ? round->message : "");
         return BT_OK;
     }
     if (round->shape.device[0]) {
@@ -210,10 +215,14 @@ static bt_status print_set(const report_set *set, bt_str *out)
     const bt_store_run *run = &set->runs[0];
     const char *report = bt_run_report_path(run);
     const size_t start = out->length_bytes;
+    bool numbered = false;
+    BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
+        numbered = numbered || round->ordinal > 0;
+    }
     print_head(run, out);
     BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         if (!bt_report_is_kernel(round) || bt_report_is_command(round)) {
-            BT_TRY(print_round(round, out));
+            BT_TRY(print_round(round, numbered, out));
         }
     }
     BT_TRY(bt_report_kernel_tables(set, out));

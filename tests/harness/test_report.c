@@ -98,6 +98,7 @@ static void show_says_what_came_of_a_run(void **state)
     ASSERT_OK(bt_show_text(scratch_store, passed, &out));
     assert_has(bt_str_text(&out), "run 1 passed   gpt2_124m, profile cpu");
     assert_has(bt_str_text(&out), "loss         10.961 -> 3.242   validation 3.302");
+    assert_has(bt_str_text(&out), ", blutrain  passed");
     assert_has(bt_str_text(&out), "speed        2050.6 tok/s [2047.5, 2053.7]");
     assert_has(bt_str_text(&out), "memory       peak 2.40 GiB allocated, 2.90 GiB resident");
     assert_has(bt_str_text(&out), "parameters 9c41d0e2b35a7f08");
@@ -114,6 +115,11 @@ static void show_says_what_came_of_a_run(void **state)
     bt_str_clear(&out);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_text(scratch_store, 3, &out));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_json(scratch_store, 3, &out));
+    sample = sample_run_default();
+    sample.rounds = 2;
+    ASSERT_OK(bt_show_text(scratch_store, record(&sample), &out));
+    assert_has(bt_str_text(&out), ", blutrain, round 1  passed");
+    assert_has(bt_str_text(&out), ", blutrain, round 2  passed");
     bt_str_release(&out);
 }
 

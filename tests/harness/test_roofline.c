@@ -181,6 +181,7 @@ static void rates_on_the_terminal(void **state)
     assert_non_null(strstr(text, "600 TFLOP/s"));
     assert_non_null(strstr(text, "40.0 TFLOP/s"));
     assert_non_null(strstr(text, "3.00 TB/s"));
+    assert_non_null(strstr(text, "a time without a 95 % interval is the median of fewer than 6"));
     assert_null(strstr(text, "600 GB/s"));
     assert_null(strstr(text, "3.75 TFLOP/s"));
     bt_str_release(&out);
