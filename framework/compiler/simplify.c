@@ -188,15 +188,13 @@ bool bt_rule_dead_call(bt_simplify *w, int at)
 // ---- applying -----------------------------------------------------------------------------------
 
 static const struct {
-    const char *name, *text;
+    const char *name;
     bool (*apply)(bt_simplify *w, int at);
 } rules[] = {
-#define BT_DAG_RULE(name, text) {#name, text, bt_rule_##name},
+#define BT_DAG_RULE(name, text) {#name, bt_rule_##name},
 #include "framework/compiler/simplify.inl"
 #undef BT_DAG_RULE
 };
-
-const char *bt_dag_rule_text(bt_dag_rule_id rule) { return rules[rule].text; }
 
 const char *bt_dag_rule_name(bt_dag_rule_id rule) { return rules[rule].name; }
 

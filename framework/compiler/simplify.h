@@ -25,8 +25,6 @@ typedef struct bt_dag_simplified {
     int nodes_before, nodes_after;
 } bt_dag_simplified;
 
-// The rule's description.
-const char *bt_dag_rule_text(bt_dag_rule_id rule);
 const char *bt_dag_rule_name(bt_dag_rule_id rule);
 
 // Errors  OUT_OF_MEMORY; the graph is as before or simplified by some of the rules

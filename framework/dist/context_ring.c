@@ -43,7 +43,6 @@ struct bt_context_ring {
     char *memory;        // [3, size, capacity]: blocks, gradients given, gradients received
     bool owns_memory;    // else it is the group's
     int64_t capacity;    // bytes of a slot
-    int64_t allocated;   // bytes in all, outgrown memory of the group included
     int64_t block_bytes; // of this round; distance between slots
 };
 
@@ -98,7 +97,6 @@ static bt_status reserve(bt_context_ring *r, bt_context *context, int64_t block_
     }
     BT_TRY(backend->stream_synchronize(r->device, context->stream));
     BT_TRY(backend->stream_synchronize(r->device, r->stream));
-    r->allocated -= r->owns_memory ? PARTS * r->ring.size * r->capacity : 0;
     free_memory(r);
     r->capacity = 0;
     BT_TRY(bt_group_memory(r->group, bytes, &memory));
@@ -108,7 +106,6 @@ static bt_status reserve(bt_context_ring *r, bt_context *context, int64_t block_
     }
     r->memory = memory;
     r->capacity = block_bytes;
-    r->allocated += bytes;
     return BT_OK;
 }
 
@@ -270,5 +267,3 @@ void bt_context_ring_destroy(bt_context_ring *r)
 }
 
 const bt_ring *bt_context_ring_of(const bt_context_ring *ring) { return &ring->ring; }
-
-uint64_t bt_context_ring_bytes(const bt_context_ring *ring) { return (uint64_t)ring->allocated; }

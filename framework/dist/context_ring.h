@@ -42,7 +42,5 @@ BT_CHECKED bt_status bt_context_ring_create(bt_group *group, bt_rotation rotatio
 void bt_context_ring_destroy(bt_context_ring *ring);
 // The interface for ops; lives as long as the ring.
 const bt_ring *bt_context_ring_of(const bt_context_ring *ring);
-// Device memory allocated for blocks so far.
-uint64_t bt_context_ring_bytes(const bt_context_ring *ring);
 
 #endif

@@ -39,11 +39,6 @@ const char *bt_train_launch_name(bt_train_launch launch)
     return (unsigned)launch < BT_TRAIN_LAUNCH_COUNT ? launches[launch].name : "unknown";
 }
 
-const char *bt_train_graph_name(bt_train_graph graph)
-{
-    return (unsigned)graph < BT_TRAIN_GRAPH_COUNT ? graphs[graph].name : "unknown";
-}
-
 bool bt_train_graph_parse(const char *name, bt_train_graph *graph)
 {
     for (int i = 0; i < BT_TRAIN_GRAPH_COUNT; ++i) {

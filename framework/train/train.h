@@ -139,7 +139,6 @@ typedef enum bt_train_graph {
         BT_TRAIN_GRAPH_COUNT
 } bt_train_graph;
 
-const char *bt_train_graph_name(bt_train_graph graph);
 bool bt_train_graph_parse(const char *name, bt_train_graph *graph);
 
 typedef struct bt_train_plan {

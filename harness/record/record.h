@@ -134,15 +134,13 @@ typedef struct bt_store_eval {
     int64_t host_ns;
 } bt_store_eval;
 
-// One NVTX range: over one profiled step, or over all of them with step BT_STORE_ALL_STEPS.
+// One NVTX range: over one profiled step.
 typedef struct bt_store_range {
     int64_t step;
     const char *path; // "step/forward/block/attention"
     int64_t count;
     int64_t device_ns, host_ns; // totals; device_ns 0: not measured
 } bt_store_range;
-
-#define BT_STORE_ALL_STEPS (-1)
 
 typedef struct bt_store_kernel {
     const char *op, *kernel; // once per round
