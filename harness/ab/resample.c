@@ -1,6 +1,5 @@
 // harness/ab/resample.c - replays a rule on recorded pairs of equal builds
 #include <math.h>
-#include <string.h>
 
 #include "framework/base/mem.h"
 #include "harness/ab/calibrate.h"

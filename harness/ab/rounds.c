@@ -1,7 +1,6 @@
 // harness/ab/rounds.c - judges the existing pairs, and requests more
 #include "harness/ab/rounds.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "framework/base/mem.h"

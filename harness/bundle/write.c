@@ -1,6 +1,5 @@
 // harness/bundle/write.c - writes a run as files
 #include <stdio.h>
-#include <string.h>
 
 #include "framework/base/idioms.h"
 #include "harness/bundle/bundle.h"

@@ -1,5 +1,4 @@
 // harness/cases/compile.c - captures, simplifies and fuses the step of a training case
-#include <string.h>
 
 #include "framework/autograd/session.h"
 #include "framework/base/file.h"

@@ -1,5 +1,4 @@
 // harness/cli/verb_sample.c - sample: text from a model
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

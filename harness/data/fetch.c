@@ -2,7 +2,6 @@
 #include "harness/data/fetch.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"

@@ -10,7 +10,6 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "framework/base/file.h"
 #include "framework/base/idioms.h"

@@ -1,7 +1,6 @@
 // harness/gate/print.c - a gate's result as text and as JSON
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "framework/base/scoped.h"
 #include "harness/gate/gate.h"

@@ -1,6 +1,5 @@
 // harness/history/print.c - a history as text with a small curve, and as JSON
 #include <math.h>
-#include <string.h>
 
 #include "framework/base/scoped.h"
 #include "harness/history/history.h"

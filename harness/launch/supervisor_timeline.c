@@ -1,7 +1,6 @@
 // harness/launch/supervisor_timeline.c - collects the timelines of one step of all ranks
 //
 // All timelines are of one generation. Ranks are processes of one host, so their clocks are equal.
-#include <string.h>
 
 #include "harness/launch/supervisor.h"
 

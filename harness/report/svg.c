@@ -2,8 +2,6 @@
 #include "harness/report/svg.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "framework/base/scoped.h"
 #include "harness/report/axis.h"

@@ -1,7 +1,6 @@
 // harness/report/thin.c - thins long curves for drawing; figures are not computed from these
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "harness/report/curves.h"
 #include "harness/report/internal.h"

@@ -2,7 +2,6 @@
 #include "harness/stats/decide.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "harness/stats/tdist.h"
 

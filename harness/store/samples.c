@@ -1,5 +1,4 @@
 // harness/store/samples.c - raw samples as compressed blobs
-#include <string.h>
 #include <zstd.h>
 
 #include "framework/base/idioms.h"

@@ -1,6 +1,5 @@
 // harness/store/sql.c - prepared statements, transactions, and messages for SQLite's result codes
 #include <stdarg.h>
-#include <string.h>
 
 #include "framework/base/scoped.h"
 #include "harness/store/internal.h"

@@ -2,7 +2,6 @@
 #include "harness/watch/watch.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "harness/plan/plan.h"
 #include "harness/run/schedule.h"

@@ -13,7 +13,6 @@
 //   accumulated
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #ifdef __SSE2__
 #include <emmintrin.h>
