@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ci/fresh.sh [run|test|shell] [-k] [-s SUITE] [-d FOLDER] - proves the README's two commands in a
+# ci/fresh.sh [run|test|shell] [-k] [-s SUITE] [-d FOLDER] - tests the README's two commands in a
 # fresh Debian root made by debootstrap, from a clone of the committed state
 #
 #   run    ./bt-bench run suites/gpt2_124m, 3 steps, twice: the second start must be quick

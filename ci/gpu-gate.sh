@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# ci/gpu-gate.sh [option...] - is a change slower, larger or wrong? for CI on a machine with a GPU
+# ci/gpu-gate.sh [option...] - fails if a change is slower, uses more memory or computes
+# different results; for CI on a machine with a GPU
 #
 #   --base REVISION|BUILD       what it is compared with (default: where HEAD left origin/main)
 #   --candidate REVISION|BUILD  what is tested (default: '.', the working tree, as built here)
@@ -146,7 +147,7 @@ else
     session=$out/session.json
     "$judge" ab "$base" "$candidate" "$suite" --policy "$policy" --format json "$@" >"$session" || code=$?
 fi
-if [ ! -s "$session" ] || [ "$code" = 130 ]; then # no verdict; why has been said
+if [ ! -s "$session" ] || [ "$code" = 130 ]; then # no verdict; ab has printed the reason
     rm -f "$out/session.json"
     exit "$code"
 fi
@@ -156,7 +157,7 @@ if [ -z "$baseline" ]; then
     "$judge" gate "$run" "${files[@]}" || code=$?
     rm -f "$session"
 elif [ "$judge" != "$tree" ]; then
-    code=0 # what the tree says of itself does not count
+    code=0 # the exit code of the tree's own build does not count
     rm -f "$out"/{summary.md,junit.xml,gate.json}
     "$judge" gate "$run" --baseline "$baseline" "${files[@]}" || code=$?
 fi

@@ -60,7 +60,7 @@ check_shell() {
     { ours '*.sh' '*.bash' && echo bt-bench && echo .ci/run; } | xargs shellcheck
 }
 
-# What STYLE says of files, as far as a machine sees it.
+# Rules of STYLE.md about files that a script can check.
 check_files() {
     local found=0 file
     while read -r file; do
@@ -142,7 +142,7 @@ tidy_one() { # file
         build-clang/compile_commands.json | sed -E 's/ -o [^ ]+ -c / -E -C /; s/^[^ ]*ccache //')
     key=$(tidy_key "$1" "$command")
     [ ! -e "$cache/tidy/$key" ] || return 0
-    # "N warnings generated" is said of suppressed ones too.
+    # "N warnings generated" also counts suppressed warnings.
     "$clang_tidy" --quiet -p build-clang "$1" 2> >(grep -vE 'warnings? generated' >&2)
     : >"$cache/tidy/$key"
 }

@@ -143,7 +143,7 @@ size_mib() { # file...
     du -sc --apparent-size -B 1 "$@" | awk 'END { printf "%.1f", $1 / 1048576 }'
 }
 
-# The newest glibc symbol that anything asks for: what the target's C library must be at least.
+# The newest glibc symbol that any file needs: the oldest C library that the folder runs with.
 glibc_needed() {
     find "$out/bin" "$out/lib" -type f -exec objdump -T {} + 2>/dev/null |
         grep -o 'GLIBC_2\.[0-9]*' | sort -Vu | tail -n 1

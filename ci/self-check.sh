@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ci/self-check.sh [--device cpu|cuda] [--bench PROGRAM] [--slowdown SHARE] [--keep FOLDER] - can
-# the harness be trusted on this machine? A slowdown injected into a real case must be found, and a
-# build must never be called slower than itself
+# ci/self-check.sh [--device cpu|cuda] [--bench PROGRAM] [--slowdown SHARE] [--keep FOLDER] - tests
+# the harness on this machine: an injected slowdown of a real case must be found, and a build must
+# never be called slower than itself
 #
 #   cpu   (default) `calibrate` measures what can be detected; three times as much is injected
 #   cuda  2 % is injected, and `calibrate` must report that this can be detected

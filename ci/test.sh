@@ -105,7 +105,7 @@ count_junit() { # file
     counts="$((tests - failures - not_run)) passed, $failures failed, $not_run skipped"
 }
 
-# What failing tests printed: of each its last 40 lines, in ctest's log, which goes on after them.
+# The last 40 lines of output of each failing test, from ctest's log.
 failing_tests() { # log
     awk '
         function flush(  i) {

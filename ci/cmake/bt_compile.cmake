@@ -1,5 +1,5 @@
 # How all our C is compiled: warnings are errors, no fused multiply-add that the source did not
-# write, sanitizers when asked for. Enumeration constants are our integer constants, so clang's
+# write, sanitizers if requested. Enumeration constants are our integer constants, so clang's
 # warning of them beside floating point is off; so is that of a loop it could not vectorise. What a user builds (preset release) sets BT_WERROR
 # OFF: a warning that a compiler of tomorrow invents must stop us, not them.
 option(BT_WERROR "warnings are errors" ON)
