@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ci/self-check.sh [--device cpu|cuda] [--bench PROGRAM] [--slowdown SHARE] [--keep FOLDER] - tests
+# ci/self-check.sh [--device cpu|cuda] [--bench PROGRAM] [--slowdown FRACTION] [--keep FOLDER] - tests
 # the harness on this machine: an injected slowdown of a real case must be found, and a build must
 # never be called slower than itself
 #
@@ -24,7 +24,7 @@ slowdown=0.02
 folder=
 
 usage() {
-    echo "usage: ci/self-check.sh [--device cpu|cuda] [--bench PROGRAM] [--slowdown SHARE] [--keep FOLDER]" >&2
+    echo "usage: ci/self-check.sh [--device cpu|cuda] [--bench PROGRAM] [--slowdown FRACTION] [--keep FOLDER]" >&2
     exit 2
 }
 

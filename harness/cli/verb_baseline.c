@@ -265,7 +265,7 @@ static const struct {
     const char *name, *usage;
     int64_t words, words_max;
     bt_status (*run)(bt_cli_call *call);
-} deeds[] = {
+} actions[] = {
     {"set", "NAME RUN [RUN...] --reason TEXT", 3, 2 + BT_LOSS_RUNS_MAX, baseline_set},
     {"add", "NAME RUN [RUN...]", 3, 2 + BT_LOSS_RUNS_MAX, baseline_add},
     {"list", "", 1, 1, baseline_list},
@@ -278,13 +278,13 @@ static const struct {
 bt_status bt_verb_baseline(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
-    const int64_t at = BT_FIND(deeds, BT_COUNT(deeds), name, arguments->words[0]);
+    const int64_t at = BT_FIND(actions, BT_COUNT(actions), name, arguments->words[0]);
     if (at >= 0) {
-        return arguments->word_count >= deeds[at].words &&
-                       arguments->word_count <= deeds[at].words_max
-                   ? deeds[at].run(call)
+        return arguments->word_count >= actions[at].words &&
+                       arguments->word_count <= actions[at].words_max
+                   ? actions[at].run(call)
                    : bt_error(BT_STATUS_INVALID_ARGUMENT, "usage: bt-bench baseline %s%s%s",
-                              deeds[at].name, *deeds[at].usage ? " " : "", deeds[at].usage);
+                              actions[at].name, *actions[at].usage ? " " : "", actions[at].usage);
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "bt-bench baseline: unknown command \"%s\"; expected set, add, list, show, "

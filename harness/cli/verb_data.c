@@ -207,15 +207,15 @@ bt_status bt_verb_data(bt_cli_call *call)
         const char *name;
         int64_t words_min, words_max;
         bt_status (*run)(bt_cli_call *call);
-    } deeds[] = {{"prepare", 1, 1, prepare},
-                 {"tokenize", 1, INT64_MAX, tokenize},
-                 {"fetch", 1, 2, fetch},
-                 {"verify", 2, 2, verify}};
+    } actions[] = {{"prepare", 1, 1, prepare},
+                   {"tokenize", 1, INT64_MAX, tokenize},
+                   {"fetch", 1, 2, fetch},
+                   {"verify", 2, 2, verify}};
     const int64_t count = call->arguments->word_count;
     bt_interrupt_watch();
-    const int64_t at = BT_FIND(deeds, BT_COUNT(deeds), name, call->arguments->words[0]);
-    if (at >= 0 && count >= deeds[at].words_min && count <= deeds[at].words_max) {
-        return deeds[at].run(call);
+    const int64_t at = BT_FIND(actions, BT_COUNT(actions), name, call->arguments->words[0]);
+    if (at >= 0 && count >= actions[at].words_min && count <= actions[at].words_max) {
+        return actions[at].run(call);
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "usage: bt-bench data prepare | tokenize FILE... -o DIR | fetch "

@@ -21,9 +21,9 @@ X(TIME, "time_ns", NS, LOWER, "time of one call of the measured body, mean of th
 X(BANDWIDTH, "bandwidth_bytes_per_s", BYTES_PER_S, HIGHER, "bytes moved per second")
 X(COMPUTE, "compute_flop_per_s", FLOP_PER_S, HIGHER, "floating-point operations per second")
 X(COPY_SHARE, "copy_share", SHARE, HIGHER,
-  "bandwidth as a share of this run's copy of 256 MiB; small hot cases have none")
+  "bandwidth as a fraction of this run's copy of 256 MiB; small hot cases have none")
 X(BYTES_MOVED, "bytes_moved", BYTES, NEITHER, "bytes that one call must move")
-X(ERROR_SHARE, "error_share", SHARE, LOWER, "largest error as a share of its tolerance")
+X(ERROR_SHARE, "error_share", SHARE, LOWER, "largest error as a fraction of its tolerance")
 X(TIME_P95, "time_p95_ns", NS, LOWER, "95th percentile of the time of one call")
 X(TIME_MEDIAN, "time_median_ns", NS, LOWER, "median time of one call, for diagnosis")
 X(STEP_TIME_P95, "step_time_p95_ns", NS, LOWER, "95th percentile of the host time of a step")
@@ -33,8 +33,8 @@ X(ENERGY, "energy_j", JOULES, NEITHER,
 X(ENERGY_PER_TOKEN, "energy_per_token_j", JOULES, LOWER,
   "energy per token: mean power while the GPU worked, by its counter, over tokens/s")
 X(OUTPUT_ERROR_SHARE, "output_error_share", SHARE, LOWER,
-  "largest error of the outputs that a peer returned, computed by the recorder, as a share of its "
-  "tolerance; a peer without this metric checked its outputs itself")
+  "largest error of the outputs that a peer returned, computed by the recorder, as a fraction of "
+  "its tolerance; a peer without this metric checked its outputs itself")
 X(ENERGY_PER_CALL, "energy_per_call_j", JOULES, LOWER,
   "energy per call: mean power while the GPU worked, by its counter, times the time of a call")
 X(CPU_TIME, "cpu_time_ns", NS, LOWER,

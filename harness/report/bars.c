@@ -122,7 +122,7 @@ static bt_status write_case(const report_set *set, int64_t index, bool open, bt_
                   bt_format_value(BT_UNIT_NS, tree.total_ns).text,
                   tree.on_device ? "device" : "host", (long long)tree.steps,
                   tree.steps == 1 ? "" : "s");
-    bt_table_heads(&table, "range|share of the step|>time|>share|>own time|>calls");
+    bt_table_heads(&table, "range|fraction of the step|>time|>fraction|>own time|>calls");
     if (kernels) {
         bt_table_heads(&table, "kernel");
     }

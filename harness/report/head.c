@@ -233,11 +233,11 @@ static bt_status write_shares(const report_set *set, bt_str *out)
     BT_TRY(bt_stats_of(shares, count, &stats));
     if (count > 0) {
         bt_metric_value middle = {stats.median, stats.low, stats.high, count};
-        open_metric(out, "Share of copy bandwidth", BT_UNIT_SHARE, &middle);
+        open_metric(out, "Fraction of copy bandwidth", BT_UNIT_SHARE, &middle);
         bt_str_format(out, "median of %lld memory-bound case%s%s", (long long)count,
                       count == 1 ? "" : "s", has_interval(&middle) ? "; 95 % interval" : "");
         close_number(out);
-        open_metric(out, "Lowest share", BT_UNIT_SHARE,
+        open_metric(out, "Lowest fraction", BT_UNIT_SHARE,
                     &lowest->summary.metrics[BT_METRIC_COPY_SHARE]);
         bt_html_text(out, lowest->label);
         close_number(out);

@@ -160,9 +160,10 @@ static void explain_shares(const report_set *set, bt_str *out)
                       item->summary.metrics[BT_METRIC_BANDWIDTH].count > 0 &&
                       item->summary.metrics[BT_METRIC_COPY_SHARE].count == 0);
     }
-    bt_str_append(out, any ? "\nhot cases that move less than 256 MiB have no share \"of copy\": "
-                             "their data stays in a cache, that of the copy does not\n"
-                           : "");
+    bt_str_append(out,
+                  any ? "\nhot cases that move less than 256 MiB have no fraction \"of copy\": "
+                        "their data stays in a cache, that of the copy does not\n"
+                      : "");
 }
 
 // Explains why a time has no interval, if there is one.

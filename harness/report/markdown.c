@@ -29,7 +29,7 @@ static bt_status markdown_ranges(const report_case *item, bt_str *out)
         bt_markdown(out, "\n## Time of a step: %s", item->label);
         bt_str_format(out, "\n\nMean of %lld profiled steps, %s time.\n\n", (long long)tree.steps,
                       tree.on_device ? "device" : "host");
-        bt_table_heads(&table, "range|>time|>share|>calls");
+        bt_table_heads(&table, "range|>time|>fraction|>calls");
         BT_EACH(const range_node, node, tree.nodes, tree.count) {
             bt_table_cells(&table, "%s|%s|%.1f %%|%.4g", node->path,
                            bt_format_value(BT_UNIT_NS, node->time_ns).text,

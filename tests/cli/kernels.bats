@@ -17,13 +17,13 @@ teardown() {
     leave_scratch
 }
 
-@test "kernel cases are a table: time, bandwidth, share of the copy, the kernel that ran" {
+@test "kernel cases are a table: time, bandwidth, fraction of a copy, the kernel that ran" {
     run --separate-stderr "$bench" run s.json
     [ "$status" = 0 ]
     [[ $output == *"gelu forward, f32, hot cache"* ]]
-    # A hot case of a few KiB stays in a cache, which the copy of 256 MiB does not: no share.
+    # A hot case of a few KiB stays in a cache, which the copy of 256 MiB does not: no fraction.
     [[ $output =~ 64x16\ +[0-9.]+\ [nu]s\ +(\[.*\]\ +)?[0-9.]+\ [MG]B/s\ +unary_cpu_f32 ]]
-    [[ $output == *"hot cases that move less than 256 MiB have no share"* ]]
+    [[ $output == *"hot cases that move less than 256 MiB have no fraction"* ]]
     [[ $stderr == *"plan      tiny, profile cpu"*"gelu.forward.f32.64x16"*"case    1/3  ceiling.hot"* ]]
     run "$bench" show 1 --format json
     [[ $output == *'"name": "gelu.forward.f32.4x5"'*'"time_ns"'* ]]
@@ -31,7 +31,7 @@ teardown() {
     sed 's/"hot"/"cold"/' s.json >cold.json
     run --separate-stderr "$bench" run cold.json --db cold.sqlite --out cold --rounds 2
     [[ $output =~ 64x16\ +[0-9.]+\ [nu]s\ +(\[.*\]\ +)?[0-9.]+\ [MG]B/s\ +[0-9.]+\ %\ +unary_cpu_f32 ]]
-    [[ $output != *"have no share"* ]]
+    [[ $output != *"have no fraction"* ]]
     [[ $output =~ \ 67108864\ +[0-9.]+\ ms\ +(\[.*\]\ +)?([0-9.]+\ [MG]B/s) ]]
     copy=${BASH_REMATCH[2]} # the page has the same number
     [[ $(sed 's/<[^>]*>//g' cold/report.html | tr -d '\n') == *"Copy on this machine$copy"* ]]
