@@ -5,6 +5,7 @@
 #include "harness/ab/calibrate.h"
 #include "harness/cli/ab_session.h"
 #include "harness/text/format.h"
+#include "harness/text/json_writer.h"
 
 #define ROUNDS       24
 #define SLOWDOWN     0.02
@@ -91,32 +92,51 @@ static bt_status judge(const bt_cli_ab_session *self, int64_t number)
 
 // ---- recorded calibrations ---------------------------------------------------------------------
 
+static void print_row(const bt_store_calibration *row, bt_str *out)
+{
+    bt_str_format(out, "%s   %s   run %lld, %s, ", row->name, row->metric, (long long)row->run,
+                  bt_format_date(row->made_ns).text);
+    if (row->pairs < row->needed) {
+        bt_str_format(out, "not calibrated (%lld of %lld pairs)\n", (long long)row->pairs,
+                      (long long)row->needed);
+    } else {
+        bt_str_format(out,
+                      "%lld pairs of %lld sessions: false alarms at most %.3g %%, detects a "
+                      "slowdown of %.3g %%\n",
+                      (long long)row->pairs, (long long)row->sessions, 100 * row->false_alarm_high,
+                      100 * row->smallest_high);
+    }
+}
+
+static bt_status write_rows(const bt_store_calibration *rows, int64_t count, bt_str *out)
+{
+    bt_json_writer json = {.out = out};
+    bt_json_writer_open(&json, NULL, '[');
+    BT_EACH(const bt_store_calibration, row, rows, count) {
+        BT_JSON_OBJECT(&json, NULL, BT_KV("case", row->name), BT_OF(row, metric), BT_OF(row, run),
+                       BT_OF(row, made_ns), BT_OF(row, pairs), BT_OF(row, needed),
+                       BT_OF(row, sessions), BT_OF(row, false_alarm_rate),
+                       BT_OF(row, false_alarm_high), BT_OF(row, smallest),
+                       BT_OF(row, smallest_high));
+    }
+    return bt_json_writer_end(&json, ']');
+}
+
 static bt_status list_rows(bt_cli_call *call)
 {
-    bt_str *out = &call->out;
     BT_SCOPED(bt_arena) arena = {0};
     const bt_store_calibration *rows = NULL;
     int64_t count = 0;
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
-    bt_status status = bt_store_calibrations_list(call->store, &arena, &rows, &count);
-    for (int64_t i = 0; status == BT_OK && i < count; ++i) {
-        bt_str_format(out, "%s   %s   run %lld, %s, ", rows[i].name, rows[i].metric,
-                      (long long)rows[i].run, bt_format_date(rows[i].made_ns).text);
-        if (rows[i].pairs < rows[i].needed) {
-            bt_str_format(out, "not calibrated (%lld of %lld pairs)\n", (long long)rows[i].pairs,
-                          (long long)rows[i].needed);
-        } else {
-            bt_str_format(out,
-                          "%lld pairs of %lld sessions: false alarms at most %.3g %%, detects a "
-                          "slowdown of %.3g %%\n",
-                          (long long)rows[i].pairs, (long long)rows[i].sessions,
-                          100 * rows[i].false_alarm_high, 100 * rows[i].smallest_high);
-        }
+    BT_TRY(bt_store_calibrations_list(call->store, &arena, &rows, &count));
+    if (call->json) {
+        return write_rows(rows, count, &call->out);
     }
-    if (status == BT_OK && count == 0) {
-        bt_str_append(out, "no calibrations; bt-bench calibrate SUITE\n");
+    BT_EACH(const bt_store_calibration, row, rows, count) {
+        print_row(row, &call->out);
     }
-    return status;
+    bt_str_append(&call->out, count ? "" : "no calibrations; bt-bench calibrate SUITE\n");
+    return BT_OK;
 }
 
 static bt_status remove_rows(bt_cli_call *call)

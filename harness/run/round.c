@@ -306,10 +306,16 @@ static bool give_up(listening *self)
     if (self->timeout_s <= 0 || silent_s < self->timeout_s) {
         return false;
     }
-    (void)snprintf(message, sizeof message,
-                   "the worker printed nothing for %.4g s and was stopped, after %lld lines; "
-                   "%s.timeout_s is the limit",
-                   self->timeout_s, (long long)self->state.line, kind_of(self));
+    if (strcmp(kind_of(self), "command") == 0) {
+        (void)snprintf(message, sizeof message,
+                       "a call took longer than command.timeout_s, %.4g s, and was stopped",
+                       self->timeout_s);
+    } else {
+        (void)snprintf(message, sizeof message,
+                       "the worker printed nothing for %.4g s and was stopped, after %lld lines; "
+                       "%s.timeout_s is the limit",
+                       self->timeout_s, (long long)self->state.line, kind_of(self));
+    }
     judge(self, BT_RUN_FAILED, BT_STATUS_UNAVAILABLE, message);
     return true;
 }

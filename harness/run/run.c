@@ -260,6 +260,9 @@ static bt_status execute(bt_running *self)
         BT_TRY(bt_peers_find(self->request->plan->systems, self->request->trusted, &self->peers));
     }
     BT_TRY(bt_plan_check_commands(self->request->plan, self->request->trusts_commands));
+    if (self->request->out_dir) {
+        BT_TRY(bt_dir_make(self->request->out_dir)); // a mistake in it leaves no run
+    }
     BT_TRY(bt_store_open(self->request->database, BT_STORE_WRITE, &self->store));
     BT_TRY(find_data(self));
     const bt_machine *machine = self->request->machine;

@@ -42,6 +42,8 @@ teardown() {
     [ "$status" = 0 ] || { echo "$output"; false; }
     run "$bench" calibrate list
     [[ $output == *"24 pairs of 2 sessions: false alarms at most 0 %"* ]]
+    run "$bench" calibrate list --format json
+    [ "$(jq -r '[.[] | select(.pairs == 24)][0] | [.case, .metric, .needed, .false_alarm_high] | join(" ")' <<<"$output")" = "gelu.forward.f32.64x16 time_ns 24 0" ]
     run "$bench" calibrate rm 'gelu*'
     [ "$status" = 0 ]
     [[ $output == "removed 2 calibrations"* ]]

@@ -79,6 +79,13 @@ is_gone() { ! kill -0 "$1"; }
     [ -s elsewhere/run-1/report.html ]
 }
 
+@test "a folder for --out that cannot be made leaves no run" {
+    run "$bench" run s.json --out s.json
+    [ "$status" = 4 ]
+    [[ $output == *"s.json exists but is not a directory"* ]]
+    [ ! -e results/bt.sqlite ]
+}
+
 @test "a suite is found by its name below suites/, and its last part is a hint" {
     run --separate-stderr "$bench" run kernels/softmax --profile cpu --dry-run
     [ "$status" = 0 ]
