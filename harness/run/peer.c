@@ -68,6 +68,10 @@ static bt_status not_found(const char *root, const char *given)
 {
     BT_FAIL_IF(strchr(given, '/') && access(given, F_OK) == 0, BT_STATUS_INVALID_ARGUMENT,
                "%s: exists but cannot be executed: run 'chmod +x %s'", given, given);
+    BT_FAIL_IF(strchr(given, '/'), BT_STATUS_UNAVAILABLE,
+               "%s: no such program; --system takes names "
+               "of peers and paths of programs",
+               given);
     return no_system(root, given);
 }
 

@@ -122,6 +122,9 @@ JSON
     run --separate-stderr "$bench" run s.json --system blutrain,tinygrad
     [ "$status" = 2 ]
     [[ $stderr == *'no system "tinygrad"'*'allowed: blutrain; a peer of '*'harness/peers (cublaslt, hyperkernels, pytorch)'* ]]
+    run --separate-stderr "$bench" run s.json --system blutrain,./absent.py
+    [ "$status" = 4 ]
+    [[ $stderr == "./absent.py: no such program"* ]]
 }
 
 @test "PyTorch's peer without PyTorch is unavailable, not failed" {
