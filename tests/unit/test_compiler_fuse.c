@@ -71,6 +71,23 @@ static size_t run(checker *c, const bt_dag *graph, const bt_fusion_plan *plan, u
     return bytes;
 }
 
+static double element(bt_dtype dtype, const unsigned char *at)
+{
+    double wide = 0;
+    float narrow = 0;
+    uint16_t half = 0;
+    if (dtype == BT_F64) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    if (dtype == BT_BF16) {
+        memcpy(&half, at, sizeof half);
+        return (double)bt_bf16_to_f32(half);
+    }
+    memcpy(&narrow, at, sizeof narrow);
+    return (double)narrow;
+}
+
 // Outputs are the same bits; with sums in another order they are close, element by element.
 static bool agree(const checker *c, const bt_dag *graph, const unsigned char *a,
                   const unsigned char *b)
@@ -80,16 +97,9 @@ static bool agree(const checker *c, const bt_dag *graph, const unsigned char *a,
         const bt_dag_value *value = &graph->values[i];
         for (int64_t k = 0; value->is_output && k < bt_dag_value_count(value); ++k) {
             const size_t size = bt_dtype_size(value->dtype);
-            float x = 0, y = 0;
-            double wide_x = 0, wide_y = 0;
-            memcpy(&x, a, sizeof x), memcpy(&y, b, sizeof y);
-            if (value->dtype == BT_F64) {
-                memcpy(&wide_x, a, sizeof wide_x), memcpy(&wide_y, b, sizeof wide_y);
-            } else {
-                wide_x = (double)x, wide_y = (double)y;
-            }
-            const double error = fabs(wide_x - wide_y);
-            const bool close = error <= 1e-4 * (1 + fabs(wide_x)) || isnan(wide_x);
+            const double x = element(value->dtype, a), y = element(value->dtype, b);
+            const double error = fabs(x - y);
+            const bool close = error <= 1e-4 * (1 + fabs(x)) || isnan(x);
             same = same && (c->kinds != 0 ? memcmp(a, b, size) == 0 : close);
             a += size, b += size;
         }
