@@ -232,6 +232,7 @@ static void walk_rows(bt_emitter *e, int *sums, const int *at, int count)
     }
     bt_ir_line(&e->ir, "%s) : i64 {", bt_str_text(&line));
     ++e->ir.depth;
+    bt_ir_keep_failure(&e->ir, &line);
     bt_str_clear(&line);
     enter_row(e, row);
     e->column = column, e->mask = mask;
@@ -247,6 +248,7 @@ static void walk_rows(bt_emitter *e, int *sums, const int *at, int count)
                       bt_ir_type_name(bt_emit_sum_type(e, at[k])).text);
     }
     bt_ir_line(&e->ir, "%s", bt_str_text(&line));
+    bt_ir_keep_failure(&e->ir, &line);
     bt_str_release(&line);
     region_end(e, "}");
 }

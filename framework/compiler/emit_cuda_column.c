@@ -227,9 +227,9 @@ static void add_rows(bt_cuda_emitter *e, const place *p, const int *sums, int co
         totals[k] = bt_ir_begin(&e->ir);
         bt_ir_rest(&e->ir, "llvm.bitcast %%v%d#%d : %s to %s", results, k, name.text, name.text);
     }
-    e->ir.out.status = e->ir.out.status ? e->ir.out.status : bt_str_status(&args);
-    e->ir.out.status = e->ir.out.status ? e->ir.out.status : bt_str_status(&types);
-    e->ir.out.status = e->ir.out.status ? e->ir.out.status : bt_str_status(&yields);
+    bt_ir_keep_failure(&e->ir, &args);
+    bt_ir_keep_failure(&e->ir, &types);
+    bt_ir_keep_failure(&e->ir, &yields);
     bt_str_release(&args);
     bt_str_release(&types);
     bt_str_release(&yields);

@@ -116,6 +116,7 @@ static int loop_begin(bt_emitter *e, const walk *w, bool parts, int from, int to
         bt_str_format(&line, "%s%s", k ? ", " : ") -> (", bt_ir_type_name(type).text);
     }
     bt_ir_line(ir, "%s%s : i64 {", bt_str_text(&line), w->count ? ")" : "");
+    bt_ir_keep_failure(ir, &line);
     bt_str_release(&line);
     ++ir->depth;
     return at;
@@ -134,6 +135,7 @@ static void loop_end(bt_emitter *e, const walk *w, bool parts, const int *values
     if (w->count) {
         bt_ir_line(&e->ir, "%s", bt_str_text(&line));
     }
+    bt_ir_keep_failure(&e->ir, &line);
     bt_str_release(&line);
     --e->ir.depth;
     bt_ir_line(&e->ir, "}");

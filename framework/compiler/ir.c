@@ -78,6 +78,11 @@ void bt_ir_rest(bt_ir *ir, const char *format, ...)
     va_end(arguments);
 }
 
+void bt_ir_keep_failure(bt_ir *ir, const bt_str *part)
+{
+    BT_IF_OK(ir->out.status, bt_str_status(part));
+}
+
 // As a bit pattern, so that no digit is lost.
 int bt_ir_float(bt_ir *ir, bt_ir_type type, double value)
 {

@@ -54,6 +54,9 @@ void bt_ir_line(bt_ir *ir, const char *format, ...) BT_PRINTF(2, 3);
 int bt_ir_begin(bt_ir *ir);
 void bt_ir_rest(bt_ir *ir, const char *format, ...) BT_PRINTF(2, 3);
 
+// A failure to build a part of a line is one of the text: a text with a part missing is never used.
+void bt_ir_keep_failure(bt_ir *ir, const bt_str *part);
+
 int bt_ir_float(bt_ir *ir, bt_ir_type type, double value);
 int bt_ir_zero(bt_ir *ir, bt_ir_type type); // of any type
 int bt_ir_int(bt_ir *ir, bt_ir_type type, int64_t value);
