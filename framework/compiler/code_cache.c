@@ -110,6 +110,17 @@ bt_status bt_code_cache_find(bt_code_cache *cache, const char *key, bt_code *cod
     return BT_OK;
 }
 
+bool bt_code_cache_take(bt_code_cache *cache, const char *key, bt_code *code)
+{
+    bool found = false;
+    bt_error_quiet_begin();
+    if (bt_code_cache_find(cache, key, code, &found)) {
+        found = false;
+    }
+    bt_error_quiet_end();
+    return found;
+}
+
 // ---- writing ------------------------------------------------------------------------------------
 
 static int64_t file_bytes(const bt_file_ops *ops, const char *path)

@@ -46,9 +46,11 @@ BT_CHECKED bt_status bt_code_cache_open(const bt_file_ops *ops, const char *fold
 BT_CHECKED bt_status bt_code_cache_from_environment(bt_code_cache *out);
 void bt_code_cache_close(bt_code_cache *cache);
 // *found false: no such entry, or a damaged one.
-// Errors  OUT_OF_MEMORY
+// Errors  OUT_OF_MEMORY, INVALID_ARGUMENT (the folder's path is too long)
 BT_CHECKED bt_status bt_code_cache_find(bt_code_cache *cache, const char *key, bt_code *code,
                                         bool *found);
+// The same where a failure is no reason to stop: true if the code was found. A failure is a miss.
+bool bt_code_cache_take(bt_code_cache *cache, const char *key, bt_code *code);
 // Errors  IO naming the file (full disk, no permission), OUT_OF_MEMORY; no part of it is left
 BT_CHECKED bt_status bt_code_cache_add(bt_code_cache *cache, const char *key, const void *bytes,
                                        size_t size_bytes);

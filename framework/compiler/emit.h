@@ -70,6 +70,10 @@ BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, bool is_early, bt_emitt
 const char *bt_emit_cuda_refuses(const bt_fused *group);
 // Blocks of a call; `rows` is the size of axis 0.
 int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows);
+// BT_OK if the blocks of such a call can be counted by generated code and by a launch.
+// Errors  UNSUPPORTED
+BT_CHECKED bt_status bt_emit_check_rows(const bt_fused *group, const bt_emitted_cuda *emitted,
+                                        int64_t rows);
 // Blocks of the second kernel; 0: there is none. Its blocks have as many threads as the first's.
 int64_t bt_emit_finish_blocks(const bt_fused *group);
 // Bytes of the buffer between the two kernels; 0: none.

@@ -433,6 +433,16 @@ int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, in
     return bt_div_up(group->rank == 1 ? outer : outer * cols, emitted->block_elements);
 }
 
+bt_status bt_emit_check_rows(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows)
+{
+    const int64_t blocks = bt_emit_blocks(group, emitted, rows);
+    return blocks <= (int64_t)UINT32_MAX / emitted->threads
+               ? BT_OK
+               : bt_error(BT_STATUS_UNSUPPORTED,
+                          "%lld blocks of %d threads; generated code counts at most 2^32 threads",
+                          (long long)blocks, emitted->threads);
+}
+
 int64_t bt_emit_finish_blocks(const bt_fused *group)
 {
     return group->kind == BT_FUSED_COLUMN ? bt_div_up(group->shape[group->rank - 1], BT_CUDA_WARP)

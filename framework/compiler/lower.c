@@ -2,6 +2,7 @@
 #include "framework/compiler/lower.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,11 +80,26 @@ bt_status bt_target_parse(const char *name, bt_target *out)
 
 // ---- the library --------------------------------------------------------------------------------
 
-static const bt_mlir_library *opened;       // set once by open_library
+static const bt_mlir_library *opened;       // set by open_library, once
 static char reason[BT_PATH_CAPACITY + 256]; // why there is none
 
 #ifdef BT_MLIR_VERSION
 static const char version[] = BT_MLIR_VERSION;
+
+// dlopen ends the process with SIGBUS where a library lost its end, as on a full disk. The headers
+// of its sections come last. A file that cannot be read or is no library is left to dlopen.
+static bool is_cut(const char *path)
+{
+    Elf64_Ehdr head = {0};
+    FILE *file = fopen(path, "re");
+    const bool read = file && fread(&head, sizeof head, 1, file) == 1 && !fseek(file, 0, SEEK_END);
+    const int64_t size = read ? ftell(file) : 0;
+    if (file) {
+        (void)fclose(file);
+    }
+    return read && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+           (int64_t)head.e_shoff + (int64_t)head.e_shnum * head.e_shentsize > size;
+}
 
 // The library is in the folder of this shared object.
 static void open_library(void)
@@ -96,6 +112,10 @@ static void open_library(void)
     }
     (void)snprintf(path, sizeof path, "%.*s/libbt_mlir.so",
                    slash ? (int)(slash - self.dli_fname) : 1, slash ? self.dli_fname : ".");
+    if (is_cut(path)) {
+        (void)snprintf(reason, sizeof reason, "compiler: %s is not complete; build it again", path);
+        return;
+    }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         (void)snprintf(reason, sizeof reason, "compiler: %s", dlerror());
@@ -133,6 +153,15 @@ bt_status bt_compiler_available(void)
     return opened ? BT_OK : bt_error(BT_STATUS_UNAVAILABLE, "%s", reason);
 }
 
+const bt_mlir_library *bt_lower_through(const bt_mlir_library *library)
+{
+    bt_error_quiet_begin();
+    const bt_mlir_library *before = bt_compiler_available() ? NULL : opened;
+    bt_error_quiet_end();
+    opened = library;
+    return before;
+}
+
 // ---- lowering -----------------------------------------------------------------------------------
 
 // Paths where CUDA toolkits install libdevice.
@@ -150,16 +179,21 @@ static const char *libdevice_path(void)
     return NULL;
 }
 
-// A missing file leaves *bytes NULL: only texts that call its functions need it.
-static bt_status read_libdevice(const bt_target *target, const bt_lower_options *options,
-                                void **bytes, size_t *size_bytes)
+// NULL if the file is missing or cannot be read: only texts that call its functions need it.
+static void *read_libdevice(const bt_target *target, const bt_lower_options *options,
+                            size_t *size_bytes)
 {
-    *bytes = NULL;
+    void *bytes = NULL;
     *size_bytes = 0;
     const char *path = options && options->libdevice ? options->libdevice : libdevice_path();
-    return target->kind == BT_TARGET_CUDA && path && bt_file_exists(path)
-               ? bt_file_read(path, bytes, size_bytes)
-               : BT_OK;
+    if (target->kind == BT_TARGET_CUDA && path && bt_file_exists(path)) {
+        bt_error_quiet_begin();
+        if (bt_file_read(path, &bytes, size_bytes)) {
+            bytes = NULL;
+        }
+        bt_error_quiet_end();
+    }
+    return bytes;
 }
 
 static bt_status explain(bt_mlir_status status, const char *message)
@@ -189,13 +223,12 @@ bt_status bt_lower(const bt_target *target, const char *text, const bt_lower_opt
                                .processor = target->processor,
                                .features = target->features,
                                .keep_llvm = llvm && options && options->keep_llvm};
-    void *libdevice = NULL;
     memset(code, 0, sizeof *code);
     if (llvm) {
         *llvm = NULL;
     }
     BT_TRY(bt_compiler_available());
-    BT_TRY(read_libdevice(target, options, &libdevice, &request.libdevice_bytes));
+    void *libdevice = read_libdevice(target, options, &request.libdevice_bytes);
     request.libdevice = libdevice;
     bt_status status = explain(opened->lower(&request, &result), result.message);
     bt_mem_free(libdevice);
@@ -236,10 +269,8 @@ bt_status bt_lower_cached(bt_code_cache *cache, const bt_target *target, const c
                           bt_code *code)
 {
     char key[BT_CODE_KEY_BYTES];
-    bool found = false;
     bt_lower_key(target, text, key);
-    BT_TRY(bt_code_cache_find(cache, key, code, &found));
-    if (found) {
+    if (bt_code_cache_take(cache, key, code)) {
         return BT_OK;
     }
     BT_TRY(bt_lower(target, text, NULL, code, NULL));

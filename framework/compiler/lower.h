@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "framework/compiler/code_cache.h"
+#include "framework/compiler/mlir/library.h"
 
 typedef enum bt_target_kind { BT_TARGET_CPU, BT_TARGET_CUDA } bt_target_kind;
 
@@ -56,9 +57,13 @@ BT_CHECKED bt_status bt_compiler_verify(const char *dialect, const char *text);
 
 // The hash of text, target and the versions of LLVM and of this interface.
 void bt_lower_key(const bt_target *target, const char *text, char key[BT_CODE_KEY_BYTES]);
-// From the cache, or lowered and added to it. A failure to write the cache is not an error
-// (cache->unwritten counts them).
+// From the cache, or lowered and added to it. A failure of the cache is not an error: code that
+// cannot be read is made again, and cache->unwritten counts failures to write.
 BT_CHECKED bt_status bt_lower_cached(bt_code_cache *cache, const bt_target *target,
                                      const char *text, bt_code *code);
+
+// For tests of failures: texts are lowered by `library`, borrowed, from now on; NULL: none. Returns
+// the library used so far; NULL: it could not be opened.
+const bt_mlir_library *bt_lower_through(const bt_mlir_library *library);
 
 #endif

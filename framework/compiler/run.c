@@ -90,13 +90,11 @@ static bt_status assemble(const bt_compiled *c, bt_code_cache *cache, const bt_t
     char key[BT_CODE_KEY_BYTES];
     bt_target machine = *target;
     bt_code ptx = {0};
-    bool found = false;
     (void)snprintf(machine.processor, sizeof machine.processor, "sm_%d", c->device->info.arch);
     (void)snprintf(machine.features, sizeof machine.features, "cubin %d",
                    c->table->driver_version());
     bt_lower_key(&machine, text, key);
-    BT_TRY(bt_code_cache_find(cache, key, code, &found));
-    if (found) {
+    if (bt_code_cache_take(cache, key, code)) {
         return BT_OK;
     }
     BT_TRY(bt_lower_cached(cache, target, text, &ptx));
@@ -259,6 +257,11 @@ int64_t bt_compiled_workspace_bytes(const bt_compiled *c, int64_t rows)
     return c->device ? bt_emit_parts_bytes(&c->group, rows) : 0;
 }
 
+bt_status bt_compiled_check_rows(const bt_compiled *c, int64_t rows)
+{
+    return c->device ? bt_emit_check_rows(&c->group, &c->cuda, rows) : BT_OK;
+}
+
 static bt_status run_cuda(const bt_compiled *c, bt_stream stream, int64_t rows,
                           void *const *operands, void *workspace)
 {
@@ -276,12 +279,7 @@ static bt_status run_cuda(const bt_compiled *c, bt_stream stream, int64_t rows,
         pointers[i] = operands[i];
         parameters[i] = &pointers[i];
     }
-    if (blocks > (int64_t)UINT32_MAX / c->cuda.threads) {
-        return bt_error(BT_STATUS_UNSUPPORTED,
-                        "%lld blocks of %d threads; generated code counts "
-                        "at most 2^32 threads",
-                        (long long)blocks, c->cuda.threads);
-    }
+    BT_TRY(bt_compiled_check_rows(c, rows));
     parameters[count] = &rows;
     parameters[count + 1] = &workspace;
     BT_TRY(c->table->launch(c->device, &c->generated, blocks, c->cuda.threads, c->cuda.is_early,

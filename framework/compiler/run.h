@@ -37,6 +37,9 @@ BT_CHECKED bt_status bt_compile_text(const bt_target *target, const bt_fused *gr
 // Errors  INVALID_ARGUMENT (rows; on CUDA, memory that is not 16-byte aligned), INTERNAL
 BT_CHECKED bt_status bt_compiled_run(const bt_compiled *compiled, bt_stream stream, int64_t rows,
                                      void *const *operands, void *workspace);
+// BT_OK if the group can run with so many rows.
+// Errors  UNSUPPORTED
+BT_CHECKED bt_status bt_compiled_check_rows(const bt_compiled *compiled, int64_t rows);
 int64_t bt_compiled_workspace_bytes(const bt_compiled *compiled, int64_t rows);
 // The same with workspace from the context's pool, on its stream.
 // Errors  as bt_compiled_run; OUT_OF_MEMORY
@@ -52,17 +55,18 @@ typedef struct bt_compiler {
     struct bt_compiler_entry *entries; // owned [count], by the group's text
     int count, capacity;
     int64_t runs, fallbacks; // by bt_compiler_launch: all, and those that were interpreted
-    char reason[256];        // of the latest group without code; "": none
+    char reason[256];        // of the latest group asked for that has no code; "": all have
 } bt_compiler;
 
 void bt_compiler_init(bt_compiler *compiler, bt_code_cache *cache);
 void bt_compiler_release(bt_compiler *compiler);
-// The group's code for a device; NULL if there is none: see compiler->reason.
+// The group's code for a device; NULL if there is none, whatever the cause: see compiler->reason.
 // Owns    the compiler
+// Errors  OUT_OF_MEMORY (for the compiler's own entry)
 BT_CHECKED bt_status bt_compiler_get(bt_compiler *compiler, const bt_device *device,
                                      const bt_fused *group, bt_compiled **out);
-// A bt_fused_launch for bt_dag_run_fused, self: a bt_compiler. A group for which no code can be
-// generated (UNSUPPORTED, UNAVAILABLE) is interpreted, with the same bits, and counted.
+// A bt_fused_launch for bt_dag_run_fused, self: a bt_compiler. A group without code is interpreted,
+// with the same bits, and counted.
 BT_CHECKED bt_status bt_compiler_launch(void *self, bt_context *context, const bt_fused *group,
                                         void *const *at);
 

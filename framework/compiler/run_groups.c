@@ -8,7 +8,8 @@
 
 typedef struct bt_compiler_entry {
     char key[BT_CODE_KEY_BYTES]; // hash of the group's text
-    bt_compiled *compiled;       // owned; NULL: there is no code, the group is interpreted
+    bt_compiled *compiled;       // owned; NULL: there is no code
+    char reason[256];            // why there is none; "": there is code
 } bt_compiler_entry;
 
 void bt_compiler_init(bt_compiler *compiler, bt_code_cache *cache)
@@ -38,7 +39,7 @@ static bt_status key_of(const bt_fused *group, char key[BT_CODE_KEY_BYTES])
     return status;
 }
 
-// Compiles a group, or records that there is no code for it.
+// Compiles a group, or records why there is no code for it.
 static bt_status add(bt_compiler *c, const bt_device *device, const bt_fused *group,
                      const char *key)
 {
@@ -50,12 +51,10 @@ static bt_status add(bt_compiler *c, const bt_device *device, const bt_fused *gr
         c->capacity = capacity;
     }
     bt_compiler_entry *entry = &c->entries[c->count];
-    const bt_status status = bt_compile_for(device, group, c->cache, &entry->compiled);
-    if (status == BT_STATUS_UNSUPPORTED || status == BT_STATUS_UNAVAILABLE) {
-        (void)snprintf(c->reason, sizeof c->reason, "%s", bt_error_message());
+    entry->reason[0] = '\0';
+    if (bt_compile_for(device, group, c->cache, &entry->compiled)) {
+        (void)snprintf(entry->reason, sizeof entry->reason, "%s", bt_error_message());
         bt_error_clear();
-    } else if (status) {
-        return status;
     }
     (void)snprintf(entry->key, sizeof entry->key, "%s", key);
     ++c->count;
@@ -76,6 +75,9 @@ bt_status bt_compiler_get(bt_compiler *c, const bt_device *device, const bt_fuse
         BT_TRY(add(c, device, group, key));
     }
     *out = c->entries[found].compiled;
+    if (!*out) {
+        memcpy(c->reason, c->entries[found].reason, sizeof c->reason);
+    }
     return BT_OK;
 }
 

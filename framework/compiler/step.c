@@ -42,7 +42,7 @@ static bool has_gradients(const bt_compiled_step *step)
 static bool fits_gradients(const bt_compiled_step *step, const bt_step_variant *v)
 {
     const bt_params *params = step->model->params;
-    for (int64_t i = 0; i < params->count; ++i) {
+    for (int64_t i = 0; i < params->count && v->gradients; ++i) {
         if (v->gradients[i] >= 0 && v->had[i] != (params->items[i].value->grad != NULL)) {
             return false;
         }
@@ -72,22 +72,30 @@ bt_step_variant *bt_step_find(const bt_compiled_step *step, const bt_batch *batc
     return find(step, batch, adds, false);
 }
 
+// Everything but what find() compares: such a variant runs eagerly.
+static void release_parts(bt_step_variant *v)
+{
+    for (int i = 0; i < v->source_count; ++i) {
+        bt_tensor_release(v->sources[i].constant);
+    }
+    v->source_count = 0;
+    bt_program_destroy(v->program);
+    bt_program_destroy(v->apart);
+    v->program = v->apart = NULL;
+    bt_fusion_plan_release(&v->fusion);
+    bt_dag_release(&v->graph);
+    BT_MEM_FREE(v->codes);
+    BT_MEM_FREE(v->half_turns);
+    BT_MEM_FREE(v->sources);
+    BT_MEM_FREE(v->gradients);
+    BT_MEM_FREE(v->had);
+    BT_MEM_FREE(v->memory);
+}
+
 static void release_variant(bt_step_variant *v)
 {
     if (v) {
-        for (int i = 0; i < v->source_count; ++i) {
-            bt_tensor_release(v->sources[i].constant);
-        }
-        bt_program_destroy(v->program);
-        bt_program_destroy(v->apart);
-        bt_fusion_plan_release(&v->fusion);
-        bt_dag_release(&v->graph);
-        bt_mem_free(v->codes);
-        bt_mem_free(v->half_turns);
-        bt_mem_free(v->sources);
-        bt_mem_free(v->gradients);
-        bt_mem_free(v->had);
-        bt_mem_free(v->memory);
+        release_parts(v);
         bt_mem_free(v);
     }
 }
@@ -107,6 +115,22 @@ bt_fuse_options bt_compiled_step_options(bt_target_kind kind)
                              .refuses = cpu ? NULL : bt_emit_cuda_refuses};
 }
 
+// The group's code for its number of rows; NULL: none, and *why is the reason.
+static bt_compiled *code_for(bt_compiled_step *step, const bt_fused *group, const char **why)
+{
+    bt_compiled *code = NULL;
+    *why = step->compiler.reason;
+    bt_status status = bt_compiler_get(&step->compiler, step->context->device, group, &code);
+    if (status == BT_OK && code) {
+        status = bt_compiled_check_rows(code, group->shape[0]);
+    }
+    if (status) {
+        *why = bt_error_message();
+        return NULL;
+    }
+    return code;
+}
+
 // Compiles each group; groups without code are removed.
 static bt_status compile_groups(bt_compiled_step *step, bt_step_variant *v)
 {
@@ -115,10 +139,14 @@ static bt_status compile_groups(bt_compiled_step *step, bt_step_variant *v)
     v->codes = codes;
     for (int i = 0; i < v->fusion.count; ++i) {
         const bt_fusion *x = &v->fusion.groups[i];
-        BT_TRY(bt_compiler_get(&step->compiler, step->context->device, x->group, &v->codes[i]));
+        const char *why = NULL;
+        v->codes[i] = code_for(step, x->group, &why);
         if (!v->codes[i]) {
             bt_fusion_dissolve(&v->fusion, i);
-            v->kind.left_out += 1;
+            if (v->kind.left_out++ == 0) {
+                (void)snprintf(v->kind.reason, sizeof v->kind.reason, "%s", why);
+            }
+            bt_error_clear();
             continue;
         }
         v->kind.groups += 1;
@@ -126,9 +154,7 @@ static bt_status compile_groups(bt_compiled_step *step, bt_step_variant *v)
         v->kind.bytes_before += x->bytes_before;
         v->kind.bytes_after += x->bytes_after;
     }
-    if (v->kind.left_out) {
-        memcpy(v->kind.reason, step->compiler.reason, sizeof v->kind.reason);
-    } else if (!v->kind.groups) {
+    if (!v->kind.left_out && !v->kind.groups) {
         (void)snprintf(v->kind.reason, sizeof v->kind.reason,
                        "no group of calls would be faster than the single calls");
     }
@@ -179,28 +205,45 @@ static bt_status compile(bt_compiled_step *step, const bt_batch *batch, bt_step_
     return v->kind.compiled ? make_program(step, v) : BT_OK;
 }
 
-static bt_status add_variant(bt_compiled_step *step, const bt_batch *batch, bool adds,
-                             bt_step_variant **out)
+// The compiler failed: such steps run eagerly, and if the model is at fault, that fails as well.
+static void give_up(bt_compiled_kind *kind)
+{
+    const char *why = bt_error_message();
+    *kind = (bt_compiled_kind){0};
+    (void)snprintf(kind->reason, sizeof kind->reason, "%s", *why ? why : "the compiler failed");
+    bt_error_clear();
+}
+
+static bt_status allocate_variant(bt_compiled_step *step, bt_step_variant **out)
 {
     void *items = step->variants, *block = NULL;
-    const int64_t start_ns = bt_clock_ns();
     BT_TRY(bt_mem_resize(&items, (size_t)step->count + 1, sizeof(void *)));
     step->variants = items;
     BT_TRY(bt_mem_alloc(1, sizeof(bt_step_variant), &block));
-    bt_step_variant *v = block;
+    *out = block;
+    return BT_OK;
+}
+
+// NULL: there is no memory for one; the step runs eagerly.
+static bt_step_variant *add_variant(bt_compiled_step *step, const bt_batch *batch, bool adds)
+{
+    bt_step_variant *v = NULL;
+    const int64_t start_ns = bt_clock_ns();
+    if (allocate_variant(step, &v)) {
+        give_up(&step->unkept);
+        return NULL;
+    }
     v->adds = adds;
     v->compute = step->context->compute;
     v->look_count = batch->count;
     look_at(batch, v->looks);
-    bt_status status = compile(step, batch, v);
-    v->kind.compile_ns = bt_clock_ns() - start_ns;
-    if (status) {
-        release_variant(v);
-        return status;
+    if (compile(step, batch, v)) {
+        release_parts(v);
+        give_up(&v->kind);
     }
+    v->kind.compile_ns = bt_clock_ns() - start_ns;
     step->variants[step->count++] = v;
-    *out = v;
-    return BT_OK;
+    return v;
 }
 
 // ---- running ------------------------------------------------------------------------------------
@@ -297,10 +340,9 @@ bt_status bt_compiled_step_run(bt_compiled_step *step, const bt_batch *batch, bt
     const bool adds = has_gradients(step);
     bt_step_variant *v = find(step, batch, adds, true);
     *loss = NULL;
-    bt_status status = v ? BT_OK : add_variant(step, batch, adds, &v);
-    if (status == BT_OK) {
-        status = v->program ? run_program(step, batch, v, loss) : run_eagerly(step, batch, loss);
-    }
+    v = v ? v : add_variant(step, batch, adds);
+    const bt_status status =
+        v && v->program ? run_program(step, batch, v, loss) : run_eagerly(step, batch, loss);
     if (status) {
         BT_TENSOR_RELEASE(*loss);
     }
@@ -310,7 +352,6 @@ bt_status bt_compiled_step_run(bt_compiled_step *step, const bt_batch *batch, bt
 bt_status bt_compiled_step_prepare(bt_compiled_step *step, const bt_batch *batch, bool adds)
 {
     const bt_params *params = step->model->params;
-    bt_step_variant *v = NULL;
     bt_status status = BT_OK;
     if (bt_step_find(step, batch, adds)) {
         return BT_OK;
@@ -320,7 +361,9 @@ bt_status bt_compiled_step_prepare(bt_compiled_step *step, const bt_batch *batch
         status =
             bt_tensor_create(step->context, leaf->grad_dtype, leaf->shape, leaf->name, &leaf->grad);
     }
-    status = status ? status : add_variant(step, batch, adds, &v);
+    if (status == BT_OK) {
+        (void)add_variant(step, batch, adds);
+    }
     bt_params_clear_grads(step->model->params);
     return status;
 }
@@ -355,7 +398,9 @@ void bt_compiled_step_destroy(bt_compiled_step *step)
 
 const bt_compiled_kind *bt_compiled_step_kind(const bt_compiled_step *step, int i)
 {
-    return i < step->count ? &step->variants[i]->kind : NULL;
+    return i < step->count                              ? &step->variants[i]->kind
+           : i == step->count && step->unkept.reason[0] ? &step->unkept
+                                                        : NULL;
 }
 
 void bt_compiled_kind_print(const bt_compiled_kind *kind, bt_str *out)

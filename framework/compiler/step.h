@@ -12,7 +12,9 @@
 // Invariants
 //   1. A step that cannot be compiled runs eagerly, and `reason` says why: the graph cannot be
 //      captured, dropout (its random numbers would repeat), gradients with homes or hooks, several
-//      leaves that share a gradient, or no group that can be compiled.
+//      leaves that share a gradient, no group that can be compiled, or a failure of the compiler
+//      (memory, a pass, LLVM, the driver, the cache). If the model is at fault (a wrong argument),
+//      the eager step fails too, and that is an error.
 //   2. On the CPU the bits are those of eager execution. On CUDA, row sums are accumulated in
 //      another order, within the bound of a sum in their type (emit.h).
 #ifndef BT_COMPILER_STEP_H
@@ -44,13 +46,12 @@ BT_CHECKED bt_status bt_compiled_step_create(bt_context *context, const bt_model
 void bt_compiled_step_destroy(bt_compiled_step *step);
 // Compiles for a batch of these shapes, whose contents are not read, with gradients to add to
 // (adds) or without. The context has a tape. Parameters have no gradients before and after.
-// Errors  as bt_model_loss, bt_backward; OUT_OF_MEMORY. A step that cannot be compiled is not an
-//         error
+// Errors  OUT_OF_MEMORY for the gradients. A step that cannot be compiled is not an error
 BT_CHECKED bt_status bt_compiled_step_prepare(bt_compiled_step *step, const bt_batch *batch,
                                               bool adds);
 // Computes the loss of the batch and adds its gradients to those of the parameters.
 // Owns    *loss: the caller
-// Errors  as above, and the launches'
+// Errors  as bt_model_loss, bt_backward, and the launches'
 BT_CHECKED bt_status bt_compiled_step_run(bt_compiled_step *step, const bt_batch *batch,
                                           bt_tensor **loss);
 // The i-th kind, in order of first use; NULL past the last.

@@ -174,6 +174,9 @@ static bt_status capture_graph(bt_compiled_step *step, const bt_batch *batch, bt
         context->dry = true;
         status = run_dry(step, batch, capture, &loss);
         context->dry = false;
+        if (status && context->tape) {
+            bt_tape_reset(context->tape); // of what was recorded before the failure
+        }
         if (status == BT_OK && !capture->status) {
             find_outputs(step, v, capture, loss);
         }

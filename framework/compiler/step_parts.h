@@ -30,6 +30,7 @@ typedef struct bt_step_look {
     int shares; // index of the first tensor of the batch in the same storage
 } bt_step_look;
 
+// A variant whose compilation failed keeps only what is compared, and kind.reason.
 typedef struct bt_step_variant {
     bt_step_look looks[BT_BATCH_TENSORS];
     int look_count;
@@ -56,6 +57,7 @@ struct bt_compiled_step {
     bt_compiler compiler;
     bt_step_variant **variants; // owned [count], each owned
     int count;
+    bt_compiled_kind unkept; // the latest for whose variant there was no memory; "" as reason: none
 };
 
 // The first variant for such a batch, whichever gradients exist now; NULL: none yet.

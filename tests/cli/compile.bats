@@ -59,6 +59,54 @@ teardown() {
     [[ $output == *'unknown target "sm90"'* ]]
 }
 
+@test "a library that is damaged or of another build: training runs eagerly, and says why" {
+    local with words kind
+    if "$bench" doctor | grep -q 'compiler: not built'; then
+        skip "no compiler"
+    fi
+    sed -i 's/"layers"/"family": "llama", "hidden": 48, "layers"/; s/"vocab": 64/"vocab": 50304/' s.json
+    sed -i 's/"steps": 1/"steps": 2, "compile": "on"/' s.json
+    run --separate-stderr "$bench" run ./s.json --filter fp32 --db a.sqlite
+    [ "$status" = 0 ]
+    with=$(grep -o 'state:[0-9a-f]*' <<<"$output")
+    [ -n "$with" ]
+    mkdir alone
+    cp "$bench" "$(dirname "$bench")/libblutrain.so" alone/
+    export BT_CACHE_DIR=$PWD/empty
+    for kind in cut text entry version; do
+        case $kind in
+        cut)
+            head -c 20000 "$(dirname "$bench")/libbt_mlir.so" >alone/libbt_mlir.so
+            words='libbt_mlir.so is not complete; build it again'
+            ;;
+        text)
+            printf 'no library%070d' 0 >alone/libbt_mlir.so
+            words='invalid ELF header'
+            ;;
+        entry)
+            echo 'int nothing;' | gcc -shared -fPIC -x c -o alone/libbt_mlir.so -
+            words='belongs to another build (interface 0'
+            ;;
+        version)
+            gcc -shared -fPIC -I "$root" -x c -o alone/libbt_mlir.so - <<'C'
+#include "framework/compiler/mlir/library.h"
+const bt_mlir_library *bt_mlir_entry(void);
+const bt_mlir_library *bt_mlir_entry(void)
+{
+    static const bt_mlir_library library = {BT_MLIR_ABI, "0.0.0", 0, 0, 0};
+    return &library;
+}
+C
+            words='belongs to another build (interface [0-9]* of MLIR 0.0.0'
+            ;;
+        esac
+        run --separate-stderr env BT_ROOT="$root" LD_LIBRARY_PATH="$PWD/alone" alone/bt-bench run ./s.json --filter fp32 --db "$kind.sqlite"
+        [ "$status" = 0 ]
+        [ "$with" = "$(grep -o 'state:[0-9a-f]*' <<<"$output")" ]
+        grep -q "note: compile: the step runs eagerly: compiler: .*$words" "$kind"-run-1/*.log
+    done
+}
+
 @test "two processes that make the same code keep one copy of each kernel" {
     local first
     if "$bench" doctor | grep -q 'compiler: not built'; then

@@ -11,131 +11,21 @@
 #include "framework/compiler/step.h"
 #include "framework/ops/ops.h"
 #include "tests/support/fake_disk.h"
-#include "tests/support/fixture.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_train.h"
 #include "tests/support/test.h"
+#include "tests/unit/compiled_world.h"
 
-enum { VOCAB = 40, TOKENS = 12, BATCHES = 3 };
-
-typedef struct world {
-    fixture f;
-    bt_params params;
-    bt_model model;
-    bt_code_cache cache;
-} world;
-
-static void open_world(world *w, const char *family, bt_dtype compute)
-{
-    const bool llama = strcmp(family, "llama") == 0;
-    const bt_model_config config = {.family = family,
-                                    .layers = 2,
-                                    .heads = 4,
-                                    .kv_heads = llama ? 2 : 0,
-                                    .width = 32,
-                                    .hidden = llama ? 48 : 0,
-                                    .vocab = VOCAB,
-                                    .context = 16};
-    fixture_open(&w->f, 0);
-    bt_params_init(&w->params, &w->f.context, BT_F32, compute, 7);
-    ASSERT_OK(bt_model_open(&w->params, &config, BT_RECOMPUTE_NONE, 0, &w->model));
-    ASSERT_OK(
-        bt_code_cache_open(&bt_file_ops_system, test_scratch_path("code"), 1 << 26, &w->cache));
-}
-
-static void close_world(world *w)
-{
-    bt_code_cache_close(&w->cache);
-    bt_model_close(&w->model);
-    bt_params_release(&w->params);
-    fixture_close(&w->f);
-}
-
-// Tokens drawn by seed, both tensors views of one, as the trainer's feed has them.
-typedef struct tokens {
-    bt_tensor *both, *ids, *targets;
-    bt_batch batch;
-} tokens;
-
-static void make_tokens(world *w, int64_t rows, int seed, tokens *t)
-{
-    const int64_t count = rows * TOKENS, stride[] = {TOKENS, 1};
-    int32_t values[2 * 8 * TOKENS];
-    for (int64_t i = 0; i < 2 * count; ++i) {
-        values[i] = (int32_t)((i * 7 + seed * 13 + i * i % 11) % VOCAB);
-    }
-    t->both = fixture_values(&w->f, BT_I32, BT_SHAPE(2, rows, TOKENS), values);
-    ASSERT_OK(bt_tensor_view(t->both, BT_SHAPE(rows, TOKENS), stride, 0, &t->ids));
-    ASSERT_OK(bt_tensor_view(t->both, BT_SHAPE(rows, TOKENS), stride, count, &t->targets));
-    t->batch = (bt_batch){.count = 2, .items = {{"ids", t->ids}, {"targets", t->targets}}};
-}
-
-static void release_tokens(tokens *t)
-{
-    bt_tensor_release(t->ids);
-    bt_tensor_release(t->targets);
-    bt_tensor_release(t->both);
-}
-
-// The bytes of a loss and of all gradients; free() them.
-static unsigned char *take(world *w, bt_tensor *loss, size_t *bytes)
-{
-    *bytes = sizeof(float);
-    for (int64_t i = 0; i < w->params.count; ++i) {
-        *bytes += bt_tensor_bytes(w->params.items[i].value->grad);
-    }
-    unsigned char *out = malloc(*bytes);
-    size_t at = sizeof(float);
-    memcpy(out, bt_tensor_data(loss), sizeof(float));
-    for (int64_t i = 0; i < w->params.count; ++i) {
-        const bt_tensor *grad = w->params.items[i].value->grad;
-        memcpy(out + at, bt_tensor_data(grad), bt_tensor_bytes(grad));
-        at += bt_tensor_bytes(grad);
-    }
-    return out;
-}
-
-// `count` batches after each other, gradients added up; step NULL: eagerly.
-static unsigned char *run(world *w, bt_compiled_step *step, int64_t rows, int count, size_t *bytes)
-{
-    bt_tensor *loss = NULL;
-    for (int i = 0; i < count; ++i) {
-        tokens t;
-        make_tokens(w, rows, i, &t);
-        bt_tensor_release(loss);
-        if (step) {
-            ASSERT_OK(bt_compiled_step_run(step, &t.batch, &loss));
-        } else {
-            ASSERT_OK(bt_model_loss(&w->f.context, &w->model, &t.batch, &loss));
-            ASSERT_OK(bt_backward(&w->f.context, loss, NULL));
-        }
-        release_tokens(&t);
-    }
-    unsigned char *out = take(w, loss, bytes);
-    bt_tensor_release(loss);
-    bt_params_clear_grads(&w->params);
-    return out;
-}
-
-static void expect_same(world *w, bt_compiled_step *step, int64_t rows, int count)
-{
-    size_t bytes = 0, compiled_bytes = 0;
-    unsigned char *eager = run(w, NULL, rows, count, &bytes);
-    unsigned char *compiled = run(w, step, rows, count, &compiled_bytes);
-    assert_int_equal(bytes, compiled_bytes);
-    assert_memory_equal(eager, compiled, bytes);
-    free(eager);
-    free(compiled);
-}
+enum { BATCHES = 3 };
 
 static void a_llama_keeps_its_bits(bt_dtype compute)
 {
-    world w;
+    compiled_world w;
     bt_compiled_step *step = NULL;
-    open_world(&w, "llama", compute);
+    compiled_world_open(&w, "llama", compute);
     ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
-    expect_same(&w, step, 2, 1);
-    expect_same(&w, step, 2, BATCHES); // the second and third add to gradients
+    compiled_world_same(&w, step, 2, 1);
+    compiled_world_same(&w, step, 2, BATCHES); // the second and third add to gradients
     const bt_compiled_kind *kind = bt_compiled_step_kind(step, 0);
     assert_true(kind->compiled);
     assert_string_equal(kind->reason, "");
@@ -144,7 +34,7 @@ static void a_llama_keeps_its_bits(bt_dtype compute)
     assert_non_null(bt_compiled_step_kind(step, 1));
     assert_null(bt_compiled_step_kind(step, 2));
     bt_compiled_step_destroy(step);
-    close_world(&w);
+    compiled_world_close(&w);
 }
 
 static void a_llama_in_f32(void **state)
@@ -163,49 +53,49 @@ static void a_llama_in_bf16(void **state)
 static void another_batch_makes_no_code(void **state)
 {
     (void)state;
-    world w;
+    compiled_world w;
     bt_compiled_step *step = NULL;
-    open_world(&w, "llama", BT_F32);
+    compiled_world_open(&w, "llama", BT_F32);
     ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
-    expect_same(&w, step, 2, 1);
+    compiled_world_same(&w, step, 2, 1);
     const int64_t made = w.cache.misses + w.cache.hits;
     assert_true(made > 0);
-    expect_same(&w, step, 5, 1);
-    expect_same(&w, step, 3, 2);
+    compiled_world_same(&w, step, 5, 1);
+    compiled_world_same(&w, step, 3, 2);
     assert_true(bt_compiled_step_kind(step, 1)->compiled);
     assert_int_equal(w.cache.misses + w.cache.hits, made);
     bt_compiled_step_destroy(step);
-    close_world(&w);
+    compiled_world_close(&w);
 }
 
 static void prepared_ahead(void **state)
 {
     (void)state;
-    world w;
-    tokens t;
+    compiled_world w;
+    compiled_tokens t;
     bt_compiled_step *step = NULL;
-    open_world(&w, "llama", BT_F32);
+    compiled_world_open(&w, "llama", BT_F32);
     ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
-    make_tokens(&w, 2, 0, &t);
+    compiled_world_tokens(&w, 2, 0, &t);
     ASSERT_OK(bt_compiled_step_prepare(step, &t.batch, false));
     ASSERT_OK(bt_compiled_step_prepare(step, &t.batch, true));
     ASSERT_OK(bt_compiled_step_prepare(step, &t.batch, true));
     for (int64_t i = 0; i < w.params.count; ++i) {
         assert_null(w.params.items[i].value->grad);
     }
-    release_tokens(&t);
-    expect_same(&w, step, 2, 2);
+    compiled_world_release_tokens(&t);
+    compiled_world_same(&w, step, 2, 2);
     assert_null(bt_compiled_step_kind(step, 2));
     bt_compiled_step_destroy(step);
-    close_world(&w);
+    compiled_world_close(&w);
 }
 
 // ---- what runs eagerly --------------------------------------------------------------------------
 
-static void expect_eager(world *w, bt_compiled_step *step, const char *reason)
+static void expect_eager(compiled_world *w, bt_compiled_step *step, const char *reason)
 {
     bt_str line = {0};
-    expect_same(w, step, 2, 1);
+    compiled_world_same(w, step, 2, 1);
     const bt_compiled_kind *kind = bt_compiled_step_kind(step, 0);
     assert_false(kind->compiled);
     bt_compiled_kind_print(kind, &line);
@@ -252,16 +142,16 @@ static void graphs_that_run_eagerly(void **state)
                 {loss_with_host_data, "the host writes a tensor during the step"}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
-        world w;
+        compiled_world w;
         bt_compiled_step *step = NULL;
-        open_world(&w, "llama", BT_F32);
+        compiled_world_open(&w, "llama", BT_F32);
         bt_model inner = w.model;
         w.model.self = &inner;
         w.model.loss = rows[i].loss;
         ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, NULL, &step));
         expect_eager(&w, step, rows[i].reason);
         w.model = inner;
-        close_world(&w);
+        compiled_world_close(&w);
     }
 }
 
@@ -269,12 +159,12 @@ static void graphs_that_run_eagerly(void **state)
 static void gpt2_has_nothing_to_fuse(void **state)
 {
     (void)state;
-    world w;
+    compiled_world w;
     bt_compiled_step *step = NULL;
-    open_world(&w, "gpt2", BT_F32);
+    compiled_world_open(&w, "gpt2", BT_F32);
     ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
     expect_eager(&w, step, "no group of calls would be faster than the single calls");
-    close_world(&w);
+    compiled_world_close(&w);
 }
 
 // A disk that fails, or is full, costs time only: whatever operation it is.
@@ -282,20 +172,20 @@ static void a_failing_disk_changes_nothing(void **state)
 {
     (void)state;
     for (int64_t n = 1; n <= 40; n += 3) {
-        world w;
+        compiled_world w;
         bt_code_cache cache;
         bt_compiled_step *step = NULL;
         fake_disk *disk = fake_disk_make();
-        open_world(&w, "llama", BT_F32);
+        compiled_world_open(&w, "llama", BT_F32);
         ASSERT_OK(bt_code_cache_open(fake_disk_ops(disk), "/cache", 1 << 20, &cache));
         fake_disk_fail(disk, n, n % 2 ? ENOSPC : EIO, true);
         ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &cache, &step));
-        expect_same(&w, step, 2, 1);
+        compiled_world_same(&w, step, 2, 1);
         assert_true(bt_compiled_step_kind(step, 0)->compiled);
         bt_compiled_step_destroy(step);
         bt_code_cache_close(&cache);
         fake_disk_free(disk);
-        close_world(&w);
+        compiled_world_close(&w);
     }
 }
 
@@ -323,22 +213,22 @@ static void damage(const char *folder)
 static void damaged_code_is_made_again(void **state)
 {
     (void)state;
-    world w;
+    compiled_world w;
     bt_code_cache cache;
-    open_world(&w, "llama", BT_F32);
+    compiled_world_open(&w, "llama", BT_F32);
     ASSERT_OK(
         bt_code_cache_open(&bt_file_ops_system, test_scratch_path("damaged"), 1 << 26, &cache));
     for (int round = 0; round < 2; ++round) {
         bt_compiled_step *step = NULL;
         ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &cache, &step));
-        expect_same(&w, step, 2, 1);
+        compiled_world_same(&w, step, 2, 1);
         assert_true(bt_compiled_step_kind(step, 0)->compiled);
         bt_compiled_step_destroy(step);
         assert_int_equal(cache.damaged > 0, round > 0);
         damage(test_scratch_path("damaged"));
     }
     bt_code_cache_close(&cache);
-    close_world(&w);
+    compiled_world_close(&w);
 }
 
 // ---- in training --------------------------------------------------------------------------------

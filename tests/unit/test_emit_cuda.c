@@ -260,15 +260,34 @@ static void test_refused(void **state)
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "rows of", bt_emit_cuda(&long_rows, false, &emitted));
 }
 
+// Blocks of generated code are counted in 32 bits, with the threads of each. Rows of 256 take a
+// warp.
+static void test_most_rows(void **state)
+{
+    (void)state;
+    enum { WARP = 32, BLOCK_ROWS = 4 };
+    const int64_t most = ((int64_t)UINT32_MAX / (WARP * BLOCK_ROWS)) * BLOCK_ROWS;
+    bt_emitted_cuda emitted;
+    bt_fused group = group_softmax(BT_F32, 8, 256, BT_F32);
+    group.dynamic_rows = true;
+    ASSERT_OK(bt_emit_cuda(&group, false, &emitted));
+    assert_int_equal(emitted.threads, WARP * BLOCK_ROWS);
+    ASSERT_OK(bt_emit_check_rows(&group, &emitted, most));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "at most 2^32 threads",
+                 bt_emit_check_rows(&group, &emitted, most + 1));
+    bt_str_release(&emitted.text);
+}
+
 int main(void)
 {
     if (bt_compiler_available() == BT_STATUS_UNAVAILABLE) {
         return test_skip(bt_error_message());
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_odd_rows),
-        cmocka_unit_test(test_columns),  cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_products), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_odd_rows),
+        cmocka_unit_test(test_columns),   cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_products),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_most_rows),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }

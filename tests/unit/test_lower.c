@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/base/str.h"
 #include "framework/compiler/lower.h"
 #include "framework/compiler/object.h"
 #include "tests/support/scratch.h"
@@ -123,6 +125,16 @@ static void test_libdevice(void **state)
     const bt_lower_options missing = {.libdevice = test_scratch_path("none.bc")};
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "__nv_tanhf",
                  bt_lower(&target, gpu_text, &missing, &code, NULL));
+    // A text that calls no function of it does not need it. A folder cannot be read.
+    char *plain = NULL;
+    ASSERT_OK(bt_mem_strdup(gpu_text, &plain));
+    memcpy(strstr(plain, "math.tanh "), "arith.negf", 10);
+    const bt_lower_options folder = {.libdevice = test_scratch_path("")};
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "cannot be read",
+                 bt_lower(&target, gpu_text, &folder, &code, NULL));
+    ASSERT_OK(bt_lower(&target, plain, &folder, &code, NULL));
+    bt_code_release(&code);
+    bt_mem_free(plain);
     const bt_lower_options wrong = {.libdevice = test_scratch_write("wrong.bc", "text", 4)};
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "libdevice is damaged",
                  bt_lower(&target, gpu_text, &wrong, &code, NULL));
@@ -256,6 +268,77 @@ static void test_failure_of_llvm(void **state)
     assert_int_equal(status, 0);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static void test_memory_of_llvm(void **state)
+{
+    (void)state;
+    print_message("a sanitizer needs its own address space\n");
+}
+#else
+// Leaves the process room_bytes of memory, in pieces that adjoin where malloc made them so.
+static bool leave(size_t room_bytes)
+{
+    enum { PIECE = 1000 };
+    const struct rlimit none = {0, RLIM_INFINITY}; // nothing more is mapped
+    void **kept = NULL;
+    if (setrlimit(RLIMIT_AS, &none)) {
+        return false;
+    }
+    for (void **piece = malloc(PIECE); piece; piece = malloc(PIECE)) {
+        *piece = (void *)kept;
+        kept = piece;
+    }
+    for (size_t left = room_bytes; kept && left >= PIECE; left -= PIECE) {
+        void **next = *kept;
+        free((void *)kept);
+        kept = next;
+    }
+    return true;
+}
+
+// 0: lowered; 1: an error that names memory; 2: another result.
+static int lower_within(const bt_target *target, const char *text, size_t room_bytes)
+{
+    bt_code code;
+    if (!leave(room_bytes)) {
+        return 2;
+    }
+    const bt_status status = bt_lower(target, text, NULL, &code, NULL);
+    return status == BT_OK ? 0 : strstr(bt_error_message(), "memory") ? 1 : 2;
+}
+
+// Where memory runs out, inside LLVM or not, the call fails; the process does not end.
+static void test_memory_of_llvm(void **state)
+{
+    (void)state;
+    enum { FUNCTIONS = 3, STEP = 200 << 10, STEPS = 8 };
+    const bt_target target = host();
+    bt_str text = {0};
+    int outcomes[3] = {0};
+    for (int i = 0; i < FUNCTIONS; ++i) {
+        bt_str_format(&text, "func.func @f%d%s", i, strchr(cpu_text, '('));
+    }
+    ASSERT_OK(bt_str_status(&text));
+    bt_code warm;
+    ASSERT_OK(bt_lower(&target, cpu_text, NULL, &warm, NULL));
+    bt_code_release(&warm);
+    for (int i = 0; i < STEPS; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            _exit(lower_within(&target, bt_str_text(&text), (size_t)i * STEP));
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) {
+            fail_msg("with %d KiB the child ended with %x", i * (STEP >> 10), (unsigned)status);
+        }
+        outcomes[WEXITSTATUS(status)] += 1;
+    }
+    assert_true(outcomes[1] > 2);
+    bt_str_release(&text);
+}
+#endif
+
 int main(void)
 {
     const bt_status status = bt_compiler_available();
@@ -263,10 +346,11 @@ int main(void)
         return test_skip(bt_error_message());
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_object_runs), cmocka_unit_test(test_ptx),
-        cmocka_unit_test(test_later_gpus),  cmocka_unit_test(test_libdevice),
-        cmocka_unit_test(test_wrong_texts), cmocka_unit_test(test_cached),
-        cmocka_unit_test(test_threads),     cmocka_unit_test(test_failure_of_llvm),
+        cmocka_unit_test(test_object_runs),    cmocka_unit_test(test_ptx),
+        cmocka_unit_test(test_later_gpus),     cmocka_unit_test(test_libdevice),
+        cmocka_unit_test(test_wrong_texts),    cmocka_unit_test(test_cached),
+        cmocka_unit_test(test_threads),        cmocka_unit_test(test_failure_of_llvm),
+        cmocka_unit_test(test_memory_of_llvm),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }

@@ -50,8 +50,8 @@ bt_mlir_status bt_mlir_link_libdevice(LLVMModuleRef module, const bt_mlir_reques
         return BT_MLIR_OK;
     }
     if (!request->libdevice) {
-        return fail(result, BT_MLIR_UNSUPPORTED, "CUDA's libdevice is needed and was not found",
-                    name);
+        return fail(result, BT_MLIR_UNSUPPORTED,
+                    "CUDA's libdevice is needed; it was not found or cannot be read", name);
     }
     LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
         request->libdevice, request->libdevice_bytes, "libdevice");

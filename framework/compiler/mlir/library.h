@@ -5,8 +5,8 @@
 // Thread-safe: each call has its own context.
 //
 // Malformed text, a failed pass and an error inside LLVM are results with a message. After a fatal
-// error of LLVM, which would end the process, every later call returns BT_MLIR_BROKEN: the state of
-// LLVM is unknown.
+// error of LLVM or a lack of memory in it, which would end the process, every later call returns
+// BT_MLIR_BROKEN: the state of LLVM is unknown.
 #ifndef BT_COMPILER_MLIR_LIBRARY_H
 #define BT_COMPILER_MLIR_LIBRARY_H
 

@@ -2,8 +2,8 @@
 //
 //   text -> MLIR passes -> LLVM dialect -> LLVM IR -> (libdevice) -> O3 -> object or PTX
 //
-// LLVM reports some errors by ending the process. fatal() leaves the call by longjmp, past frames
-// of LLVM, whose state is unknown afterwards; `broken` rejects later calls.
+// LLVM reports some errors, and a lack of memory, by ending the process. fatal() leaves the call by
+// longjmp, past frames of LLVM, whose state is unknown afterwards; `broken` rejects later calls.
 #include "framework/compiler/mlir/lower.h"
 
 #include <pthread.h>
@@ -44,18 +44,47 @@ static void say(bt_mlir_result *result, const char *what, const char *why)
                    why ? why : "");
 }
 
+// Returns outside of a call.
 static void fatal(const char *reason)
 {
-    atomic_store(&broken, true);
     if (escape) {
+        atomic_store(&broken, true);
         say(current, "LLVM failed", reason);
         longjmp(*escape, 1);
     }
 }
 
+// No C interface sets what happens when memory runs out, in operator new and in the containers of
+// LLVM; hence the names as C++ mangles them.
+typedef void (*new_handler)(void);
+extern new_handler set_new_handler(new_handler handler) __asm__("_ZSt15set_new_handlerPFvvE");
+extern void install_bad_alloc_handler(
+    void (*handler)(void *, const char *, bool),
+    void *self) __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_");
+
+static new_handler handler_before;
+
+// Called by operator new, which tries again where this returns. Outside of a call it is not LLVM
+// that asks: then what was installed before decides.
+static void new_failed(void)
+{
+    fatal("out of memory");
+    (void)set_new_handler(handler_before);
+}
+
+static void container_failed(void *self, const char *reason, bool diagnose)
+{
+    (void)self;
+    (void)reason;
+    (void)diagnose;
+    fatal("out of memory");
+}
+
 static void initialise(void)
 {
     LLVMInstallFatalErrorHandler(fatal);
+    install_bad_alloc_handler(container_failed, NULL);
+    handler_before = set_new_handler(new_failed);
     LLVMInitializeX86TargetInfo(), LLVMInitializeX86Target(), LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
     LLVMInitializeNVPTXTargetInfo(), LLVMInitializeNVPTXTarget(), LLVMInitializeNVPTXTargetMC();
