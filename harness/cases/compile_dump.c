@@ -7,6 +7,7 @@
 #include "framework/base/scoped.h"
 #include "framework/compiler/dialect.h"
 #include "framework/compiler/run.h"
+#include "framework/compiler/tiling.h"
 
 static const char *const words[BT_COMPILE_DUMP_COUNT] = {
 #define WORD(name, word, text) word,
@@ -122,6 +123,9 @@ bt_status bt_compile_dump_groups(const bt_compile_dumper *d, const bt_dag *graph
     if (is_wanted(d, BT_COMPILE_DUMP_GROUPS)) {
         bt_fusion_plan_print(graph, fusion, &text);
         bt_str_append(&text, bt_str_text(&fusion->decisions));
+        for (int i = 0; i < fusion->count; ++i) {
+            BT_TRY(bt_tilings_print(d->target, fusion->groups[i].group, i, &text));
+        }
         BT_TRY(write_text(d, BT_COMPILE_DUMP_GROUPS, &text));
     }
     return dump_code(d, fusion);

@@ -240,6 +240,10 @@ PY
             ! grep 'no code' "$profile/$case".*.txt
         done
     done
+    # What else would fit the GPU, for groups on CUDA.
+    grep -q '^tilings of group 0, elementwise: [0-9]* fit' gpu/chain_swiglu_generated.forward.bf16.*.groups.txt
+    grep -q '  taken$' gpu/chain_swiglu_generated.forward.bf16.*.groups.txt
+    ! grep '^tilings' cpu/*.groups.txt
     grep -q '^.visible .entry kernel' gpu/chain_swiglu_generated.backward.bf16.*.ptx.txt
     [ "$(grep -hc '^node ' gpu/chain_swiglu_generated.forward.bf16.*.graph.txt)" = 2 ]
     grep -q '^group elementwise' gpu/chain_swiglu_generated.forward.bf16.*.groups.txt
