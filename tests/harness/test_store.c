@@ -575,23 +575,28 @@ static void every_failing_allocation_is_reported(void **state)
     assert_true(n > 5); // the sweep met failures before it met none
 }
 
-// Half a percent of a fast step (10 ms) is 50 us; the median step is queued in far less, and the
-// whole, flushes included, stays below as well.
+// Half a percent of a fast step (10 ms) is 50 us; a step is queued in far less, and all steps of a
+// batch, flush included, stay below that on average. The fastest batch counts: other work on the
+// machine slows single ones.
 static void recording_costs_little(void **state)
 {
     (void)state;
-    enum { STEPS = 5000 };
+    enum { BATCHES = 5, STEPS = 1000 };
     sample_run sample = going_on();
     bt_store *store = open_with(&sample);
-    int64_t start_ns = bt_clock_ns();
-    for (int64_t i = 0; i < STEPS; i++) {
-        bt_store_step step = {.step = i, .loss = 3.0F, .tokens = 512, .host_ns = 10000000};
-        ASSERT_OK(bt_store_step_add(store, 1, &step));
+    double best_us = INFINITY;
+    for (int64_t i = 0; i < BATCHES; i++) {
+        const int64_t start_ns = bt_clock_ns();
+        for (int64_t k = 0; k < STEPS; k++) {
+            bt_store_step step = {
+                .step = i * STEPS + k, .loss = 3.0F, .tokens = 512, .host_ns = 10000000};
+            ASSERT_OK(bt_store_step_add(store, 1, &step));
+        }
+        ASSERT_OK(bt_store_flush(store));
+        best_us = fmin(best_us, (double)(bt_clock_ns() - start_ns) / 1e3 / STEPS);
     }
-    ASSERT_OK(bt_store_flush(store));
-    double each_us = (double)(bt_clock_ns() - start_ns) / 1e3 / STEPS;
-    print_message("%.1f us a step\n", each_us);
-    assert_true(each_us <= 50.0);
+    print_message("%.1f us a step\n", best_us);
+    assert_true(best_us <= 50.0);
     ASSERT_OK(bt_store_close(store));
 }
 

@@ -100,7 +100,7 @@ static void a_training_round_says_step_and_time_left(void **state)
                                  "\nstep   15/60  loss ",
                                  "2.50 GiB\n",
                                  " 28 %, 2 of 8 rounds\n",
-                                 "a  y  round 1  passed  27.1 us  in "};
+                                 "a  y  round 1  passed  27.1 us "};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (!strstr(bt_str_text(&text), parts[i])) {
             fail_msg("no \"%s\" in:\n%s", parts[i], bt_str_text(&text));

@@ -99,7 +99,7 @@ static bool agree(const checker *c, const bt_dag *graph, const unsigned char *a,
             const size_t size = bt_dtype_size(value->dtype);
             const double x = element(value->dtype, a), y = element(value->dtype, b);
             const double error = fabs(x - y);
-            const bool close = error <= 1e-4 * (1 + fabs(x)) || isnan(x);
+            const bool close = error <= 1e-4 * (1 + fabs(x)) || (isnan(x) && isnan(y));
             same = same && (c->kinds != 0 ? memcmp(a, b, size) == 0 : close);
             a += size, b += size;
         }
