@@ -6,6 +6,7 @@
 #   -o DIR      folder for the logs, default gpu-tests
 #   -l LIMIT_S  time limit of a program in seconds, default 300
 #   --quick     without compute-sanitizer
+#   --wide      also the wide sweeps of products and attention, an hour or more: with -l 7200
 #
 # Runs conformance_*, golden_*, gradient_twice, unit_overlap, harness_gpu_cheats and dist_gpu*, whose
 # two ranks share the GPU of a machine that has one; the GEMM tests also with our own rows alone
@@ -18,10 +19,10 @@
 # no such folder, or compute-sanitizer is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-jobs=6 out=gpu-tests limit=300 sanitize=true folder=build-ci
+jobs=6 out=gpu-tests limit=300 sanitize=true wide=false folder=build-ci
 
 usage() {
-    echo "usage: ci/gpu-tests.sh [-j N] [-o DIR] [-l LIMIT_S] [--quick] [FOLDER]" >&2
+    echo "usage: ci/gpu-tests.sh [-j N] [-o DIR] [-l LIMIT_S] [--quick] [--wide] [FOLDER]" >&2
     exit 2
 }
 
@@ -42,6 +43,7 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     --quick) sanitize=false ;;
+    --wide) wide=true ;;
     -*) usage ;;
     *) folder=$1 ;;
     esac
@@ -98,6 +100,9 @@ list() {
         echo "gemm_$test env BT_GEMM=$test $tests/conformance_gemm_test"
     done
     echo "gemm_values_own env BT_GEMM=own $tests/conformance_gemm_values_test"
+    ! $wide || for name in gemm attention attention_features; do
+        echo "wide_$name $tests/conformance_${name}_test wide"
+    done
     for name in golden_gpt2 golden_llama gradient_twice; do
         echo "$name $tests/${name}_test"
     done

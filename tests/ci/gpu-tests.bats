@@ -58,6 +58,16 @@ tests() {
     [[ $output != *memcheck* ]]
 }
 
+@test "--wide adds the wide sweeps" {
+    program "$tree/build/tests/conformance_attention_test" '[ "$*" != wide ] || echo "[  PASSED  ] 99 test(s)."'
+    tests --quick --wide
+    [ "$status" -eq 0 ]
+    [[ $output =~ wide_attention\ +passed.*99 ]]
+    [[ $output == *wide_gemm* && $output == *wide_attention_features* ]]
+    tests --quick
+    [[ $output != *wide_* ]]
+}
+
 @test "no GPU, no tests and no sanitizer are exit 4, a wrong word is 2" {
     program "$tree/bin/nvidia-smi" 'exit 9'
     tests

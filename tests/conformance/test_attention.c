@@ -2,7 +2,7 @@
 // separate operands, causal and not, every token count up to 300 and those around the tiles of
 // every kernel, head sizes that fill a bucket or do not, few heads (dealt out to several blocks)
 // and many, large, equal and infinite scores, NaN, the same bits from every schedule, and calls
-// that no kernel takes.
+// that no kernel takes. With the argument `wide` more shapes, up to 2000 tokens.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,6 +266,35 @@ static void every_token_count(void **state)
     }
 }
 
+// Every token count with both head sizes that have tiles of their own, and some columns less;
+// counts around tiles beyond; every fourth with many heads.
+static void wide_token_counts(void **state)
+{
+    static const int64_t edges[] = {319, 320, 321, 383, 384, 385,  447,  448,
+                                    449, 511, 513, 577, 639, 1023, 1024, 1025};
+    enum { ALL = 300, COUNTS = ALL + sizeof edges / sizeof edges[0] };
+    (void)state;
+    if (!test_is_wide()) {
+        skip();
+    }
+    for (int i = 0; i < WITH_MANY * 2 * COUNTS * 2; ++i) {
+        const int64_t at = 1 + i / 2 % COUNTS, tokens = at <= ALL ? at : edges[at - ALL - 1];
+        const int64_t less = at % 29 == 0 ? 24 : at % 31 == 0 ? 32 : 0;
+        problem p = {&precisions[i / 4 / COUNTS],
+                     1,
+                     1 + at % 3,
+                     tokens,
+                     64 * (1 + i / 2 / COUNTS % 2) - less,
+                     (i & 1) != 0,
+                     (layout)(at % LAYOUTS),
+                     1};
+        if (at % 4 == 0 && at <= ALL) {
+            p.heads = many_heads(p.precision, tokens);
+        }
+        check_case(&p);
+    }
+}
+
 // The same edges with so many heads that the Hopper rows choose other kernels.
 static void token_counts_of_many_heads(void **state)
 {
@@ -304,6 +333,10 @@ static void large_scores(void **state)
     for (int i = 0; i < 2 * WITH_MANY; ++i) {
         problem p = {&precisions[i / 2], 1, 1, 150, 64, (i & 1) != 0, PACKED, 100};
         p.heads = many_heads(p.precision, p.tokens);
+        check_case(&p);
+    }
+    for (int i = 0; i < PRECISIONS * 4; ++i) {
+        problem p = {&precisions[i / 4], 1, i & 2 ? 53 : 3, 300, 128, (i & 1) != 0, PACKED, 100};
         check_case(&p);
     }
 }
@@ -417,47 +450,62 @@ static void nan_stays_in_its_head(void **state)
 
 // The Hopper kernels' bits depend neither on the number of SMs nor on which block does what. Few
 // blocks take many items each; 450 tokens are no whole number of a warpgroups' tiles.
+static void check_schedules(const problem *p)
+{
+    bt_dtype dtype = p->precision->dtype;
+    test_twin *qkv = test_twin_random(dtype, 3 * count_of(p), 18, -1, 1);
+    test_twin *o = test_twin_output(dtype, count_of(p));
+    test_twin *lse = test_twin_random(BT_F32, p->batch * p->heads * p->tokens, 19, 6, 7);
+    test_twin *lse_out = test_twin_output(BT_F32, lse->count);
+    test_twin *dqkv = test_twin_output(dtype, 3 * count_of(p));
+    test_twin *d_o = test_twin_random(dtype, count_of(p), 20, -1, 1);
+    bt_attention_args forward = forward_args(p, qkv, o, lse_out, TEST_NEAR);
+    bt_attention_backward_args backward = backward_args(p, qkv, d_o, d_o, lse, dqkv, TEST_NEAR);
+    const bt_kernel *rows[2];
+    ASSERT_OK(bt_kernel_find(test_device(), BT_KERNEL_ATTENTION, dtype, &forward, &rows[0]));
+    ASSERT_OK(
+        bt_kernel_find(test_device(), BT_KERNEL_ATTENTION_BACKWARD, dtype, &backward, &rows[1]));
+    int processors = test_device()->info.processor_count;
+    unsigned char *first[2] = {NULL, NULL};
+    for (int run = 0; run < 20 && rows[0]->min_arch == 90; ++run) {
+        test_device()->info.processor_count = run == 0 ? processors : 1 + 6 * run;
+        for (int which = 0; which < 2; ++which) {
+            const test_twin *out = which == 0 ? o : dqkv;
+            name_case(p, rows[which]->name);
+            test_run_row(rows[which], NULL,
+                         which == 0 ? (const void *)&forward : (const void *)&backward);
+            if (run == 0) {
+                first[which] = malloc(out->total_bytes);
+                assert_non_null(first[which]);
+                memcpy(first[which], out->result, out->total_bytes);
+            }
+            assert_memory_equal(first[which], out->result, out->total_bytes);
+        }
+    }
+    test_device()->info.processor_count = processors;
+    free(first[0]);
+    free(first[1]);
+    test_twins_release();
+}
+
 static void same_bits_from_every_schedule(void **state)
 {
     (void)state;
     for (int i = 0; i < (PRECISIONS + WITH_MANY) * 2; ++i) { // at the end with many heads
         problem p = {&precisions[i / 2 % PRECISIONS], 3, 5, 450, 64, (i & 1) != 0, PACKED, 1};
         p.heads = i < PRECISIONS * 2 ? 5 : many_heads(p.precision, p.tokens);
-        bt_dtype dtype = p.precision->dtype;
-        test_twin *qkv = test_twin_random(dtype, 3 * count_of(&p), 18, -1, 1);
-        test_twin *o = test_twin_output(dtype, count_of(&p));
-        test_twin *lse = test_twin_random(BT_F32, p.batch * p.heads * p.tokens, 19, 6, 7);
-        test_twin *lse_out = test_twin_output(BT_F32, lse->count);
-        test_twin *dqkv = test_twin_output(dtype, 3 * count_of(&p));
-        test_twin *d_o = test_twin_random(dtype, count_of(&p), 20, -1, 1);
-        bt_attention_args forward = forward_args(&p, qkv, o, lse_out, TEST_NEAR);
-        bt_attention_backward_args backward =
-            backward_args(&p, qkv, d_o, d_o, lse, dqkv, TEST_NEAR);
-        const bt_kernel *rows[2];
-        ASSERT_OK(bt_kernel_find(test_device(), BT_KERNEL_ATTENTION, dtype, &forward, &rows[0]));
-        ASSERT_OK(bt_kernel_find(test_device(), BT_KERNEL_ATTENTION_BACKWARD, dtype, &backward,
-                                 &rows[1]));
-        int processors = test_device()->info.processor_count;
-        unsigned char *first[2] = {NULL, NULL};
-        for (int run = 0; run < 20 && rows[0]->min_arch == 90; ++run) {
-            test_device()->info.processor_count = run == 0 ? processors : 1 + 6 * run;
-            for (int which = 0; which < 2; ++which) {
-                const test_twin *out = which == 0 ? o : dqkv;
-                name_case(&p, rows[which]->name);
-                test_run_row(rows[which], NULL,
-                             which == 0 ? (const void *)&forward : (const void *)&backward);
-                if (run == 0) {
-                    first[which] = malloc(out->total_bytes);
-                    assert_non_null(first[which]);
-                    memcpy(first[which], out->result, out->total_bytes);
-                }
-                assert_memory_equal(first[which], out->result, out->total_bytes);
-            }
-        }
-        test_device()->info.processor_count = processors;
-        free(first[0]);
-        free(first[1]);
-        test_twins_release();
+        check_schedules(&p);
+    }
+    static const problem large[] = {{NULL, 4, 12, 1024, 64, true, PACKED, 1},
+                                    {NULL, 1, 12, 1024, 64, true, PACKED, 1},
+                                    {NULL, 4, 12, 1000, 64, false, PACKED, 1},
+                                    {NULL, 3, 5, 1990, 64, true, FLAT, 1},
+                                    {NULL, 4, 12, 1024, 128, true, PACKED, 1}};
+    enum { LARGE = sizeof large / sizeof large[0] };
+    for (int i = 0; test_is_wide() && i < WITH_MANY * LARGE; ++i) {
+        problem p = large[i % LARGE];
+        p.precision = &precisions[i / LARGE];
+        check_schedules(&p);
     }
 }
 
@@ -514,23 +562,20 @@ static void refuses_what_it_cannot(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_the_cpu),
-        cmocka_unit_test(every_token_count),
-        cmocka_unit_test(token_counts_of_many_heads),
-        cmocka_unit_test(every_head_size),
-        cmocka_unit_test(large_scores),
-        cmocka_unit_test(unequal_scores),
-        cmocka_unit_test(nan_in_a_query),
-        cmocka_unit_test(nan_stays_in_its_head),
-        cmocka_unit_test(same_bits_from_every_schedule),
+        cmocka_unit_test(against_the_cpu),        cmocka_unit_test(every_token_count),
+        cmocka_unit_test(wide_token_counts),      cmocka_unit_test(token_counts_of_many_heads),
+        cmocka_unit_test(every_head_size),        cmocka_unit_test(large_scores),
+        cmocka_unit_test(unequal_scores),         cmocka_unit_test(nan_in_a_query),
+        cmocka_unit_test(nan_stays_in_its_head),  cmocka_unit_test(same_bits_from_every_schedule),
         cmocka_unit_test(refuses_what_it_cannot),
     };
     if (!test_device_open()) {
         return test_skip("no CUDA device");
     }
+    test_device_arguments(argc, argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close();
     return failed;

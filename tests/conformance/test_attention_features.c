@@ -1,9 +1,11 @@
 // Attention beyond the plain call on CUDA against the CPU in double, by every row that serves the
 // call: grouped heads, windows, parts of the keys, packed documents, dropout, gradients that are
 // added, head sizes up to 256 and odd ones, operands off alignment; each separately, around tile
-// edges, and many of them together at every token count up to 300.
+// edges, and many of them together at every token count up to 300; large scores; the same bits from
+// every schedule. With the argument `wide` ten times as many combinations, and larger calls.
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "framework/base/rng.h"
 #include "tests/support/kernel.h"
@@ -33,6 +35,7 @@ typedef struct call {
     int64_t offset;              // elements off 16-byte alignment
     int64_t documents;           // 0: not packed
     double ends[DOCUMENTS_MOST]; // of the documents, as parts of all tokens
+    double spread;               // of q, k and v; 0: 1
 } call;
 
 // Each feature separately and combined with others; B, H, kv H, queries, keys, head size, first
@@ -164,9 +167,10 @@ static operands operands_make(const call *c, const struct precision *with)
     }
     at.lse = gradient(BT_F32, c->batch * c->heads * c->q_tokens, 9);
     test_twin_offset(c->offset);
-    at.q = test_twin_random(dtype, q_count(c), 1, -1, 1);
-    at.k = test_twin_random(dtype, k_count(c), 2, -1, 1);
-    at.v = test_twin_random(dtype, k_count(c), 3, -1, 1);
+    const double spread = c->spread > 0 ? c->spread : 1;
+    at.q = test_twin_random(dtype, q_count(c), 1, -spread, spread);
+    at.k = test_twin_random(dtype, k_count(c), 2, -spread, spread);
+    at.v = test_twin_random(dtype, k_count(c), 3, -spread, spread);
     at.o = gradient(dtype, q_count(c), 4);
     test_twin_offset(0);
     return at;
@@ -221,18 +225,22 @@ static void name_case(const call *c, const struct precision *with, const char *r
                    c->accumulate ? "accumulate" : "overwrite");
 }
 
+static bool serves(const bt_kernel *row, bt_kernel_op op, bt_dtype dtype, const void *args)
+{
+    return row->op == op && row->dtype == dtype && row->min_arch <= test_device()->info.arch &&
+           row->accepts(test_device(), args);
+}
+
 // Runs every row that serves the call; returns how many.
 static int run_rows(bt_kernel_op op, const call *c, const struct precision *with, const void *host,
                     const void *near,
                     void (*check_row)(const call *, const struct precision *, const operands *),
                     const operands *at)
 {
-    const bt_device *device = test_device();
     int count = 0, served = 0;
-    const bt_kernel *table = bt_kernel_table(device, &count);
+    const bt_kernel *table = bt_kernel_table(test_device(), &count);
     for (int i = 0; i < count; ++i) {
-        if (table[i].op == op && table[i].dtype == with->dtype &&
-            table[i].min_arch <= device->info.arch && table[i].accepts(device, near)) {
+        if (serves(&table[i], op, with->dtype, near)) {
             name_case(c, with, table[i].name);
             test_run_row(&table[i], served == 0 ? host : NULL, near);
             check_row(c, with, at);
@@ -244,6 +252,11 @@ static int run_rows(bt_kernel_op op, const call *c, const struct precision *with
 
 static void check_forward(const call *c, const struct precision *with, const operands *at)
 {
+    if (c->spread > 1) { // fp32 sums leave 1e-2 in exponents of 1e4, tf32 changes the scores
+        const double limit = with->compute == BT_COMPUTE_TF32 ? 2.01 : 0.05;
+        test_twin_check(at->o, limit * c->spread, 0, "o");
+        return;
+    }
     check(c, with, at->o, 1 / (1 - c->dropout), "o");
     check(c, with, at->lse, 1, "lse");
 }
@@ -266,6 +279,10 @@ static void check_call(const call *c, const struct precision *with)
                                              forward_args(c, with, &at, TEST_NEAR)};
     assert_true(run_rows(BT_KERNEL_ATTENTION, c, with, &forward[TEST_HOST], &forward[TEST_NEAR],
                          check_forward, &at) > 0);
+    if (c->spread > 1) {
+        test_twins_release();
+        return;
+    }
     test_twin_offset(c->offset);
     at.o = as_input(at.o, with->dtype);
     at.d_o = test_twin_random(with->dtype, q_count(c), 5, -1, 1);
@@ -290,13 +307,14 @@ static void each_feature(void **state)
 }
 
 // Features drawn anew for every token count; each precision is tested with every third count three
-// times.
+// times. Wide: from the second time on also other groups of heads, and head sizes that Hopper's
+// rows take.
 static void features_together(void **state)
 {
     (void)state;
     static const int64_t dims[] = {64, 64, 32, 128, 40, 17, 256, 100};
-    for (int64_t i = 0; i < 300; ++i) {
-        uint32_t a[4], b[4], tokens = (uint32_t)(1 + i);
+    for (int64_t i = 0; i < (test_is_wide() ? 3000 : 300); ++i) {
+        uint32_t a[4], b[4], tokens = (uint32_t)(1 + i % 300);
         bt_rng_block((bt_rng){2026, 11}, (uint64_t)(2 * i), a);
         bt_rng_block((bt_rng){2026, 11}, (uint64_t)(2 * i + 1), b);
         call c = {1, 2, a[0] % 2 + 1, tokens, tokens, dims[a[0] >> 8 & 7], .causal = a[1] & 1};
@@ -312,7 +330,87 @@ static void features_together(void **state)
             c.kv_tokens = 1 + b[2] % 300;
             c.q_first = (int64_t)(b[3] % 200) - 50;
         }
+        if (i >= 300) {
+            c.heads = c.kv_heads << (a[2] >> 8) % 3;
+            c.dim = 8 * (1 + (a[3] >> 8) % 16);
+        }
         check_call(&c, &precisions[i % PRECISIONS]);
+    }
+}
+
+static void large_scores(void **state)
+{
+    (void)state;
+    static const call steep[] = {
+        {1, 2, 2, 400, 400, 64, 0, 90, true, 0, false, .spread = 100},
+        {1, 2, 2, 400, 400, 128, 37, 0, true, 0, false, .spread = 100},
+    };
+    for (size_t i = 0; i < sizeof steep / sizeof steep[0] * PRECISIONS; ++i) {
+        check_call(&steep[i / PRECISIONS], &precisions[i % PRECISIONS]);
+    }
+}
+
+// A Hopper row gives the same bits whatever the number of SMs, so whichever block does what.
+static void check_schedules(const bt_kernel *row, const void *args, const test_twin *const *outputs)
+{
+    bt_device *device = test_device();
+    const int processors = device->info.processor_count;
+    unsigned char *first[3] = {NULL, NULL, NULL};
+    for (int run = 0; run < 8; ++run) {
+        device->info.processor_count = run == 0 ? processors : 1 + 16 * run;
+        test_run_row(row, NULL, args);
+        for (int i = 0; i < 3 && outputs[i]; ++i) {
+            if (run == 0) {
+                first[i] = malloc(outputs[i]->total_bytes);
+                assert_non_null(first[i]);
+                memcpy(first[i], outputs[i]->result, outputs[i]->total_bytes);
+            }
+            assert_memory_equal(first[i], outputs[i]->result, outputs[i]->total_bytes);
+        }
+    }
+    device->info.processor_count = processors;
+    for (int i = 0; i < 3; ++i) {
+        free(first[i]);
+    }
+}
+
+static void same_bits_from_every_schedule(void **state)
+{
+    (void)state;
+    static const call schedules[] = {
+        {2, 4, 2, 450, 450, 64, 0, 0, true, 0, true, .gap = 0},
+        {1, 6, 3, 450, 450, 64, 0, 100, true, 0, false, .documents = 3, .ends = {0.2, 0.5, 1}},
+        {4, 12, 4, 1024, 1024, 64, 0, 0, true, 0, true, .gap = 0},
+        {1, 12, 3, 3000, 3000, 64, 0, 300, true, 0, false, .documents = 4,
+         .ends = {0.1, 0.3, 0.6, 1}},
+    };
+    enum { SMALL = 2, ALL = sizeof schedules / sizeof schedules[0] };
+    const int count = test_is_wide() ? ALL : SMALL;
+    for (int i = 0; i < count * PRECISIONS; ++i) {
+        const call *c = &schedules[i / PRECISIONS];
+        const struct precision *with = &precisions[i % PRECISIONS];
+        operands at = operands_make(c, with);
+        at.d_o = test_twin_random(with->dtype, q_count(c), 5, -1, 1);
+        at.dq = gradient(with->dtype, q_count(c), 6);
+        at.dk = gradient(with->dtype, k_count(c), 7);
+        at.dv = gradient(with->dtype, k_count(c), 8);
+        const bt_attention_args forward = forward_args(c, with, &at, TEST_NEAR);
+        const bt_attention_backward_args backward = backward_args(c, with, &at, TEST_NEAR);
+        int rows = 0;
+        const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+        for (const bt_kernel *row = table; row < table + rows; ++row) {
+            name_case(c, with, row->name);
+            if (row->min_arch < 90) {
+                continue;
+            }
+            if (serves(row, BT_KERNEL_ATTENTION, with->dtype, &forward)) {
+                check_schedules(row, &forward, (const test_twin *[]){at.o, at.lse, NULL});
+            }
+            if (serves(row, BT_KERNEL_ATTENTION_BACKWARD, with->dtype, &backward)) {
+                check_schedules(row, &backward, (const test_twin *[]){at.dq, at.dk, at.dv});
+            }
+        }
+        test_twins_release();
     }
 }
 
@@ -388,17 +486,20 @@ static void around_tile_edges(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_feature),
         cmocka_unit_test(around_tile_edges),
         cmocka_unit_test(features_together),
+        cmocka_unit_test(large_scores),
+        cmocka_unit_test(same_bits_from_every_schedule),
         cmocka_unit_test(nan_stays_in_its_group),
     };
     if (!test_device_open()) {
         return test_skip("no CUDA device");
     }
+    test_device_arguments(argc, argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close();
     return failed;

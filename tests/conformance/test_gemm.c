@@ -1,7 +1,8 @@
 // Matrix products on CUDA against the CPU in double: transpositions, row strides, batches, alpha
 // and beta, epilogues, precisions. Every row that accepts a call is run, not only the one that
 // would win, and our own kernels accept whatever they can do (BT_GEMM=own). A combination that all
-// rows refuse is counted, not failed, except for those that training needs.
+// rows refuse is counted, not failed, except for those that training needs. With the argument
+// `wide` every plan of every row computes every layout and epilogue in every odd shape.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static const double EPSILON = 0x1p-23;
 
 typedef struct product {
     int64_t m, n, k, batch;
-    int64_t pad; // added to every row stride
+    int64_t pad; // added to every row stride; ALIGNED: see stride_of
     double alpha, beta;
     bool in_place; // c is d
 } product;
@@ -42,6 +43,8 @@ static const precision precisions[] = {
     {BT_BF16, BT_F32, BT_COMPUTE_NATIVE},
 };
 
+enum { PLANS_MOST = 96, ALIGNED = -1 };
+
 static int refused, ours;
 
 // Does the row serve calls like this one, as bt_kernel_find asks it?
@@ -49,6 +52,21 @@ static bool serves(const bt_kernel *row, bt_kernel_op op, bt_dtype dtype, const 
 {
     return row->op == op && row->dtype == dtype && row->min_arch <= test_device()->info.arch &&
            (!row->accepts || row->accepts(test_device(), args));
+}
+
+// Every plan of a row for a call; returns how many.
+static int plans_of(const bt_kernel *row, const void *args, bt_kernel_plan plans[PLANS_MOST])
+{
+    const bt_device *device = test_device();
+    return device->backend->plans ? device->backend->plans(device, row, args, plans, PLANS_MOST)
+                                  : 0;
+}
+
+// The stride of rows with padding after them; ALIGNED: whose first elements are aligned to 16
+// bytes, for any length.
+static int64_t stride_of(int64_t length, int64_t pad)
+{
+    return pad == ALIGNED ? (length + 15) / 8 * 8 : length + pad;
 }
 
 // A product of operands in [-1, 1] is known to half a unit of its inputs' type and a rounding of
@@ -109,12 +127,18 @@ static void check_remade(const bt_gemm_args *args, const char *name)
     device->backend->memory_free(device, remade);
 }
 
-static void run_product(const precision *with, const product *shape, bool trans_a, bool trans_b,
-                        bt_epilogue epilogue)
+// Operands of a call on both sides, and what it writes.
+typedef struct call {
+    bt_gemm_args args[TEST_SIDES];
+    test_twin *d, *aux;
+} call;
+
+static call make_call(const precision *with, const product *shape, bool trans_a, bool trans_b,
+                      bt_epilogue epilogue, bool biased)
 {
-    int64_t lda = (trans_a ? shape->m : shape->k) + shape->pad;
-    int64_t ldb = (trans_b ? shape->k : shape->n) + shape->pad;
-    int64_t ldd = shape->n + shape->pad;
+    int64_t lda = stride_of(trans_a ? shape->m : shape->k, shape->pad);
+    int64_t ldb = stride_of(trans_b ? shape->k : shape->n, shape->pad);
+    int64_t ldd = stride_of(shape->n, shape->pad);
     int64_t size_a = lda * (trans_a ? shape->k : shape->m);
     int64_t size_b = ldb * (trans_b ? shape->n : shape->k);
     int64_t size_d = ldd * shape->m;
@@ -128,9 +152,9 @@ static void run_product(const precision *with, const product *shape, bool trans_
     test_twin *c = shape->in_place ? d : test_twin_random(with->d, size_d * shape->batch, 5, -1, 1);
     test_twin *aux =
         gelu || dgelu ? test_twin_inout(with->d, size_d * shape->batch, 6, -2, 2) : NULL;
-    bt_gemm_args args[TEST_SIDES];
+    call made = {.d = d, .aux = aux};
     for (test_side side = 0; side < TEST_SIDES; ++side) {
-        args[side] =
+        made.args[side] =
             (bt_gemm_args){.m = shape->m,
                            .n = shape->n,
                            .k = shape->k,
@@ -152,26 +176,42 @@ static void run_product(const precision *with, const product *shape, bool trans_
                            .alpha = shape->alpha,
                            .beta = shape->beta,
                            .epilogue = epilogue,
-                           .bias = test_at(bias, side),
+                           .bias = biased ? test_at(bias, side) : NULL,
                            .aux = test_at(aux, side),
                            .ab_dtype = test_type(with->ab, side),
                            .d_dtype = test_type(with->d, side),
                            .compute = side == TEST_HOST ? BT_COMPUTE_NATIVE : with->compute};
     }
+    return made;
+}
+
+// By one of the row's plans, or by its own choice; on_host: the CPU computes the call, too.
+static void run_call(const precision *with, const product *shape, const call *made,
+                     const bt_kernel *row, const bt_kernel_plan *plan, bool on_host)
+{
+    const bt_gemm_args *near = &made->args[TEST_NEAR];
+    const bool gelu = near->epilogue == BT_EPILOGUE_BIAS_GELU;
     // GELU and its slope from the hardware's approximate tanh, good to 2^-10.
-    double approximate = gelu || dgelu ? 0x1p-10 : 0;
+    const double approximate = gelu || near->epilogue == BT_EPILOGUE_DGELU ? 0x1p-10 : 0;
+    test_run_plan(row, plan, on_host ? &made->args[TEST_HOST] : NULL, near);
+    test_twin_check(made->d, bound_of(with, shape), bt_dtype_epsilon(with->d) + approximate,
+                    row->name);
+    if (gelu) {
+        test_twin_check(made->aux, bound_of(with, shape), bt_dtype_epsilon(with->d), "aux");
+        check_remade(near, row->name);
+    }
+}
+
+static void run_product(const precision *with, const product *shape, bool trans_a, bool trans_b,
+                        bt_epilogue epilogue)
+{
+    const call made = make_call(with, shape, trans_a, trans_b, epilogue, true);
     bool first = true;
     int rows = 0;
     const bt_kernel *table = bt_kernel_table(test_device(), &rows);
     for (const bt_kernel *row = table; row < table + rows; ++row) {
-        if (serves(row, BT_KERNEL_GEMM, with->ab, &args[TEST_NEAR])) {
-            test_run_row(row, first ? &args[TEST_HOST] : NULL, &args[TEST_NEAR]);
-            test_twin_check(d, bound_of(with, shape), bt_dtype_epsilon(with->d) + approximate,
-                            row->name);
-            if (gelu) {
-                test_twin_check(aux, bound_of(with, shape), bt_dtype_epsilon(with->d), "aux");
-                check_remade(&args[TEST_NEAR], row->name);
-            }
+        if (serves(row, BT_KERNEL_GEMM, with->ab, &made.args[TEST_NEAR])) {
+            run_call(with, shape, &made, row, NULL, first);
             ours += strstr(row->name, "_sm") != NULL;
             first = false;
         }
@@ -184,7 +224,7 @@ static void run_product(const precision *with, const product *shape, bool trans_
 static test_twin *weight_gradient(const precision *with, const product *shape, uint64_t seed,
                                   bt_gemm_args *host, bt_gemm_args *near)
 {
-    const int64_t lda = shape->m + shape->pad, ldb = shape->n + shape->pad;
+    const int64_t lda = stride_of(shape->m, shape->pad), ldb = stride_of(shape->n, shape->pad);
     test_twin *a = test_twin_random(with->ab, lda * shape->k * shape->batch, seed, -1, 1);
     test_twin *b = test_twin_random(with->ab, ldb * shape->k * shape->batch, seed + 1, -1, 1);
     test_twin *d = test_twin_inout(with->d, ldb * shape->m * shape->batch, seed + 2, -1, 1);
@@ -259,21 +299,17 @@ static void epilogues(void **state)
     }
 }
 
-enum { PLANS_MOST = 96 };
-
 // Every plan of every row for a weight gradient; returns their number.
 static int run_plans(const precision *with, const product *shape)
 {
-    const bt_backend *backend = test_device()->backend;
     bt_gemm_args host, near;
     test_twin *d = weight_gradient(with, shape, 11, &host, &near);
     int launched = 0, rows = 0;
     const bt_kernel *table = bt_kernel_table(test_device(), &rows);
     for (const bt_kernel *row = table; row < table + rows; ++row) {
         bt_kernel_plan plans[PLANS_MOST];
-        const int count = serves(row, BT_KERNEL_GEMM, with->ab, &near)
-                              ? backend->plans(test_device(), row, &near, plans, PLANS_MOST)
-                              : 0;
+        const int count =
+            serves(row, BT_KERNEL_GEMM, with->ab, &near) ? plans_of(row, &near, plans) : 0;
         for (int j = 0; j < count; ++j) {
             test_case_name("%lldx%lldx%lld by %s %s", (long long)shape->m, (long long)shape->n,
                            (long long)shape->k, row->name, plans[j].name);
@@ -299,8 +335,7 @@ static void every_plan(void **state)
                                      {BT_F32, BT_F32, BT_COMPUTE_TF32}};
     for (int with = 0; with < 2; ++with) {
         int launched = 0;
-        for (size_t i = 0; test_device()->backend->plans && i < sizeof shapes / sizeof shapes[0];
-             ++i) {
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; ++i) {
             launched += run_plans(&both[with], &shapes[i]);
         }
         print_message("%s: %d plans\n", with ? "tf32" : "bf16", launched);
@@ -308,8 +343,102 @@ static void every_plan(void **state)
     }
 }
 
-// Weight gradients of shapes of their own in one call: of one depth and of several, more than one
-// launch takes, a product that is smaller than a tile, one that is added to.
+// Every plan of every row that serves the call; returns how many. Where blocks wait for each other
+// some more launches, with other work beside them.
+static int run_product_by_plans(const precision *with, const product *shape, const call *made)
+{
+    int launched = 0, rows = 0;
+    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+    for (const bt_kernel *row = table; row < table + rows; ++row) {
+        const bt_gemm_args *near = &made->args[TEST_NEAR];
+        bt_kernel_plan plans[PLANS_MOST];
+        const int count =
+            serves(row, BT_KERNEL_GEMM, with->ab, near) ? plans_of(row, near, plans) : 0;
+        for (int i = 0; i < count; ++i) {
+            const bool waits = strstr(plans[i].name, "split") || strstr(plans[i].name, "cluster");
+            test_case_name("%s -> %s, compute %d, %c%c epilogue %d, %lldx%lldx%lld by %s %s",
+                           bt_dtype_name(with->ab), bt_dtype_name(with->d), (int)with->compute,
+                           near->trans_a ? 't' : 'n', near->trans_b ? 't' : 'n',
+                           (int)near->epilogue, (long long)shape->m, (long long)shape->n,
+                           (long long)shape->k, row->name, plans[i].name);
+            test_device_launches(test_is_wide() ? (waits ? 20 : 4) : 3, test_is_wide());
+            run_call(with, shape, made, row, &plans[i], launched == 0);
+            ++launched;
+        }
+    }
+    test_device_launches(3, false);
+    test_twins_release();
+    return launched;
+}
+
+// Runs a function with rows that BT_GEMM selects.
+static void with_rows(const char *selected, void (*run)(void))
+{
+    assert_int_equal(setenv("BT_GEMM", selected, 1), 0);
+    test_device_close();
+    assert_true(test_device_open());
+    run();
+    assert_int_equal(setenv("BT_GEMM", "own", 1), 0);
+    test_device_close();
+    assert_true(test_device_open());
+}
+
+static void run_odd_shapes(void)
+{
+    static const struct {
+        bool trans_a, trans_b;
+        bt_epilogue epilogue;
+        double beta;
+        bool in_place, biased;
+    } kinds[] = {
+        {false, true, BT_EPILOGUE_NONE, 0, false, false},
+        {false, true, BT_EPILOGUE_BIAS, 0, false, true},
+        {false, true, BT_EPILOGUE_BIAS, 1, false, true},
+        {false, true, BT_EPILOGUE_NONE, -0.5, false, false},
+        {false, true, BT_EPILOGUE_BIAS_GELU, 0, false, true},
+        {false, true, BT_EPILOGUE_BIAS_GELU, 0, false, false},
+        {false, false, BT_EPILOGUE_NONE, 0, false, false},
+        {false, false, BT_EPILOGUE_NONE, 1, false, false},
+        {false, false, BT_EPILOGUE_DGELU, 0, false, false},
+        {true, false, BT_EPILOGUE_NONE, 0, false, false},
+        {true, false, BT_EPILOGUE_NONE, 1, true, false},
+        {true, true, BT_EPILOGUE_NONE, 0, false, false},
+    };
+    static const int64_t sizes[][3] = {
+        {1, 8, 1},      {64, 64, 64},    {130, 200, 65},   {33, 17, 129},    {7, 129, 2},
+        {1, 1, 1},      {257, 96, 200},  {128, 192, 4096}, {1008, 776, 840}, {1000, 1544, 72},
+        {513, 260, 33}, {200, 40, 1500}, {577, 392, 2060}, {9, 2056, 1111},
+    };
+    enum { KINDS = sizeof kinds / sizeof kinds[0], SIZES = sizeof sizes / sizeof sizes[0] };
+    enum { BATCHES = 4, SMALL = 5, CALLS = KINDS * 4 * SIZES * BATCHES };
+    int launched = 0;
+    for (int i = 0; i < CALLS; ++i) {
+        const int kind = i / BATCHES / SIZES % KINDS, size = i / BATCHES % SIZES;
+        const int with = i / BATCHES / SIZES / KINDS, batch = i % BATCHES;
+        // Otherwise one small shape of each kind, in turn, aligned and not.
+        if (!test_is_wide() && (size != (kind + with) % SMALL || batch != (kind + size) % 2)) {
+            continue;
+        }
+        const product shape = {sizes[size][0],   sizes[size][1],          sizes[size][2],
+                               batch / 2 + 1,    batch % 2 ? 1 : ALIGNED, batch == 0 ? 1 : 0.75,
+                               kinds[kind].beta, kinds[kind].in_place};
+        const call made = make_call(&precisions[with], &shape, kinds[kind].trans_a,
+                                    kinds[kind].trans_b, kinds[kind].epilogue, kinds[kind].biased);
+        launched += run_product_by_plans(&precisions[with], &shape, &made);
+    }
+    print_message("%d plans of odd shapes\n", launched);
+    assert_true(launched > KINDS);
+}
+
+static void every_plan_of_odd_shapes(void **state)
+{
+    (void)state;
+    run_odd_shapes();
+    with_rows("sm80", run_odd_shapes); // `own` takes those for Hopper where there are any
+}
+
+// Weight gradients of shapes of their own in one call, by every plan: of one depth and of several,
+// more than one launch takes, a product that is smaller than a tile, one that is added to.
 static void grouped(void **state)
 {
     (void)state;
@@ -333,14 +462,26 @@ static void grouped(void **state)
          {8, 8, 700, 1, 0, 1, 0, false},
          {40, 48, 9, 3, 8, 1, 0, false},
          {8, 8, 1, 1, 0, 1, 0, false}},
+        {{130, 200, 640, 1, ALIGNED, 0.75, 0, false},
+         {768, 384, 640, 2, ALIGNED, 0.75, 1, true},
+         {8, 8, 640, 1, ALIGNED, 0.75, 0, false},
+         {264, 1032, 640, 2, ALIGNED, 0.75, 1, true},
+         {128, 192, 640, 1, ALIGNED, 0.75, 0, false}},
+        {{1024, 3072, 512, 1, ALIGNED, 0.75, 0, false},
+         {256, 1024, 64, 2, ALIGNED, 0.75, 1, true},
+         {520, 136, 4096, 1, ALIGNED, 0.75, 0, false},
+         {1000, 40, 8, 2, ALIGNED, 0.75, 1, true},
+         {768, 768, 1000, 1, ALIGNED, 0.75, 0, false}},
     };
+    enum { GROUPS = sizeof groups / sizeof groups[0], WIDE = 4 }; // groups from there on are wide
     static const precision with = {BT_BF16, BT_F32, BT_COMPUTE_NATIVE};
-    int served = 0, rows = 0;
-    for (size_t g = 0; g < sizeof groups / sizeof groups[0]; ++g) {
+    int served = 0, rows = 0, launched = 0;
+    const int group_count = test_is_wide() ? GROUPS : WIDE;
+    test_device_launches(test_is_wide() ? 20 : 3, test_is_wide());
+    for (int g = 0; g < group_count; ++g) {
         bt_gemm_args args[TEST_SIDES][MOST];
         test_twin *d[MOST];
         int count = 0;
-        test_case_name("group %d", (int)g);
         for (; count < MOST && groups[g][count].batch > 0; ++count) {
             const uint64_t seed = (uint64_t)count * 3;
             d[count] = weight_gradient(&with, &groups[g][count], seed, &args[TEST_HOST][count],
@@ -350,236 +491,28 @@ static void grouped(void **state)
         const bt_gemm_grouped_args near = {args[TEST_NEAR], count};
         const bt_kernel *table = bt_kernel_table(test_device(), &rows);
         for (const bt_kernel *row = table; row < table + rows; ++row) {
-            if (serves(row, BT_KERNEL_GEMM_GROUPED, BT_BF16, &near)) {
-                test_run_row(row, &host, &near);
+            bt_kernel_plan plans[PLANS_MOST];
+            const bool serving = serves(row, BT_KERNEL_GEMM_GROUPED, BT_BF16, &near);
+            const int ways = serving ? plans_of(row, &near, plans) : 0;
+            for (int way = serving ? -1 : 0; way < ways; ++way) {
+                const bt_kernel_plan *plan = way < 0 ? NULL : &plans[way];
+                test_case_name("group %d by %s %s", g, row->name, plan ? plan->name : "");
+                test_run_plan(row, plan, way < 0 ? &host : NULL, &near);
                 for (int i = 0; i < count; ++i) {
                     test_twin_check(d[i], bound_of(&with, &groups[g][i]), bt_dtype_epsilon(BT_F32),
                                     row->name);
                 }
-                ++served;
             }
+            served += serving;
+            launched += ways;
         }
         test_twins_release();
     }
     if (test_device()->info.arch == 90) {
-        assert_int_equal(served, sizeof groups / sizeof groups[0]);
+        assert_int_equal(served, group_count);
+        assert_true(launched > 2 * WIDE);
     }
-}
-
-// Columns of D are summed where GELU's slope is multiplied on: the bias gradient of a GPT-2 layer.
-// The sums are of D as stored, which is compared with them here, on the GPU's side.
-static void run_sums(const product *shape, bt_dtype d_dtype, bool accumulate)
-{
-    const int64_t ldd = shape->n + shape->pad;
-    test_twin *a = test_twin_random(BT_BF16, shape->m * shape->k, 1, -1, 1);
-    test_twin *b = test_twin_random(BT_BF16, shape->k * shape->n, 2, -1, 1);
-    test_twin *aux = test_twin_random(BT_BF16, shape->m * ldd, 6, -2, 2);
-    test_twin *d = test_twin_inout(BT_BF16, shape->m * ldd, 4, -1, 1);
-    test_twin *dbias = test_twin_inout(d_dtype, shape->n, 7, -1, 1);
-    bt_gemm_args args = {.m = shape->m,
-                         .n = shape->n,
-                         .k = shape->k,
-                         .a = test_at(a, TEST_NEAR),
-                         .b = test_at(b, TEST_NEAR),
-                         .d = test_at(d, TEST_NEAR),
-                         .lda = shape->k,
-                         .ldb = shape->n,
-                         .ldc = ldd,
-                         .ldd = ldd,
-                         .batch = 1,
-                         .alpha = shape->alpha,
-                         .epilogue = BT_EPILOGUE_DGELU,
-                         .aux = test_at(aux, TEST_NEAR),
-                         .ab_dtype = BT_BF16,
-                         .d_dtype = BT_BF16,
-                         .dbias = test_at(dbias, TEST_NEAR),
-                         .dbias_dtype = d_dtype,
-                         .dbias_accumulate = accumulate};
-    int rows = 0, served = 0;
-    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
-    for (const bt_kernel *row = table; row < table + rows; ++row) {
-        if (!serves(row, BT_KERNEL_GEMM, BT_BF16, &args)) {
-            continue;
-        }
-        ++served;
-        test_run_row(row, NULL, &args);
-        for (int64_t col = 0; col < shape->n; ++col) {
-            double sum = accumulate ? test_twin_get(dbias, TEST_HOST, col) : 0, size = fabs(sum);
-            for (int64_t r = 0; r < shape->m; ++r) {
-                const double value = test_twin_get(d, TEST_NEAR, r * ldd + col);
-                sum += value;
-                size += fabs(value);
-            }
-            const double got = test_twin_get(dbias, TEST_NEAR, col);
-            const double bound =
-                (double)(shape->m + 1) * EPSILON * size + bt_dtype_epsilon(d_dtype) * fabs(sum);
-            if (!(fabs(got - sum) <= bound)) {
-                fail_msg("%s: dbias[%lld] is %g, the column sums to %g +- %g", row->name,
-                         (long long)col, got, sum, bound);
-            }
-        }
-    }
-    assert_int_equal(served, test_device()->info.arch == 90 ? 1 : 0);
-    test_twins_release();
-}
-
-static void column_sums(void **state)
-{
-    (void)state;
-    static const product layers[] = {{512, 3072, 768, 1, 0, 1, 0, false},
-                                     {300, 200, 136, 1, 8, 0.5, 0, false},
-                                     {1, 8, 8, 1, 0, 1, 0, false},
-                                     {129, 264, 40, 1, 8, 1, 0, false}};
-    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
-        test_case_name("column sums, layer %d", (int)i);
-        run_sums(&layers[i], BT_F32, false);
-        run_sums(&layers[i], BT_F32, true);
-        run_sums(&layers[i], BT_BF16, true);
-    }
-}
-
-static void check_sums_of_a(const product *shape, const test_twin *a, const test_twin *dbias,
-                            bool accumulate, const char *by)
-{
-    const int64_t lda = shape->m + shape->pad;
-    for (int64_t col = 0; col < shape->m; ++col) {
-        double sum = accumulate ? test_twin_get(dbias, TEST_HOST, col) : 0, size = fabs(sum);
-        for (int64_t r = 0; r < shape->k; ++r) {
-            const double value = test_twin_get(a, TEST_HOST, r * lda + col);
-            sum += value;
-            size += fabs(value);
-        }
-        const double got = test_twin_get(dbias, TEST_NEAR, col);
-        const double bound =
-            (double)(shape->k + 1) * EPSILON * size + bt_dtype_epsilon(dbias->dtype) * fabs(sum);
-        if (!(fabs(got - sum) <= bound)) {
-            fail_msg("%s: dbias[%lld] is %g, A's column sums to %g +- %g", by, (long long)col, got,
-                     sum, bound);
-        }
-    }
-}
-
-// The bias gradient beside a weight gradient: the sums of A's columns, of values that no row
-// rounds. D equals that of the call without sums with the same plan, bit for bit. By each row's own
-// choice, and, `every`, by all its plans.
-static void run_sums_of_a(const product *shape, const precision *with, bt_dtype sums,
-                          bool accumulate, bool every)
-{
-    const int64_t lda = shape->m + shape->pad, ldb = shape->n + shape->pad;
-    test_twin *a = test_twin_random(with->ab, shape->k * lda, 1, -1, 1);
-    test_twin *b = test_twin_random(with->ab, shape->k * ldb, 2, -1, 1);
-    test_twin *d = test_twin_inout(BT_F32, shape->m * shape->n, 4, -1, 1);
-    test_twin *dbias = test_twin_inout(sums, shape->m, 7, -1, 1);
-    const int64_t count = shape->m * shape->n;
-    double *plain = test_doubles(count);
-    bt_gemm_args args = {.m = shape->m,
-                         .n = shape->n,
-                         .k = shape->k,
-                         .trans_a = true,
-                         .a = test_at(a, TEST_NEAR),
-                         .b = test_at(b, TEST_NEAR),
-                         .lda = lda,
-                         .ldb = ldb,
-                         .ldc = shape->n,
-                         .ldd = shape->n,
-                         .batch = 1,
-                         .alpha = shape->alpha,
-                         .beta = shape->beta,
-                         .ab_dtype = with->ab,
-                         .d_dtype = BT_F32,
-                         .compute = with->compute,
-                         .dbias = test_at(dbias, TEST_NEAR),
-                         .dbias_dtype = sums,
-                         .dbias_accumulate = accumulate,
-                         .dbias_of_a = true};
-    args.c = args.d = test_at(d, TEST_NEAR);
-    bt_gemm_args without = args;
-    without.dbias = NULL;
-    int rows = 0, served = 0;
-    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
-    for (const bt_kernel *row = table; row < table + rows; ++row) {
-        bt_kernel_plan plans[PLANS_MOST];
-        const bool serving = serves(row, BT_KERNEL_GEMM, with->ab, &args);
-        const int ways = serving && every ? test_device()->backend->plans(test_device(), row, &args,
-                                                                          plans, PLANS_MOST)
-                                          : 0;
-        served += serving;
-        for (int i = serving ? -1 : 0; i < ways; ++i) {
-            const bt_kernel_plan *plan = i < 0 ? NULL : &plans[i];
-            // each run begins with what all twins held at first
-            test_run_plan(row, plan, NULL, &without);
-            for (int64_t at = 0; at < count; ++at) {
-                plain[at] = test_twin_get(d, TEST_NEAR, at);
-            }
-            test_run_plan(row, plan, NULL, &args);
-            for (int64_t at = 0; at < count; ++at) {
-                assert_true(test_twin_get(d, TEST_NEAR, at) == plain[at]);
-            }
-            check_sums_of_a(shape, a, dbias, accumulate, plan ? plan->name : row->name);
-        }
-    }
-    assert_int_equal(served, test_device()->info.arch == 90 ? 1 : 0);
-    free(plain);
-    test_twins_release();
-}
-
-static void column_sums_of_a(void **state)
-{
-    (void)state;
-    static const precision both[] = {{BT_BF16, BT_F32, BT_COMPUTE_NATIVE},
-                                     {BT_F32, BT_F32, BT_COMPUTE_TF32}};
-    // A block's four at few tokens and at many, which cluster or split; less than a tile; edges.
-    static const product layers[] = {
-        {768, 768, 1024, 1, 0, 1, 1, true},  {2304, 768, 2048, 1, 0, 1, 0, true},
-        {768, 3072, 1500, 1, 0, 1, 1, true}, {3072, 768, 520, 1, 0, 0.5, 0, true},
-        {8, 8, 1, 1, 0, 1, 0, true},         {136, 200, 300, 1, 8, 1, 1, true},
-        {200, 1032, 70, 1, 8, 1, 0, true},   {768, 768, 16384, 1, 0, 1, 1, true},
-    };
-    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
-        for (size_t with = 0; with < 2; ++with) {
-            test_case_name("sums of A, layer %d, %s", (int)i, with ? "tf32" : "bf16");
-            const bool small = layers[i].m * layers[i].n * layers[i].k < 1 << 25;
-            run_sums_of_a(&layers[i], &both[with], BT_F32, false, small);
-            run_sums_of_a(&layers[i], &both[with], with ? BT_F32 : BT_BF16, true, false);
-        }
-    }
-}
-
-// A row whose operand is infinite makes its own sums so, rows that are not there none.
-static void column_sums_end_with_the_matrix(void **state)
-{
-    (void)state;
-    enum { M = 3, N = 64, K = 16 };
-    test_twin *a = test_twin_random(BT_BF16, M * K, 1, 1, 2);
-    test_twin *b = test_twin_random(BT_BF16, K * N, 2, 1, 2);
-    test_twin *aux = test_twin_random(BT_BF16, M * N, 6, 0, 2);
-    test_twin *d = test_twin_output(BT_BF16, M * N);
-    test_twin *dbias = test_twin_output(BT_F32, N);
-    test_twin_set(b, 5, (double)INFINITY); // times the zeros that stand in for rows past M: NaN
-    bt_gemm_args args = {.m = M, .n = N, .k = K, .batch = 1, .alpha = 1};
-    args.a = test_at(a, TEST_NEAR);
-    args.b = test_at(b, TEST_NEAR);
-    args.d = test_at(d, TEST_NEAR);
-    args.aux = test_at(aux, TEST_NEAR);
-    args.dbias = test_at(dbias, TEST_NEAR);
-    args.lda = K;
-    args.ldb = args.ldc = args.ldd = N;
-    args.epilogue = BT_EPILOGUE_DGELU;
-    args.ab_dtype = args.d_dtype = BT_BF16;
-    args.dbias_dtype = BT_F32;
-    test_case_name("column sums of an infinite column");
-    int rows = 0;
-    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
-    for (const bt_kernel *row = table; row < table + rows; ++row) {
-        if (serves(row, BT_KERNEL_GEMM, BT_BF16, &args)) {
-            test_run_row(row, NULL, &args);
-            for (int64_t col = 0; col < N; ++col) {
-                const double got = test_twin_get(dbias, TEST_NEAR, col);
-                assert_true(col == 5 ? isinf(got) && got > 0 : isfinite(got));
-            }
-        }
-    }
-    test_twins_release();
+    test_device_launches(3, false);
 }
 
 // What cuBLASLt has no kernel for, f32 from bf16 with a bias, `auto` computes on any GPU.
@@ -645,17 +578,14 @@ static void names_its_choices(void **state)
     assert_int_equal(setenv("BT_GEMM", "own", 1), 0);
 }
 
-// An argument names the tests to run, for compute-sanitizer.
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain),
         cmocka_unit_test(epilogues),
         cmocka_unit_test(every_plan),
+        cmocka_unit_test(every_plan_of_odd_shapes),
         cmocka_unit_test(grouped),
-        cmocka_unit_test(column_sums),
-        cmocka_unit_test(column_sums_of_a),
-        cmocka_unit_test(column_sums_end_with_the_matrix),
         cmocka_unit_test(serves_what_the_library_lacks),
         cmocka_unit_test(reaches_ours),
         cmocka_unit_test(refuses),
@@ -664,9 +594,7 @@ int main(int argc, char **argv)
     if (setenv("BT_GEMM", "own", 1) != 0 || !test_device_open()) {
         return test_skip("no CUDA device");
     }
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
+    test_device_arguments(argc, argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close();
     return failed;

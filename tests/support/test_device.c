@@ -9,7 +9,14 @@
 #include "framework/base/rng.h"
 #include "tests/support/test.h"
 
-enum { GUARD_BYTES = 256, GUARD = 0xA5, POISON = 0xFF, MAX_TWINS = 64, REPEATS = 3 };
+enum {
+    GUARD_BYTES = 256,
+    GUARD = 0xA5,
+    POISON = 0xFF,
+    MAX_TWINS = 64,
+    LAUNCHES = 3,
+    BUSY_BYTES = 16 << 20
+};
 
 static bt_device gpu;
 static bt_device cpu;
@@ -17,6 +24,11 @@ static test_twin *twins[MAX_TWINS];
 static int twin_count;
 static int64_t offset;
 static char case_name[160];
+static bool is_wide;
+static int launches = LAUNCHES;
+static bool busy;
+static bt_stream busy_stream; // owned, made when it is first needed
+static void *busy_block;      // owned, device memory, likewise
 
 bool test_device_open(void)
 {
@@ -29,11 +41,44 @@ bool test_device_open(void)
 
 void test_device_close(void)
 {
+    if (busy_block) {
+        gpu.backend->stream_destroy(&gpu, busy_stream);
+        gpu.backend->memory_free(&gpu, busy_block);
+        busy_block = NULL;
+    }
     bt_device_close(&gpu);
     bt_device_close(&cpu);
 }
 
 bt_device *test_device(void) { return &gpu; }
+
+void test_device_arguments(int argc, char **argv)
+{
+    is_wide = argc > 1 && strcmp(argv[1], "wide") == 0;
+    if (argc > 1 && !is_wide) {
+        cmocka_set_test_filter(argv[1]);
+    }
+}
+
+bool test_is_wide(void) { return is_wide; }
+
+void test_device_launches(int count, bool beside)
+{
+    launches = count;
+    busy = beside;
+}
+
+// Fills memory on another stream `times` times.
+static void keep_busy(int times)
+{
+    if (!busy_block) {
+        ASSERT_OK(gpu.backend->memory_alloc(&gpu, BUSY_BYTES, &busy_block));
+        ASSERT_OK(gpu.backend->stream_create(&gpu, false, &busy_stream));
+    }
+    for (int i = 0; i < times; ++i) {
+        ASSERT_OK(gpu.backend->fill(&gpu, busy_block, 0, BUSY_BYTES, busy_stream));
+    }
+}
 
 void test_case_name(const char *format, ...)
 {
@@ -232,13 +277,16 @@ void test_run_plan(const bt_kernel *row, const bt_kernel_plan *plan, const void 
                                               : 0;
     ASSERT_OK(
         gpu.backend->memory_alloc(&gpu, launch.workspace_bytes + GUARD_BYTES, &launch.workspace));
-    for (int repeat = 0; repeat < REPEATS; ++repeat) {
+    for (int repeat = 0; repeat < launches; ++repeat) {
         for (int i = 0; i < twin_count; ++i) {
             ASSERT_OK(gpu.backend->copy(&gpu, twins[i]->near_memory, twins[i]->image,
                                         twins[i]->total_bytes, BT_COPY_HOST_TO_DEVICE, NULL));
         }
         ASSERT_OK(gpu.backend->fill(&gpu, launch.workspace, POISON,
                                     launch.workspace_bytes + GUARD_BYTES, NULL));
+        if (busy) {
+            keep_busy(repeat);
+        }
         ASSERT_OK(bt_error_context(row->launch(&launch, near_args), "%s", case_name));
         ASSERT_OK(bt_error_context(gpu.backend->stream_synchronize(&gpu, NULL), "%s", case_name));
         for (int i = 0; i < twin_count; ++i) {

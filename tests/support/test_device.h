@@ -3,8 +3,8 @@
 // A twin is an operand on both sides: on the GPU in the type under test, between guard bands, at
 // any offset from alignment; on the host in double (integers stay what they are), holding exactly
 // the values that the GPU's type can hold. test_run gives the call to the CPU once and to the GPU
-// three times, each time from the same contents, and fails unless
-//   - every repetition gives the same bits, in outputs and in nothing else (inputs do not change)
+// several times, each time from the same contents, and fails unless
+//   - every launch gives the same bits, in outputs and in nothing else (inputs do not change)
 //   - nothing outside of the operands and of the workspace that was asked for is written to.
 // The workspace and fresh outputs are poisoned (0xFF, a NaN), so what is read unwritten shows.
 #ifndef BT_TESTS_SUPPORT_TEST_DEVICE_H
@@ -34,6 +34,14 @@ bool test_device_open(void);
 void test_device_close(void);
 // The GPU, for tests that call it by themselves.
 bt_device *test_device(void);
+
+// The argument of a test program: `wide` runs its sweeps in full, which may take an hour; another
+// one names the tests to run, for compute-sanitizer.
+void test_device_arguments(int argc, char **argv);
+bool test_is_wide(void);
+// How often test_run launches from now on, 3 times at first. busy: from the second launch on another
+// stream has work, so that blocks of the kernel start in another order.
+void test_device_launches(int launches, bool busy);
 
 // Names the case at hand in the messages of failures.
 void test_case_name(const char *format, ...) BT_PRINTF(1, 2);

@@ -1,5 +1,5 @@
 // kernels/cuda/gemm/candidates.cu - lists the plans that can compute a GEMM call, for the tuner
-//   (framework/linalg/tune.h) and for records
+//   (framework/linalg/tune.h), the laboratory, tests and records
 //
 // BT_GEMM selects the rows; a row's own cost estimate is ignored. The sm_80 rows are left out where
 // a Hopper row serves the same call: they reach at most half of its rate.
@@ -108,9 +108,42 @@ static int library(const bt_device *device, const bt_gemm_args *args, bt_kernel_
     return 1;
 }
 
+// The group's own choice, without a name since records name the row alone, then every plan. A group
+// of several launches has its own choice alone.
+static int grouped(const bt_device *device, const bt_gemm_grouped_args *args, bt_kernel_plan *out,
+                   int most)
+{
+    bt_gemm_sm90::group_plan plans[bt_gemm_sm90::GROUP_PLANS_MOST];
+    const int count = (int)args->count;
+    if (most < 1 || !bt_gemm_grouped_bf16_sm90_accepts(device, args)) {
+        return 0;
+    }
+    memset(out, 0, sizeof *out);
+    out->workspace_bytes = bt_gemm_grouped_bf16_sm90_workspace(device, args);
+    if (args->count > bt_gemm_sm90::GROUP_MOST) {
+        return 1;
+    }
+    const int found = (int)bt_min_i64(
+        bt_gemm_sm90::group_plans_of(args->products, count, device->info.processor_count, plans),
+        most - 1);
+    for (int i = 0; i < found; ++i) {
+        const bt_gemm_sm90::group_plan &chosen = plans[i];
+        bt_kernel_plan *to = &out[i + 1];
+        to->number = i + 1;
+        to->workspace_bytes = bt_gemm_sm90::group_workspace_of(args->products, count, chosen);
+        (void)snprintf(to->name, sizeof to->name, "%dx%dx%d cut %d among %d", chosen.how->tile_m,
+                       chosen.how->tile_n, bt_gemm_sm90::family_bf16.depth, chosen.cut_tiles,
+                       chosen.sharers);
+    }
+    return found + 1;
+}
+
 int bt_cuda_gemm_plans(const bt_device *device, const bt_kernel *kernel, const void *args,
                        bt_kernel_plan *plans, int most)
 {
+    if (kernel->launch == bt_gemm_grouped_bf16_sm90) {
+        return grouped(device, (const bt_gemm_grouped_args *)args, plans, most);
+    }
     static const struct {
         bt_status (*launch)(const bt_launch *launch, const void *args); // the row's
         int (*plans)(const bt_device *device, const bt_gemm_args *args, bt_kernel_plan *out,

@@ -302,11 +302,19 @@ bt_status group_launch_plan(const bt_launch *launch, const bt_gemm_args *product
     return bt_cuda_launched("grouped gemm");
 }
 
-static group_plan best_of(const bt_gemm_args *products, int count, int processors)
+// Plan `number` of group_plans_of, counted from 1; 0: the best by the model, as 1.
+// Errors  INVALID_ARGUMENT (there is no such plan)
+static bt_status choose(const bt_gemm_args *products, int count, int processors, int number,
+                        group_plan *chosen)
 {
     group_plan plans[GROUP_PLANS_MOST];
-    (void)group_plans_of(products, count, processors, plans);
-    return plans[0];
+    const int found = group_plans_of(products, count, processors, plans);
+    if (number < 0 || number > found) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "grouped gemm: plan %d of %d is asked for",
+                        number, found);
+    }
+    *chosen = plans[number > 0 ? number - 1 : 0];
+    return BT_OK;
 }
 
 } // namespace bt_gemm_sm90
@@ -333,10 +341,11 @@ size_t bt_gemm_grouped_bf16_sm90_workspace(const bt_device *device, const void *
     size_t most_bytes = 0;
     for (int64_t i = 0; i < args->count; i += GROUP_MOST) {
         const int count = (int)bt_min_i64(args->count - i, GROUP_MOST);
-        const size_t bytes =
-            group_workspace_of(args->products + i, count,
-                               best_of(args->products + i, count, device->info.processor_count));
-        most_bytes = bytes > most_bytes ? bytes : most_bytes;
+        group_plan best;
+        if (choose(args->products + i, count, device->info.processor_count, 0, &best) == BT_OK) {
+            const size_t bytes = group_workspace_of(args->products + i, count, best);
+            most_bytes = bytes > most_bytes ? bytes : most_bytes;
+        }
     }
     return most_bytes;
 }
@@ -347,8 +356,9 @@ bt_status bt_gemm_grouped_bf16_sm90(const bt_launch *launch, const void *call)
     const int processors = launch->device->info.processor_count;
     for (int64_t i = 0; i < args->count; i += GROUP_MOST) {
         const int count = (int)bt_min_i64(args->count - i, GROUP_MOST);
-        BT_TRY(group_launch_plan(launch, args->products + i, count,
-                                 best_of(args->products + i, count, processors)));
+        group_plan chosen;
+        BT_TRY(choose(args->products + i, count, processors, launch->plan, &chosen));
+        BT_TRY(group_launch_plan(launch, args->products + i, count, chosen));
     }
     return BT_OK;
 }
