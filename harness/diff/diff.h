@@ -9,7 +9,7 @@
 #include "harness/diff/lockstep.h"
 #include "harness/diff/measure.h"
 
-enum { BT_DIFF_LABEL_BYTES = 160 };
+enum { BT_DIFF_LABEL_BYTES = 192 };
 
 typedef struct bt_diff_side {
     char label[BT_DIFF_LABEL_BYTES]; // as the user gave it

@@ -70,7 +70,7 @@ bt_status bt_report_recompute(const bt_store_round *round, char text[BT_REPORT_R
     const cJSON *mode = bt_json_get(train, "recompute");
     if (cJSON_IsString(mode) && strcmp(mode->valuestring, "none") != 0) {
         const int64_t blocks = (int64_t)bt_json_number_of(train, "recompute_blocks");
-        char count[32] = "all";
+        char count[24] = "all";
         if (blocks > 0) {
             (void)snprintf(count, sizeof count, "%lld", (long long)blocks);
         }
