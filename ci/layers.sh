@@ -16,7 +16,8 @@
 #
 # Also: sqlite3.h only in harness/store, framework layers above base only in harness/run and
 # harness/cases, C++ only in .cu and .cuh files, no include by a path with "..". Exceptions are in
-# the table below, each with its reason. tests/support/no_circles.sh checks single files.
+# the table below, each with its reason. Circles between single files are refused by the test
+# layers.circles (tests/support/no_circles.sh), which reads the object files.
 # Exit 0 clean, 1 with one line a finding: file:line: what is wrong.
 set -eu
 cd "${1:-$(dirname -- "$0")/..}"

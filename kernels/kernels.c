@@ -1,4 +1,4 @@
-// kernels/kernels.c - the CPU's rows, and choosing a row
+// kernels/kernels.c - choosing a row
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -6,15 +6,6 @@
 
 #include "framework/base/str.h"
 #include "kernels/cpu/cpu.h"
-
-static const bt_kernel cpu_rows[] = {
-#define BT_KERNEL_CPU(op, dtype, name, accepts, workspace)                                         \
-    {BT_KERNEL_##op, BT_DEVICE_CPU, BT_##dtype, 0, #name, accepts, workspace, bt_##name},
-#define BT_KERNEL_CUDA(op, dtype, min_arch, name, accepts, workspace)
-#include "kernels/kernels.inl"
-#undef BT_KERNEL_CPU
-#undef BT_KERNEL_CUDA
-};
 
 const char *bt_kernel_op_name(bt_kernel_op op)
 {
@@ -66,8 +57,8 @@ const char *bt_kernel_accepts_text(const char *accepts)
 const bt_kernel *bt_kernel_table(const bt_device *device, int *count)
 {
     if (device->backend->kind == BT_DEVICE_CPU && !device->backend->kernels) {
-        *count = (int)(sizeof cpu_rows / sizeof cpu_rows[0]);
-        return cpu_rows;
+        *count = bt_cpu_kernel_count;
+        return bt_cpu_kernels;
     }
     *count = device->backend->kernel_count;
     return device->backend->kernels;

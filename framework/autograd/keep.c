@@ -12,7 +12,7 @@ static bt_status offload(bt_context *context, bt_tensor *tensor, bt_offloaded **
 
 bt_status bt_kept_set(bt_context *context, bt_tensor *tensor, bt_kept *kept)
 {
-    bt_node *producer = tensor && bt_tape_made(context->tape, tensor) ? tensor->producer : NULL;
+    bt_node *producer = tensor ? bt_tape_producer(context->tape, tensor) : NULL;
     *kept = (bt_kept){.version = tensor ? tensor->storage->version : 0};
     if (producer && producer->maker &&
         kept->version == producer->out_version[tensor->producer_output]) {

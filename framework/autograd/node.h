@@ -58,6 +58,12 @@ struct bt_tape {
     bt_offload *offload;   // owned; NULL until something is kept in host memory
 };
 
+// The node on the tape that makes the tensor; NULL: none.
+static inline bt_node *bt_tape_producer(const bt_tape *tape, const bt_tensor *x)
+{
+    return tape && x->producer && x->producer_generation == tape->generation ? x->producer : NULL;
+}
+
 // ---- keep.c -------------------------------------------------------------------------------------
 // Keeps the tensor (NULL: nothing), on the device or in host memory, or the node of the context's
 // tape that can recompute it. Errors  as bt_offload_put; nothing is kept then

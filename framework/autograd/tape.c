@@ -44,7 +44,7 @@ void bt_tape_destroy(bt_tape *tape)
 
 bool bt_tape_made(const bt_tape *tape, const bt_tensor *x)
 {
-    return tape && x->producer && x->producer_generation == tape->generation;
+    return bt_tape_producer(tape, x) != NULL;
 }
 
 bt_status bt_tape_check_producer(const bt_tape *tape, const bt_tensor *x)

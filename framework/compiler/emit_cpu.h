@@ -63,9 +63,10 @@ void bt_emit_fail(bt_emitter *e, int i, const char *what);
 // Sets mask and column for the lanes below `end`, a value, starting at `column`.
 void bt_emit_mask(bt_emitter *e, int column, int end);
 
-// Elements of an operand from offset[operand] on: a vector of this place's columns, or (lanes 0)
-// one element.
+// emit_memory.c: elements of an operand from offset[operand] on: a vector of this place's columns,
+// or (lanes 0) one element. `value` has the operand's type.
 int bt_emit_load(bt_emitter *e, int operand, int lanes);
+void bt_emit_store(bt_emitter *e, int operand, int lanes, int value);
 
 // emit_product.c: RESULT of a PRODUCT group at this place.
 int bt_emit_product(bt_emitter *e, int i, int lanes);

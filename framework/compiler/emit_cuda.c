@@ -20,94 +20,7 @@ enum {
     SHARED_THREADS = 128  // of a block of several rows
 };
 
-static bt_ir_type i32(void) { return bt_ir_make(BT_IR_I32, 0); }
-
-int bt_cuda_constant(bt_cuda_emitter *e, int64_t value)
-{
-    return bt_ir_int(&e->ir, bt_cuda_i64(), value);
-}
-
-// 32-bit quotients: a 64-bit division by a constant takes about 20 instructions.
-int bt_cuda_divide(bt_cuda_emitter *e, const char *op, int a, int b)
-{
-    const int narrow = bt_ir_convert(&e->ir, "arith.trunci", bt_cuda_i64(), i32(), a);
-    const int by = bt_ir_convert(&e->ir, "arith.trunci", bt_cuda_i64(), i32(), b);
-    return bt_ir_convert(&e->ir, "arith.extui", i32(), bt_cuda_i64(),
-                         bt_ir_two(&e->ir, op, i32(), narrow, by));
-}
-
-static int64_t inner_stride(const bt_cuda_emitter *e, int operand)
-{
-    return e->group->operands[operand].stride[e->group->rank - 1];
-}
-
 // ---- the kernel ---------------------------------------------------------------------------------
-
-// axis_index and offset of a row; row BT_CUDA_NONE: 0.
-void bt_cuda_enter_row(bt_cuda_emitter *e, int row)
-{
-    const bt_fused *g = e->group;
-    int rest = row;
-    e->row = row == BT_CUDA_NONE ? bt_cuda_constant(e, 0) : row;
-    for (int i = g->rank - 2; i >= 0 && row != BT_CUDA_NONE; --i) {
-        const int size = i ? bt_cuda_constant(e, g->shape[i]) : BT_CUDA_NONE;
-        e->axis_index[i] = i ? bt_cuda_divide(e, "arith.remui", rest, size) : rest;
-        rest = i ? bt_cuda_divide(e, "arith.divui", rest, size) : rest;
-    }
-    for (int k = 0; k < g->operand_count; ++k) {
-        e->offset[k] = bt_cuda_constant(e, 0);
-        for (int i = 0; i + 1 < g->rank && row != BT_CUDA_NONE; ++i) {
-            if (g->operands[k].stride[i]) {
-                const int step = bt_cuda_constant(e, g->operands[k].stride[i]);
-                e->offset[k] =
-                    bt_cuda_math64(e, "arith.addi", e->offset[k],
-                                   bt_cuda_math64(e, "arith.muli", e->axis_index[i], step));
-            }
-        }
-    }
-}
-
-// The block's or thread's index as i64.
-int bt_cuda_number(bt_cuda_emitter *e, const char *what)
-{
-    const int v = bt_ir_begin(&e->ir);
-    bt_ir_rest(&e->ir, "gpu.%s x", what);
-    const int wide = bt_ir_begin(&e->ir);
-    bt_ir_rest(&e->ir, "arith.index_castui %%v%d : index to i64", v);
-    return wide;
-}
-
-static bool stores_scalar(const bt_cuda_emitter *e, int i)
-{
-    return inner_stride(e, e->group->code[i].operand) == 0;
-}
-
-void bt_cuda_region_begin(bt_cuda_emitter *e, int condition)
-{
-    bt_ir_line(&e->ir, "scf.if %%v%d {", condition);
-    ++e->ir.depth;
-}
-
-void bt_cuda_region_end(bt_cuda_emitter *e)
-{
-    --e->ir.depth;
-    bt_ir_line(&e->ir, "}");
-}
-
-void bt_cuda_stores_of_pack(bt_cuda_emitter *e, int pack)
-{
-    for (int pass = 0; pass < 2; ++pass) { // values before stores: operands may be the same memory
-        for (int i = 0; i < e->group->code_count; ++i) {
-            if (bt_cuda_is_store(e->group->code[i].op) && !stores_scalar(e, i)) {
-                if (pass == 0) {
-                    (void)bt_cuda_use(e, e->group->code[i].a, pack);
-                } else {
-                    bt_cuda_store(e, i, pack);
-                }
-            }
-        }
-    }
-}
 
 // One pack per thread; `all` elements of the last axis. With rank 1 the last pack may be partial.
 static void elementwise(bt_cuda_emitter *e)
@@ -175,7 +88,7 @@ static void row(bt_cuda_emitter *e)
         bt_cuda_region_begin(
             e, bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(), at, rows)); // whole warps
     }
-    e->thread = bt_ir_convert(&e->ir, "arith.trunci", bt_cuda_i64(), i32(), thread);
+    e->thread = bt_ir_convert(&e->ir, "arith.trunci", bt_cuda_i64(), bt_cuda_i32(), thread);
     bt_cuda_enter_row(e, at);
     const int start = bt_cuda_math64(e, "arith.muli", thread, bt_cuda_constant(e, e->lanes));
     for (int k = 0; k < e->packs; ++k) {
@@ -200,10 +113,10 @@ static void row(bt_cuda_emitter *e)
     for (int k = 0; k < e->packs; ++k) {
         bt_cuda_stores_of_pack(e, k);
     }
-    const int zero = bt_ir_int(&e->ir, i32(), 0);
-    const int leader = bt_ir_compare(&e->ir, "cmpi eq", i32(), e->thread, zero);
+    const int zero = bt_ir_int(&e->ir, bt_cuda_i32(), 0);
+    const int leader = bt_ir_compare(&e->ir, "cmpi eq", bt_cuda_i32(), e->thread, zero);
     for (int i = 0; i < g->code_count; ++i) {
-        if (bt_cuda_is_store(g->code[i].op) && stores_scalar(e, i)) {
+        if (bt_cuda_is_store(g->code[i].op) && bt_cuda_stores_scalar(e, i)) {
             (void)bt_cuda_use(e, g->code[i].a, BT_CUDA_NONE);
             bt_cuda_region_begin(e, leader);
             bt_cuda_store(e, i, BT_CUDA_NONE);

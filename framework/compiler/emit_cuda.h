@@ -44,9 +44,11 @@ static inline bool bt_cuda_is_store(bt_fused_op op)
     return op == BT_FUSED_STORE || op == BT_FUSED_STORE_ADD;
 }
 
+static inline bt_ir_type bt_cuda_i32(void) { return bt_ir_make(BT_IR_I32, 0); }
+
 static inline bt_ir_type bt_cuda_i64(void) { return bt_ir_make(BT_IR_I64, 0); }
 
-// ---- emit_cuda.c --------------------------------------------------------------------------------
+// ---- emit_cuda_place.c --------------------------------------------------------------------------
 int bt_cuda_constant(bt_cuda_emitter *e, int64_t value);
 // The block's or thread's index as i64: "block_id", "thread_id".
 int bt_cuda_number(bt_cuda_emitter *e, const char *what);
@@ -56,8 +58,6 @@ int bt_cuda_divide(bt_cuda_emitter *e, const char *op, int a, int b);
 void bt_cuda_enter_row(bt_cuda_emitter *e, int row);
 void bt_cuda_region_begin(bt_cuda_emitter *e, int condition);
 void bt_cuda_region_end(bt_cuda_emitter *e);
-// The stores of a pack, their values first.
-void bt_cuda_stores_of_pack(bt_cuda_emitter *e, int pack);
 
 // ---- emit_cuda_column.c -------------------------------------------------------------------------
 // Bodies of the two kernels of a column group, and the shared memory of both.
@@ -88,6 +88,10 @@ bt_ir_type bt_cuda_type(const bt_cuda_emitter *e, bt_dtype dtype, int lanes);
 int bt_cuda_use(bt_cuda_emitter *e, int i, int pack);
 void bt_cuda_forget(bt_cuda_emitter *e);
 void bt_cuda_store(bt_cuda_emitter *e, int i, int pack);
+// Does the instruction store one element per row?
+bool bt_cuda_stores_scalar(const bt_cuda_emitter *e, int i);
+// The stores of a pack, their values first.
+void bt_cuda_stores_of_pack(bt_cuda_emitter *e, int pack);
 // Emits a row reduction; its result is a scalar afterwards.
 void bt_cuda_reduce(bt_cuda_emitter *e, int i);
 // The accumulator type of a reduction.

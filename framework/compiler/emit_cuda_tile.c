@@ -6,18 +6,16 @@
 // into registers. Elements past an end are 0, and no address lies outside of the operands.
 #include "framework/compiler/emit_cuda_tile.h"
 
-static bt_ir_type i32(void) { return bt_ir_make(BT_IR_I32, 0); }
-
-int bt_tile_number(bt_tile *p, int64_t value) { return bt_ir_int(&p->e->ir, i32(), value); }
+int bt_tile_number(bt_tile *p, int64_t value) { return bt_ir_int(&p->e->ir, bt_cuda_i32(), value); }
 
 int bt_tile_math(bt_tile *p, const char *op, int a, int b)
 {
-    return bt_ir_two(&p->e->ir, op, i32(), a, b);
+    return bt_ir_two(&p->e->ir, op, bt_cuda_i32(), a, b);
 }
 
 int bt_tile_wide(bt_tile *p, int a)
 {
-    return bt_ir_convert(&p->e->ir, "arith.extui", i32(), bt_cuda_i64(), a);
+    return bt_ir_convert(&p->e->ir, "arith.extui", bt_cuda_i32(), bt_cuda_i64(), a);
 }
 
 static int math64(bt_tile *p, const char *op, int a, int b)

@@ -8,8 +8,6 @@
 static const bt_emit_functions functions = {bt_emit_unary_cuda, bt_emit_slope_cuda,
                                             bt_emit_softmax_exp_cuda};
 
-static bt_ir_type i32(void) { return bt_ir_make(BT_IR_I32, 0); }
-
 int bt_cuda_math64(bt_cuda_emitter *e, const char *op, int a, int b)
 {
     return bt_ir_two(&e->ir, op, bt_cuda_i64(), a, b);
@@ -193,6 +191,26 @@ void bt_cuda_store(bt_cuda_emitter *e, int i, int pack)
     store(e, x->operand, lanes, pack, bt_ir_cast(&e->ir, x->dtype, to, lanes, value));
 }
 
+bool bt_cuda_stores_scalar(const bt_cuda_emitter *e, int i)
+{
+    return e->group->operands[e->group->code[i].operand].stride[e->group->rank - 1] == 0;
+}
+
+void bt_cuda_stores_of_pack(bt_cuda_emitter *e, int pack)
+{
+    for (int pass = 0; pass < 2; ++pass) { // values before stores: operands may be the same memory
+        for (int i = 0; i < e->group->code_count; ++i) {
+            if (bt_cuda_is_store(e->group->code[i].op) && !bt_cuda_stores_scalar(e, i)) {
+                if (pass == 0) {
+                    (void)bt_cuda_use(e, e->group->code[i].a, pack);
+                } else {
+                    bt_cuda_store(e, i, pack);
+                }
+            }
+        }
+    }
+}
+
 // ---- reductions ---------------------------------------------------------------------------------
 
 static int join(bt_cuda_emitter *e, bool max, bt_ir_type type, int a, int b)
@@ -242,8 +260,8 @@ static int thread_share(bt_cuda_emitter *e, int i, bt_dtype sum)
 static int over_warp(bt_cuda_emitter *e, bool max, bt_ir_type type, int value)
 {
     for (int distance = BT_CUDA_WARP / 2; distance > 0; distance /= 2) {
-        const int step = bt_ir_int(&e->ir, i32(), distance);
-        const int width = bt_ir_int(&e->ir, i32(), BT_CUDA_WARP);
+        const int step = bt_ir_int(&e->ir, bt_cuda_i32(), distance);
+        const int width = bt_ir_int(&e->ir, bt_cuda_i32(), BT_CUDA_WARP);
         const int other = e->ir.next++, valid = e->ir.next++;
         bt_ir_line(&e->ir, "%%v%d, %%v%d = gpu.shuffle xor %%v%d, %%v%d, %%v%d : %s", other, valid,
                    value, step, width, bt_ir_type_name(type).text);
@@ -267,10 +285,12 @@ static int shared_address(bt_cuda_emitter *e, int i, const char *type, int index
 static int over_block(bt_cuda_emitter *e, int i, bool max, bt_ir_type type, int value)
 {
     const bt_ir_name name = bt_ir_type_name(type);
-    const int last = bt_ir_int(&e->ir, i32(), BT_CUDA_WARP - 1), five = bt_ir_int(&e->ir, i32(), 5);
-    const int lane = bt_ir_two(&e->ir, "arith.andi", i32(), e->thread, last);
-    const int warp = bt_ir_two(&e->ir, "arith.shrui", i32(), e->thread, five);
-    const int first = bt_ir_compare(&e->ir, "cmpi eq", i32(), lane, bt_ir_int(&e->ir, i32(), 0));
+    const int last = bt_ir_int(&e->ir, bt_cuda_i32(), BT_CUDA_WARP - 1);
+    const int five = bt_ir_int(&e->ir, bt_cuda_i32(), 5);
+    const int lane = bt_ir_two(&e->ir, "arith.andi", bt_cuda_i32(), e->thread, last);
+    const int warp = bt_ir_two(&e->ir, "arith.shrui", bt_cuda_i32(), e->thread, five);
+    const int first =
+        bt_ir_compare(&e->ir, "cmpi eq", bt_cuda_i32(), lane, bt_ir_int(&e->ir, bt_cuda_i32(), 0));
     const int mine = shared_address(e, i, name.text, warp);
     bt_ir_line(&e->ir, "scf.if %%v%d {", first);
     bt_ir_line(&e->ir, "  llvm.store %%v%d, %%v%d : %s, !llvm.ptr<3>", value, mine, name.text);
@@ -278,7 +298,7 @@ static int over_block(bt_cuda_emitter *e, int i, bool max, bt_ir_type type, int 
     bt_ir_line(&e->ir, "gpu.barrier");
     int total = BT_CUDA_NONE;
     for (int w = 0; w < e->row_threads / BT_CUDA_WARP; ++w) {
-        const int at = shared_address(e, i, name.text, bt_ir_int(&e->ir, i32(), w));
+        const int at = shared_address(e, i, name.text, bt_ir_int(&e->ir, bt_cuda_i32(), w));
         const int part = bt_ir_begin(&e->ir);
         bt_ir_rest(&e->ir, "llvm.load %%v%d : !llvm.ptr<3> -> %s", at, name.text);
         total = w ? join(e, max, type, total, part) : part;

@@ -25,6 +25,7 @@ typedef struct bt_fuse_build {
 } bt_fuse_build;
 
 // ---- fuse_space.c -------------------------------------------------------------------------------
+int64_t bt_fuse_elements(int rank, const int64_t *shape);
 // A call's index space and its reduction. Returns why it cannot be fused, NULL: it can.
 const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *rank,
                              int64_t *shape);

@@ -3,6 +3,15 @@
 
 #include "framework/compiler/fuse_build.h"
 
+int64_t bt_fuse_elements(int rank, const int64_t *shape)
+{
+    int64_t count = 1;
+    for (int i = 0; i < rank; ++i) {
+        count *= shape[i];
+    }
+    return count;
+}
+
 static void set(int *rank, int64_t *shape, int count, int64_t a, int64_t b)
 {
     *rank = count;

@@ -1,21 +1,9 @@
-// framework/compiler/group.c - building, checking and printing fused groups
+// framework/compiler/group.c - building and checking fused groups
 #include "framework/compiler/group.h"
 
 #include <string.h>
 
 enum { USES_MOST = 3 }; // a, b, c
-
-static const int op_uses[] = {
-#define USES(name, text, uses) uses,
-    BT_FUSED_OP_LIST(USES)
-#undef USES
-};
-
-bool bt_fused_op_reduces(bt_fused_op op)
-{
-    return op == BT_FUSED_ROW_SUM || op == BT_FUSED_ROW_DOT || op == BT_FUSED_ROW_MAX ||
-           op == BT_FUSED_COLUMN_SUM;
-}
 
 bool bt_fused_is_softmax_exp(const bt_fused *g, const bt_fused_instruction *x)
 {
@@ -25,8 +13,6 @@ bool bt_fused_is_softmax_exp(const bt_fused *g, const bt_fused_instruction *x)
 }
 
 static bool is_store(bt_fused_op op) { return op == BT_FUSED_STORE || op == BT_FUSED_STORE_ADD; }
-
-int bt_fused_op_uses(bt_fused_op op) { return op_uses[op]; }
 
 static bool uses_operand(bt_fused_op op) { return op == BT_FUSED_LOAD || is_store(op); }
 
@@ -116,7 +102,7 @@ bt_fused_extent bt_fused_extent_of(const bt_fused *g, const bt_fused_instruction
 {
     const int uses[] = {x->a, x->b, x->c};
     bt_fused_extent extent = BT_FUSED_SCALAR;
-    for (int i = 0; i < USES_MOST && i < op_uses[x->op]; ++i) {
+    for (int i = 0; i < USES_MOST && i < bt_fused_op_uses(x->op); ++i) {
         extent = join(extent, g->code[uses[i]].extent);
     }
     switch (x->op) {
@@ -161,7 +147,7 @@ static bt_status check_uses(const bt_fused *g, const bt_fused_instruction *x, in
     if ((unsigned)x->op >= BT_FUSED_OP_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d has no op", at);
     }
-    for (int i = 0; i < USES_MOST && i < op_uses[x->op]; ++i) {
+    for (int i = 0; i < USES_MOST && i < bt_fused_op_uses(x->op); ++i) {
         if (uses[i] < 0 || uses[i] >= at || is_store(g->code[uses[i]].op)) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
                             "instruction %d, %s, uses %d, which is not an earlier result", at,
@@ -176,7 +162,7 @@ static bt_status check_types(const bt_fused *g, const bt_fused_instruction *x, i
     const int uses[] = {x->a, x->b, x->c};
     const bool converts = x->op == BT_FUSED_CAST || x->op == BT_FUSED_EQUAL || is_store(x->op);
     const int first = x->op == BT_FUSED_SELECT ? 1 : 0;
-    for (int i = first; i < USES_MOST && i < op_uses[x->op] && !converts; ++i) {
+    for (int i = first; i < USES_MOST && i < bt_fused_op_uses(x->op) && !converts; ++i) {
         if (g->code[uses[i]].dtype != x->dtype) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d, %s %s, uses %d, %s", at,
                             bt_fused_op_text(x->op), bt_dtype_name(x->dtype), uses[i],

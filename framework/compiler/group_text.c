@@ -1,26 +1,6 @@
 // framework/compiler/group_text.c - groups as text
 #include "framework/compiler/group.h"
 
-static const char *const op_texts[] = {
-#define TEXT(name, text, uses) text,
-    BT_FUSED_OP_LIST(TEXT)
-#undef TEXT
-};
-
-static const char *const kind_texts[] = {
-#define TEXT(name, text) text,
-    BT_FUSED_KIND_LIST(TEXT)
-#undef TEXT
-};
-
-static const char *const extent_texts[] = {"scalar", "row", "column", "full"};
-
-const char *bt_fused_op_text(bt_fused_op op) { return op_texts[op]; }
-
-const char *bt_fused_kind_text(bt_fused_kind kind) { return kind_texts[kind]; }
-
-const char *bt_fused_extent_text(bt_fused_extent extent) { return extent_texts[extent]; }
-
 static void print_sizes(const char *name, const int64_t *sizes, int rank, bool any_first,
                         bt_str *out)
 {
@@ -44,7 +24,7 @@ static void print_order(const bt_fused_order *order, bt_str *out)
 static void print_instruction(const bt_fused_instruction *x, int at, bt_str *out)
 {
     const int uses[] = {x->a, x->b, x->c};
-    bt_str_format(out, "  %%%d = %s %s", at, op_texts[x->op], bt_dtype_name(x->dtype));
+    bt_str_format(out, "  %%%d = %s %s", at, bt_fused_op_text(x->op), bt_dtype_name(x->dtype));
     for (int i = 0; i < 3 && i < bt_fused_op_uses(x->op); ++i) {
         bt_str_format(out, " %%%d", uses[i]);
     }
@@ -63,7 +43,7 @@ static void print_instruction(const bt_fused_instruction *x, int at, bt_str *out
     } else if (bt_fused_op_reduces(x->op) || x->op == BT_FUSED_RESULT) {
         print_order(&x->order, out);
     }
-    bt_str_format(out, " per=%s\n", extent_texts[x->extent]);
+    bt_str_format(out, " per=%s\n", bt_fused_extent_text(x->extent));
 }
 
 static void print_call(const bt_fused *g, bt_str *out)
@@ -90,7 +70,7 @@ static void print_call(const bt_fused *g, bt_str *out)
 
 void bt_fused_print(const bt_fused *group, bt_str *out)
 {
-    bt_str_format(out, "group %s", kind_texts[group->kind]);
+    bt_str_format(out, "group %s", bt_fused_kind_text(group->kind));
     print_sizes("shape", group->shape, group->rank, group->dynamic_rows, out);
     bt_str_append(out, group->dynamic_rows ? " dynamic\n" : "\n");
     for (int i = 0; i < group->operand_count; ++i) {

@@ -16,7 +16,7 @@ typedef struct bt_simplify {
     bt_status status;
 } bt_simplify;
 
-// ---- simplify.c ---------------------------------------------------------------------------------
+// ---- simplify_graph.c ---------------------------------------------------------------------------
 bt_dag_operand *bt_simplify_operand(bt_dag_node *node, int field); // NULL: it has none
 // It writes all of a new value.
 bool bt_simplify_makes_whole(const bt_dag_operand *x);

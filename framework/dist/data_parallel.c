@@ -9,23 +9,6 @@
 
 enum { DEFAULT_BUCKET_MB = 25 };
 
-bt_status bt_flat_view(bt_tensor *flat, int64_t first, int64_t count, bt_tensor **out)
-{
-    const int64_t stride[] = {1};
-    return bt_tensor_view(flat, BT_SHAPE(count), stride, first, out);
-}
-
-bt_status bt_flat_copy(bt_context *context, const bt_tensor *from, int64_t from_at, bt_tensor *to,
-                       int64_t to_at, int64_t count)
-{
-    const size_t size = bt_dtype_size(from->dtype);
-    bt_tensor_touch(to);
-    return context->device->backend->copy(
-        context->device, (char *)bt_tensor_data(to) + (size_t)to_at * size,
-        (const char *)bt_tensor_data(from) + (size_t)from_at * size, (size_t)count * size,
-        BT_COPY_DEVICE_TO_DEVICE, context->stream);
-}
-
 // ---- opening ------------------------------------------------------------------------------------
 
 static bt_status check(const bt_data_parallel_options *options, int ranks)
@@ -221,50 +204,7 @@ bool bt_data_parallel_is_sharded(const bt_data_parallel *p) { return p->sharded;
 
 // ---- sums ---------------------------------------------------------------------------------------
 
-bt_status bt_flat_add(bt_context *context, bt_tensor *to, int64_t to_at, const bt_tensor *from,
-                      int64_t from_at, int64_t count)
-{
-    float *sum = (float *)bt_tensor_data(to) + to_at;
-    const bt_binary_args args = {.function = BT_BINARY_ADD,
-                                 .rank = 1,
-                                 .shape = {count},
-                                 .a = sum,
-                                 .a_stride = {1},
-                                 .b = (const float *)bt_tensor_data(from) + from_at,
-                                 .b_stride = {1},
-                                 .y = sum,
-                                 .dtype = BT_F32};
-    bt_tensor_touch(to);
-    return bt_context_launch(context, BT_KERNEL_BINARY, BT_F32, &args);
-}
-
 static bool is_last(const bt_data_parallel *p) { return p->index + 1 == p->options.micro_batches; }
-
-static bool sends_each(const bt_data_parallel *p)
-{
-    return p->sharded && p->options.sharding == BT_SHARDING_ZERO2;
-}
-
-static int level_of(const bt_data_parallel *p, int64_t shard)
-{
-    return sends_each(p) ? 0 : __builtin_popcountll((unsigned long long)shard);
-}
-
-int bt_data_parallel_level(const bt_data_parallel *p)
-{
-    return level_of(p, p->index / p->shard_batches);
-}
-
-bt_status bt_data_parallel_fold(bt_data_parallel *p, bt_tensor **grads, int64_t count)
-{
-    const int64_t shard = p->index / p->shard_batches;
-    const int level = level_of(p, shard);
-    const int closed = sends_each(p) ? 0 : __builtin_ctzll((unsigned long long)shard + 1);
-    for (int i = 0; i < closed; ++i) {
-        BT_TRY(bt_flat_add(p->context, grads[level - i - 1], 0, grads[level - i], 0, count));
-    }
-    return BT_OK;
-}
 
 static bt_status reduce(bt_data_parallel *p, int64_t b)
 {
@@ -279,22 +219,6 @@ static bt_status reduce(bt_data_parallel *p, int64_t b)
                                  p->stream);
     }
     return bt_all_reduce(p->options.group, data, layout->count, BT_F32, BT_REDUCE_SUM, p->stream);
-}
-
-bt_status bt_communication_await(bt_context *context, bt_event event)
-{
-    bt_range_push(context, BT_COMMUNICATION);
-    const bt_status status =
-        context->device->backend->event_wait(context->device, event, context->stream);
-    bt_range_pop(context);
-    return status;
-}
-
-bt_status bt_data_parallel_join(bt_data_parallel *p)
-{
-    bt_device *device = p->context->device;
-    BT_TRY(device->backend->event_record(device, p->reduced, p->stream));
-    return bt_communication_await(p->context, p->reduced);
 }
 
 // ZERO2: releases the flat gradients of the bucket being reduced, once it is reduced.
@@ -352,7 +276,7 @@ static bt_status finish(bt_data_parallel *p, int64_t b)
     bt_device *device = p->context->device;
     BT_TRY(sum_terms(p, b));
     BT_TRY(bt_data_parallel_fold(p, p->buckets[b].grads, p->layout.items[b].count));
-    if (p->ranks == 1 || (!is_last(p) && !sends_each(p))) {
+    if (p->ranks == 1 || (!is_last(p) && !bt_data_parallel_sends_each(p))) {
         return BT_OK;
     }
     BT_TRY(settle(p));
@@ -362,7 +286,7 @@ static bt_status finish(bt_data_parallel *p, int64_t b)
     const bt_status status = reduce(p, b);
     bt_range_pop(p->context);
     BT_TRY(status);
-    return sends_each(p) ? keep_part(p, b) : BT_OK;
+    return bt_data_parallel_sends_each(p) ? keep_part(p, b) : BT_OK;
 }
 
 // Reduces buckets in index order, so that all ranks use the same order whatever completes first.
@@ -381,16 +305,13 @@ static bt_status finish_complete(bt_data_parallel *p, bool in_backward)
 
 static bool ends_shard(const bt_data_parallel *p) { return (p->index + 1) % p->shard_batches == 0; }
 
+// A gradient of the bucket is complete.
 static bt_status ready(void *self, bt_context *context, bt_tensor *grad)
 {
     bt_bucket_memory *bucket = self;
+    bt_data_parallel *p = bucket->owner;
     (void)context, (void)grad;
-    return bt_data_parallel_complete(bucket->owner, bucket - bucket->owner->buckets);
-}
-
-bt_status bt_data_parallel_complete(bt_data_parallel *p, int64_t bucket)
-{
-    --p->buckets[bucket].pending;
+    --bucket->pending;
     return ends_shard(p) && !p->options.no_overlap ? finish_complete(p, true) : BT_OK;
 }
 
@@ -415,7 +336,7 @@ bt_status bt_data_parallel_begin(bt_data_parallel *p, int64_t index)
         p->buckets[b].pending = p->layout.items[b].slot_count;
     }
     if (index % p->shard_batches == 0) {
-        give_homes(p, level_of(p, index / p->shard_batches), false);
+        give_homes(p, bt_data_parallel_level_of(p, index / p->shard_batches), false);
     }
     BT_TRY(bt_lookup_begin(p));
     return bt_resident_walk(p, 1, true);

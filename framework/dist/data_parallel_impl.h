@@ -1,9 +1,10 @@
 // framework/dist/data_parallel_impl.h - declarations shared by the files of data parallelism
 //
-// data_parallel.c: gradient memory, sums over shards, reduction. sharded.c: sharded weights and
-// optimizer state. sharded_state.c: collects and distributes the whole state. resident.c: ZERO3's
-// weights, gathered and released. bucket_slots.c: reduction through memory that the ranks map.
-// lookup.c: the gradient of a tied embedding in two parts.
+// data_parallel.c: gradient memory, reduction. data_parallel_sums.c: sums over shards. sharded.c:
+// sharded weights and optimizer state. sharded_state.c: collects and distributes the whole state.
+// bucket_gather.c: gathers weights. resident.c: ZERO3's weights, gathered and released.
+// bucket_slots.c: reduction through memory that the ranks map. lookup.c: the gradient of a tied
+// embedding in two parts.
 #ifndef BT_DIST_DATA_PARALLEL_IMPL_H
 #define BT_DIST_DATA_PARALLEL_IMPL_H
 
@@ -43,6 +44,7 @@ typedef struct bt_walk {
 // A tied embedding's second gradient, that of the rows which were looked up (lookup.c).
 typedef struct bt_lookup {
     int64_t param;                        // index in the list; bucket 0 holds it alone
+    bt_grad_hook bucket;                  // told when the head's part is complete
     int64_t rows, cols, most;             // of the table; ids of a step
     bt_tensor *homes[BT_LEVELS_MOST];     // retained f32 [rows, cols]; of each level
     bt_tensor *packed;                    // retained f32 [most, cols]: the rows that were looked up
@@ -81,6 +83,7 @@ struct bt_data_parallel {
     bt_host_tensors whole;      // owned, f32 [3, params->count]; rank 0: masters, m, v
 };
 
+// ---- data_parallel_sums.c -----------------------------------------------------------------------
 // Elements [first, first + count) of a flat tensor.
 BT_CHECKED bt_status bt_flat_view(bt_tensor *flat, int64_t first, int64_t count, bt_tensor **out);
 // Copies `count` elements between tensors of one type.
@@ -102,10 +105,17 @@ BT_CHECKED bt_status bt_data_parallel_join(bt_data_parallel *parallel);
 // Shapes  grads [levels], of `count` elements
 BT_CHECKED bt_status bt_data_parallel_fold(bt_data_parallel *parallel, bt_tensor **grads,
                                            int64_t count);
-// Level at which the current shard's gradients are written.
+// Level at which a shard's gradients are written, and that of the current shard.
+int bt_data_parallel_level_of(const bt_data_parallel *parallel, int64_t shard);
 int bt_data_parallel_level(const bt_data_parallel *parallel);
-// Called when one gradient of the bucket is complete.
-BT_CHECKED bt_status bt_data_parallel_complete(bt_data_parallel *parallel, int64_t bucket);
+// ZERO2: each micro-batch is a shard, whose gradients are reduced at its end.
+bool bt_data_parallel_sends_each(const bt_data_parallel *parallel);
+
+// ---- bucket_gather.c ----------------------------------------------------------------------------
+// Starts the gather of a bucket's weights after the work submitted to the context's stream so far.
+BT_CHECKED bt_status bt_bucket_gather(bt_bucket_memory *memory);
+// Makes the context's stream wait for that gather.
+BT_CHECKED bt_status bt_bucket_await(bt_bucket_memory *memory);
 
 // ---- lookup.c -----------------------------------------------------------------------------------
 // The parameter whose gradient has two parts; -1: none.
@@ -145,10 +155,6 @@ BT_CHECKED bt_status bt_resident_walk(bt_data_parallel *parallel, int walk, bool
 BT_CHECKED bt_status bt_resident_drop(bt_data_parallel *parallel);
 
 // ---- sharded.c ----------------------------------------------------------------------------------
-// Starts the gather of a bucket's weights after the work submitted to the context's stream so far.
-BT_CHECKED bt_status bt_sharded_gather_bucket(bt_bucket_memory *memory);
-// Makes the context's stream wait for that gather.
-BT_CHECKED bt_status bt_sharded_await(bt_bucket_memory *memory);
 // Moves the weights into buckets, of which this rank keeps its part.
 BT_CHECKED bt_status bt_sharded_create(bt_data_parallel *parallel);
 // Gathers the weights after an update of the parts.

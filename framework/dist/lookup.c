@@ -62,13 +62,13 @@ static bt_status head_is_done(void *self, bt_context *context, bt_tensor *leaf)
 {
     bt_data_parallel *p = self;
     bt_lookup *lookup = p->lookup;
-    (void)context;
     if (lookup->swapped) {
         return BT_OK;
     }
     lookup->swapped = true;
+    bt_tensor *head = p->homes[bt_data_parallel_level(p) * p->params->count + lookup->param];
     give_home(leaf, lookup->homes[bt_data_parallel_level(p)], goes_on(p));
-    return bt_data_parallel_complete(p, 0);
+    return lookup->bucket.ready(lookup->bucket.self, context, head);
 }
 
 static bt_status all_is_done(void *self, bt_context *context, bt_tensor *grad)
@@ -289,6 +289,7 @@ bt_status bt_lookup_create(bt_data_parallel *p, int64_t param)
     BT_TRY(bt_mem_alloc(1, sizeof *p->lookup, &block));
     bt_lookup *lookup = block;
     *lookup = (bt_lookup){.param = param,
+                          .bucket = leaf->grad_hook,
                           .rows = leaf->shape.size[0],
                           .cols = leaf->shape.size[1],
                           .most = p->options.lookups};

@@ -73,6 +73,7 @@ bt_status bt_p2p_exchange_step(bt_group *group, int step, const void *data, void
                                int64_t size_bytes, bt_stream stream);
 bt_status bt_p2p_barrier(bt_group *group, bt_stream stream);
 
+// ---- p2p_call.c ---------------------------------------------------------------------------------
 // A hash of a collective's arguments, which must be equal on all ranks. `call` identifies the
 // operation.
 uint32_t bt_p2p_call(int call, int64_t size, int dtype, int reduction, int root);

@@ -20,7 +20,7 @@ static bool is_there(const bt_bucket_memory *memory) { return memory->values->st
 
 static bt_status let_go(bt_bucket_memory *memory)
 {
-    BT_TRY(bt_sharded_await(memory));
+    BT_TRY(bt_bucket_await(memory));
     bt_storage_give_up(memory->values->storage);
     return BT_OK;
 }
@@ -65,7 +65,7 @@ static bt_status begin_gather(bt_data_parallel *p, bt_bucket_memory *memory)
 {
     memory->used = NOT_READ;
     BT_TRY(bt_storage_take_back(p->context, memory->values->storage, "weights"));
-    return bt_sharded_gather_bucket(memory);
+    return bt_bucket_gather(memory);
 }
 
 static bt_status gather_ahead(bt_data_parallel *p)
@@ -124,7 +124,7 @@ bt_status bt_resident_fetch(void *self, bt_context *context, bt_storage *storage
         BT_TRY(begin_gather(p, memory));
     }
     memory->used = ++p->clock;
-    BT_TRY(bt_sharded_await(memory));
+    BT_TRY(bt_bucket_await(memory));
     return gather_ahead(p);
 }
 

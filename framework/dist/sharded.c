@@ -13,36 +13,10 @@ static bool holds_weights(const bt_data_parallel *p)
 
 // ---- gather of weights --------------------------------------------------------------------------
 
-bt_status bt_sharded_gather_bucket(bt_bucket_memory *memory)
-{
-    bt_data_parallel *p = memory->owner;
-    bt_device *device = p->context->device;
-    BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
-    BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
-    bt_range_push(p->context, BT_COMMUNICATION);
-    const bt_status status = bt_all_gather(p->options.group, bt_tensor_data(memory->value_part),
-                                           bt_tensor_data(memory->values),
-                                           (int64_t)bt_tensor_bytes(memory->value_part), p->stream);
-    bt_range_pop(p->context);
-    BT_TRY(status);
-    memory->gathering = true;
-    return device->backend->event_record(device, memory->gathered, p->stream);
-}
-
-bt_status bt_sharded_await(bt_bucket_memory *memory)
-{
-    bt_context *context = memory->owner->context;
-    if (!memory->gathering) {
-        return BT_OK;
-    }
-    memory->gathering = false;
-    return bt_communication_await(context, memory->gathered);
-}
-
 static bt_status await_weights(void *self, bt_context *context, bt_storage *storage)
 {
     (void)context, (void)storage;
-    return bt_sharded_await(self);
+    return bt_bucket_await(self);
 }
 
 // Gathers in the order in which the forward reads: roughly the reverse of the buckets, except that
@@ -52,7 +26,7 @@ static bt_status gather_beside(bt_data_parallel *p)
     const int64_t count = p->layout.count;
     for (int64_t i = 0; i < count; ++i) {
         const int64_t b = !p->lookup ? count - 1 - i : i > 0 ? count - i : 0;
-        BT_TRY(bt_sharded_gather_bucket(&p->buckets[b]));
+        BT_TRY(bt_bucket_gather(&p->buckets[b]));
         bt_tensor_touch(p->buckets[b].values);
     }
     return p->options.no_overlap ? bt_data_parallel_join(p) : BT_OK;

@@ -1,14 +1,11 @@
-// framework/nn/model.c - families of models, batches by name
+// framework/nn/model.c - families of models
 #include "framework/nn/model.h"
 
 #include <string.h>
 
 #include "framework/base/mem.h"
-#include "framework/base/str.h"
 #include "framework/nn/gpt2.h"
 #include "framework/nn/llama.h"
-
-// ---- families -----------------------------------------------------------------------------------
 
 typedef struct keeping {
     bt_recompute_mode mode;
@@ -120,27 +117,6 @@ void bt_model_close(bt_model *model)
         bt_mem_free(model->owned);
     }
     *model = (bt_model){0};
-}
-
-// ---- batches ------------------------------------------------------------------------------------
-
-bt_status bt_batch_find(const bt_batch *batch, const char *name, bt_tensor **tensor)
-{
-    bt_str names = {0};
-    *tensor = NULL;
-    for (int i = 0; i < batch->count; ++i) {
-        if (strcmp(batch->items[i].name, name) == 0) {
-            *tensor = batch->items[i].tensor;
-            return BT_OK;
-        }
-    }
-    for (int i = 0; i < batch->count; ++i) {
-        bt_str_format(&names, "%s%s", i ? ", " : "", batch->items[i].name);
-    }
-    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "the batch has no \"%s\"; it has: %s",
-                                name, bt_str_text(&names));
-    bt_str_release(&names);
-    return status;
 }
 
 bt_status bt_model_loss(bt_context *context, const bt_model *model, const bt_batch *batch,

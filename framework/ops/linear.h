@@ -33,7 +33,7 @@ bt_gemm_args bt_linear_dx_args(const bt_context *context, const bt_tensor *dy, c
 bt_gemm_args bt_linear_dw_args(const bt_context *context, const bt_tensor *dy, const bt_tensor *x,
                                const bt_tensor *dw);
 // The type of a loss over logits of `dtype`, and of its sums: f32, f64 for f64.
-bt_dtype bt_loss_dtype(bt_dtype dtype);
+static inline bt_dtype bt_loss_dtype(bt_dtype dtype) { return dtype == BT_F64 ? BT_F64 : BT_F32; }
 
 // The gradients of inputs x; weight: dy^T x, immediate or deferred (ops/weight_grads.h); bias: the
 // column sums of dy, in the same product if that is immediate and both are needed.

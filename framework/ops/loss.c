@@ -15,8 +15,6 @@ const bt_op_attrs bt_attrs_cross_entropy =
 // inputs logits [rows, vocab], targets [rows]; outputs mean (scalar), bad_row [1]
 // saved  logits, targets, lse [rows], inv_count [1]
 
-bt_dtype bt_loss_dtype(bt_dtype dtype) { return dtype == BT_F64 ? BT_F64 : BT_F32; }
-
 bt_status bt_op_cross_entropy_infer(bt_op_call *call)
 {
     const bt_tensor *logits = call->in[0];
@@ -116,5 +114,21 @@ bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt_tensor *ta
     } else {
         bt_tensor_release(outputs[1]);
     }
+    return status;
+}
+
+bt_status bt_cross_entropy_shard(bt_context *context, struct bt_group *group, bt_tensor *logits,
+                                 int64_t vocab, bt_tensor *targets, int32_t ignore, bool in_place,
+                                 bt_tensor **out)
+{
+    const bt_cross_entropy_attrs attrs = {ignore, in_place, group, vocab};
+    bt_tensor *in[] = {logits, targets};
+    bt_tensor *outputs[2];
+    if (!group || group->size == 1) {
+        return bt_cross_entropy(context, logits, targets, ignore, in_place, out, NULL);
+    }
+    bt_status status = bt_op_apply(context, BT_OP_CROSS_ENTROPY, &attrs, in, 2, outputs);
+    *out = outputs[0];
+    bt_tensor_release(outputs[1]);
     return status;
 }

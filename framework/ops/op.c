@@ -1,46 +1,12 @@
-// framework/ops/op.c - the table of ops, and one call of an op
+// framework/ops/op.c - one call of an op, and what ops share
 #include "framework/ops/op.h"
 
-#include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "framework/ops/anomaly.h"
+#include "framework/ops/table.h"
 
-static const bt_op rows[] = {
-#define TWICE(name) bt_op_##name##_recorded
-#define ONCE(name)  NULL
-#define ROLES(...)                                                                                 \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
-    }
-#define COUNT(...) (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *))
-#define BT_OP(id, name, attributes, inputs, optional, outputs, accumulates, flexible, wide, view,  \
-              times)                                                                               \
-    {#name,                                                                                        \
-     &bt_attrs_##attributes,                                                                       \
-     ROLES inputs,                                                                                 \
-     ROLES outputs,                                                                                \
-     COUNT inputs,                                                                                 \
-     optional,                                                                                     \
-     COUNT outputs,                                                                                \
-     accumulates,                                                                                  \
-     flexible,                                                                                     \
-     wide,                                                                                         \
-     view,                                                                                         \
-     bt_op_##name##_infer,                                                                         \
-     bt_op_##name##_forward,                                                                       \
-     bt_op_##name##_backward,                                                                      \
-     times(name)},
-#include "framework/ops/ops.inl"
-#undef BT_OP
-#undef TWICE
-#undef ONCE
-#undef ROLES
-#undef COUNT
-};
-
-const bt_op *bt_op_row(bt_op_id id) { return &rows[id]; }
+const bt_op *bt_op_row(bt_op_id id) { return &bt_op_rows[id]; }
 
 static bt_status check_inputs(const bt_op_call *call)
 {
@@ -121,8 +87,10 @@ bt_status bt_op_run(bt_context *context, bt_op_call *call)
 bt_status bt_op_apply(bt_context *context, bt_op_id id, const void *attrs, bt_tensor *const *in,
                       int in_count, bt_tensor **out)
 {
-    bt_op_call call = {
-        .op = &rows[id], .attrs = attrs, .in_count = in_count, .out_count = rows[id].out_count};
+    bt_op_call call = {.op = bt_op_row(id),
+                       .attrs = attrs,
+                       .in_count = in_count,
+                       .out_count = bt_op_row(id)->out_count};
     for (int i = 0; i < in_count && i < BT_OP_MAX_INPUTS; ++i) {
         call.in[i] = in[i];
     }
@@ -187,15 +155,6 @@ void bt_grad_decline(bt_grad *grad)
 void bt_grad_pass(bt_op_backward *call, int i, int from)
 {
     call->din[i].tensor = bt_tensor_retain(call->dout[from]);
-}
-
-void bt_broadcast_strides(const bt_tensor *x, const bt_shape *shape, int64_t *stride)
-{
-    int lacking = shape->rank - x->shape.rank;
-    for (int i = 0; i < shape->rank; ++i) {
-        bool own = i >= lacking && x->shape.size[i - lacking] == shape->size[i];
-        stride[i] = own ? x->stride[i - lacking] : 0;
-    }
 }
 
 bt_status bt_op_mismatch(const bt_op_call *call, int a, int b)

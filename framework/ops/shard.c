@@ -355,19 +355,3 @@ done:
     release(&s);
     return status;
 }
-
-bt_status bt_cross_entropy_shard(bt_context *context, struct bt_group *group, bt_tensor *logits,
-                                 int64_t vocab, bt_tensor *targets, int32_t ignore, bool in_place,
-                                 bt_tensor **out)
-{
-    const bt_cross_entropy_attrs attrs = {ignore, in_place, group, vocab};
-    bt_tensor *in[] = {logits, targets};
-    bt_tensor *outputs[2];
-    if (!group || group->size == 1) {
-        return bt_cross_entropy(context, logits, targets, ignore, in_place, out, NULL);
-    }
-    bt_status status = bt_op_apply(context, BT_OP_CROSS_ENTROPY, &attrs, in, 2, outputs);
-    *out = outputs[0];
-    bt_tensor_release(outputs[1]);
-    return status;
-}

@@ -57,22 +57,10 @@ static bt_status report(const bt_trainer *t, int64_t step, bt_train_fault_kind k
     return t->observer->fault ? t->observer->fault(t->observer->self, &event) : BT_OK;
 }
 
-static bool is_finite(const bt_trainer *t) { return isfinite(t->loss) && isfinite(t->grad_norm); }
-
 bt_status bt_faults_begin(bt_trainer *t, int64_t step)
 {
     t->faults.from = bt_feed_cursor(&t->feed);
     return bt_verify_due(t, step) ? bt_verify_begin(t, step) : BT_OK;
-}
-
-bt_status bt_faults_allow(bt_trainer *t, bool *allowed)
-{
-    *allowed = true;
-    if (t->plan->on_nonfinite != BT_TRAIN_POLICY_CONTINUE) {
-        BT_TRY(bt_step_read(t));
-        *allowed = is_finite(t);
-    }
-    return BT_OK;
 }
 
 // ---- a loss that is not finite ------------------------------------------------------------------
@@ -128,7 +116,7 @@ static bt_status diagnose(bt_trainer *t, int64_t step, char message[MESSAGE_BYTE
                        bt_error_message());
     } else if (status != BT_OK) {
         return status;
-    } else if (is_finite(t)) {
+    } else if (bt_step_is_finite(t)) {
         (void)snprintf(why, sizeof why,
                        "a replay of the step is finite: the first result was a hardware error");
     } else {
@@ -222,7 +210,7 @@ static bt_status verify(bt_trainer *t, int64_t step)
 
 bt_status bt_faults_end(bt_trainer *t, int64_t step)
 {
-    const bool finite = is_finite(t);
+    const bool finite = bt_step_is_finite(t);
     if (!finite) {
         BT_TRY(t->plan->on_nonfinite == BT_TRAIN_POLICY_CONTINUE ? note(t, step) : refuse(t, step));
     } else {

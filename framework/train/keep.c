@@ -26,21 +26,6 @@ const char *bt_train_save_name(bt_train_save_kind kind)
 
 // ---- the list -----------------------------------------------------------------------------------
 
-enum { MASTER, FIRST_MOMENT, SECOND_MOMENT };
-
-bt_tensor *bt_keep_tensor(const bt_trainer *t, int64_t i, int kind)
-{
-    bt_tensor *of[3] = {t->params.items[i].master, NULL, NULL};
-    if (t->parallel) {
-        bt_data_parallel_state(t->parallel, &t->optimizer, i, &of[MASTER], &of[FIRST_MOMENT],
-                               &of[SECOND_MOMENT]);
-    } else {
-        of[FIRST_MOMENT] = t->optimizer.m[i];
-        of[SECOND_MOMENT] = t->optimizer.v[i];
-    }
-    return of[kind];
-}
-
 bt_context *bt_keep_context(bt_trainer *t)
 {
     return t->keep.in_host ? &t->keep.host : &t->session.context;
@@ -50,7 +35,7 @@ bt_context *bt_keep_context(bt_trainer *t)
 static bt_tensor *kept_tensor(const bt_trainer *t, int64_t spec, int kind)
 {
     bt_tensor *whole = bt_mesh_state_whole(t, spec, kind);
-    return whole ? whole : bt_keep_tensor(t, t->params.specs[spec].item, kind);
+    return whole ? whole : bt_ranks_state(t, t->params.specs[spec].item, kind);
 }
 
 // On the context's stream.
@@ -135,12 +120,13 @@ static bt_status list_state(bt_trainer *t)
     BT_TRY(bt_mem_alloc(2 * (size_t)params->spec_count, sizeof *keep->names, &names));
     keep->names = names;
     for (int64_t i = 0; i < params->spec_count; ++i) {
-        BT_TRY(bt_state_add(&keep->state, params->specs[i].name, kept_tensor(t, i, MASTER)));
+        BT_TRY(
+            bt_state_add(&keep->state, params->specs[i].name, kept_tensor(t, i, BT_STATE_MASTER)));
     }
     for (int64_t i = 0; i < params->spec_count; ++i) {
         const char *name = params->specs[i].name;
-        BT_TRY(add_moment(keep, "adamw.m.", name, kept_tensor(t, i, FIRST_MOMENT)));
-        BT_TRY(add_moment(keep, "adamw.v.", name, kept_tensor(t, i, SECOND_MOMENT)));
+        BT_TRY(add_moment(keep, "adamw.m.", name, kept_tensor(t, i, BT_STATE_FIRST_MOMENT)));
+        BT_TRY(add_moment(keep, "adamw.v.", name, kept_tensor(t, i, BT_STATE_SECOND_MOMENT)));
     }
     const bt_state part = saved_part(t);
     for (int64_t i = 0; i < part.count; ++i) {

@@ -8,11 +8,9 @@
 //   1. Each rank reports the position of its part (bt_param_spec); it is not recomputed here.
 //   2. Bytes are moved, never summed: the whole has the bits of the parts.
 //   3. Groups send and receive device memory: a rank's own part may be in host memory too
-//      (bt_keep_tensor), and is copied through a piece on the device.
+//      (bt_ranks_state), and is copied through a piece on the device.
 #include "framework/base/mem.h"
 #include "framework/train/trainer.h"
-
-enum { KINDS = 3 };
 
 static bool takes_part(const bt_trainer *t)
 {
@@ -48,7 +46,7 @@ static bt_status tell_parts(bt_trainer *t)
 
 static bt_status create_whole(bt_trainer *t)
 {
-    const int64_t count = KINDS * t->params.spec_count;
+    const int64_t count = BT_STATE_KINDS * t->params.spec_count;
     void *block = NULL;
     BT_TRY(bt_mem_alloc((size_t)count, sizeof(bt_shape), &block));
     bt_shape *shapes = block;
@@ -120,7 +118,7 @@ done:
 static bt_status exchange_own(bt_trainer *t, int64_t spec, int kind, bool to_whole)
 {
     bt_context *context = &t->session.context;
-    bt_tensor *own = bt_keep_tensor(t, t->params.specs[spec].item, kind), *piece = NULL;
+    bt_tensor *own = bt_ranks_state(t, t->params.specs[spec].item, kind), *piece = NULL;
     BT_TRY(bt_tensor_create(context, own->dtype, own->shape, "part", &piece));
     const int64_t bytes = (int64_t)bt_tensor_bytes(piece);
     bt_status status = BT_OK;
@@ -153,7 +151,7 @@ static bt_status move_part(bt_trainer *t, int64_t spec, int kind, int rank, bool
     if (rank != 0) {
         return exchange_piece(t, spec, kind, rank, to_whole);
     }
-    bt_tensor *own = bt_keep_tensor(t, t->params.specs[spec].item, kind);
+    bt_tensor *own = bt_ranks_state(t, t->params.specs[spec].item, kind);
     return bt_param_part_copy(&t->session.context, shape, &part, bt_mesh_state_whole(t, spec, kind),
                               own, to_whole);
 }
@@ -163,7 +161,7 @@ bt_status bt_mesh_state_collect(bt_trainer *t)
 {
     for (int64_t i = 0; takes_part(t) && i < t->params.spec_count; ++i) {
         const int ranks = t->params.specs[i].is_shared ? t->mesh.tensor->size : 1;
-        for (int kind = 0; kind < KINDS; ++kind) {
+        for (int kind = 0; kind < BT_STATE_KINDS; ++kind) {
             for (int rank = 0; rank < ranks; ++rank) {
                 BT_TRY(move_part(t, i, kind, rank, true));
             }
@@ -175,7 +173,7 @@ bt_status bt_mesh_state_collect(bt_trainer *t)
 bt_status bt_mesh_state_spread(bt_trainer *t)
 {
     for (int64_t i = 0; takes_part(t) && i < t->params.spec_count; ++i) {
-        for (int kind = 0; kind < KINDS; ++kind) {
+        for (int kind = 0; kind < BT_STATE_KINDS; ++kind) {
             for (int rank = 0; rank < t->mesh.tensor->size; ++rank) {
                 BT_TRY(move_part(t, i, kind, rank, false));
             }

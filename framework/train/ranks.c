@@ -323,6 +323,19 @@ bt_status bt_ranks_note(bt_trainer *t)
     return t->observer->note(t->observer->self, text);
 }
 
+bt_tensor *bt_ranks_state(const bt_trainer *t, int64_t i, int kind)
+{
+    bt_tensor *of[BT_STATE_KINDS] = {t->params.items[i].master, NULL, NULL};
+    if (t->parallel) {
+        bt_data_parallel_state(t->parallel, &t->optimizer, i, &of[BT_STATE_MASTER],
+                               &of[BT_STATE_FIRST_MOMENT], &of[BT_STATE_SECOND_MOMENT]);
+    } else {
+        of[BT_STATE_FIRST_MOMENT] = t->optimizer.m[i];
+        of[BT_STATE_SECOND_MOMENT] = t->optimizer.v[i];
+    }
+    return of[kind];
+}
+
 void bt_ranks_fail(const bt_train_plan *plan)
 {
     if (plan->parallel.group) {

@@ -79,10 +79,14 @@ typedef struct bt_step_graph {
     bt_train_launch last; // the mode reported last
 } bt_step_graph;
 
+// The tensors that the training state has of each parameter.
+enum { BT_STATE_MASTER, BT_STATE_FIRST_MOMENT, BT_STATE_SECOND_MOMENT, BT_STATE_KINDS };
+
 // The whole state, if ranks have parts of parameters (mesh_state.c).
+
 typedef struct bt_mesh_state {
     bt_param_part *parts;  // owned [specs, ranks of tensor]
-    bt_host_tensors whole; // owned [3, specs]; first rank: masters, m, v
+    bt_host_tensors whole; // owned [BT_STATE_KINDS, specs]; of the first rank
 } bt_mesh_state;
 
 typedef struct bt_trainer {
@@ -156,16 +160,20 @@ bool bt_trainer_has_groups(const bt_trainer *t);
 int64_t bt_trainer_compile_ns(const bt_trainer *t);
 void bt_trainer_compile_close(bt_trainer *t);
 
-// ---- train.c ------------------------------------------------------------------------------------
+// ---- step.c -------------------------------------------------------------------------------------
 
+// The model's inputs of micro-batch i.
+bt_batch bt_step_batch(const bt_trainer *t, const bt_feed *feed, int64_t i);
 // Forward and backward of all micro-batches of a step: gradients, losses on the device.
 BT_CHECKED bt_status bt_step_gradients(bt_trainer *t);
-// The same, their norm, and the update unless bt_faults_allow refuses it.
+// The same, their norm, and the update unless the policy for non-finite steps refuses it.
 BT_CHECKED bt_status bt_step_work(bt_trainer *t, double lr, bt_train_launch launch);
 // Norm and scale of the step's gradients, on the device.
 BT_CHECKED bt_status bt_step_measure(bt_trainer *t);
 // Waits for the step and reads its loss and gradient norm into t.
 BT_CHECKED bt_status bt_step_read(bt_trainer *t);
+// Whether the loss and the gradient norm that were read are finite.
+bool bt_step_is_finite(const bt_trainer *t);
 // Repeats the step, with the pool's plan.
 BT_CHECKED bt_status bt_step_again(bt_trainer *t, int64_t step);
 
@@ -213,6 +221,9 @@ BT_CHECKED bt_status bt_ranks_sum_rounds(bt_trainer *t, const float *own, int64_
                                          int64_t count, double *sum);
 // host_losses = the losses of all micro-batches of the step, in order. Waits for the device.
 BT_CHECKED bt_status bt_ranks_read_losses(bt_trainer *t);
+// The state of parameter `item` of this rank's list: BT_STATE_MASTER etc.; gathered over the data
+// parallel ranks in host memory, if this rank has it.
+bt_tensor *bt_ranks_state(const bt_trainer *t, int64_t item, int kind);
 // The run has failed on this rank: aborts the others with this thread's error message.
 void bt_ranks_fail(const bt_train_plan *plan);
 
@@ -220,7 +231,8 @@ void bt_ranks_fail(const bt_train_plan *plan);
 // These functions do nothing without tensor parallelism. They need parameters and optimizer.
 BT_CHECKED bt_status bt_mesh_state_open(bt_trainer *t);
 void bt_mesh_state_close(bt_trainer *t);
-// On the first rank: the whole tensor of a parameter, in host memory. kind: 0 master, 1 m, 2 v
+// On the first rank: the whole tensor of a parameter, in host memory. kind: BT_STATE_MASTER
+// etc.
 bt_tensor *bt_mesh_state_whole(const bt_trainer *t, int64_t spec, int kind);
 // Gathers the parts on the first rank, from data parallel ranks that have whole parts; and the
 // reverse.
@@ -231,9 +243,6 @@ BT_CHECKED bt_status bt_mesh_state_spread(bt_trainer *t);
 
 // Before a step: saves what a replay needs.
 BT_CHECKED bt_status bt_faults_begin(bt_trainer *t, int64_t step);
-// Between gradients and update: whether the policy allows the update. Waits for the device under
-// every policy except CONTINUE.
-BT_CHECKED bt_status bt_faults_allow(bt_trainer *t, bool *allowed);
 // After a completed step: judges its loss and norm, replays it if that is due, and applies the
 // policy.
 // Errors  CORRUPT_DATA if the run must end
@@ -255,9 +264,6 @@ BT_CHECKED bt_status bt_verify_end(bt_trainer *t, int64_t step, bool *agree, cha
 
 // ---- keep.c -------------------------------------------------------------------------------------
 
-// The tensor kept of parameter `item` of this rank's list: 0 master, 1 m, 2 v; gathered over the
-// data parallel ranks in host memory, if this rank has it.
-bt_tensor *bt_keep_tensor(const bt_trainer *t, int64_t item, int kind);
 // The context of the list's tensors: the session's, or the host's.
 bt_context *bt_keep_context(bt_trainer *t);
 // Whether a checkpoint will be loaded, so that the model needs no initial values; collective.

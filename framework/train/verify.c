@@ -23,23 +23,22 @@ bool bt_verify_due(const bt_trainer *t, int64_t step)
     return every > 0 && (step + 1) % every == 0;
 }
 
-enum { KINDS = 3 };
-
 // Master or moment i of what this rank updates.
 static bt_tensor *updated_tensor(const bt_trainer *t, int64_t i, int kind)
 {
     const bt_adamw *optimizer = &t->optimizer;
     bt_tensor *part = optimizer->slices ? optimizer->slices[i].master : NULL;
-    bt_tensor *const of[KINDS] = {part ? part : t->params.items[i].master, optimizer->m[i],
-                                  optimizer->v[i]};
+    bt_tensor *const of[BT_STATE_KINDS] = {part ? part : t->params.items[i].master, optimizer->m[i],
+                                           optimizer->v[i]};
     return of[kind];
 }
 
 static size_t state_bytes(const bt_trainer *t)
 {
     size_t size_bytes = 0;
-    for (int64_t i = 0; i < KINDS * t->optimizer.count; ++i) {
-        size_bytes += bt_tensor_bytes(updated_tensor(t, i / KINDS, (int)(i % KINDS)));
+    for (int64_t i = 0; i < BT_STATE_KINDS * t->optimizer.count; ++i) {
+        size_bytes +=
+            bt_tensor_bytes(updated_tensor(t, i / BT_STATE_KINDS, (int)(i % BT_STATE_KINDS)));
     }
     return size_bytes;
 }
@@ -48,8 +47,8 @@ static bt_status copy_state(bt_trainer *t, bool back)
 {
     bt_device *device = &t->session.device;
     size_t at = 0;
-    for (int64_t i = 0; i < KINDS * t->optimizer.count; ++i) {
-        bt_tensor *tensor = updated_tensor(t, i / KINDS, (int)(i % KINDS));
+    for (int64_t i = 0; i < BT_STATE_KINDS * t->optimizer.count; ++i) {
+        bt_tensor *tensor = updated_tensor(t, i / BT_STATE_KINDS, (int)(i % BT_STATE_KINDS));
         const size_t size_bytes = bt_tensor_bytes(tensor);
         void *kept = t->faults.snapshot + at, *live = bt_tensor_data(tensor);
         BT_TRY(device->backend->copy(device, back ? live : kept, back ? kept : live, size_bytes,

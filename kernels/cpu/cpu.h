@@ -14,6 +14,9 @@
 #undef BT_KERNEL_CPU
 #undef BT_KERNEL_CUDA
 
+extern const bt_kernel bt_cpu_kernels[]; // table.c
+extern const int bt_cpu_kernel_count;
+
 bool bt_reduce_sum_cpu_accepts(const bt_device *device, const void *args);
 bool bt_layernorm_cpu_accepts(const bt_device *device, const void *args);
 bool bt_layernorm_backward_cpu_accepts(const bt_device *device, const void *args);

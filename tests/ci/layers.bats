@@ -135,3 +135,17 @@ refuses() { # words
     run "$root/tests/support/no_circles.sh" "" no-such-file.o
     [ "$status" -eq 2 ]
 }
+
+@test "no_circles.sh names each circle once, with what its files need of each other" {
+    cd "$tree"
+    printf 'int bt_b(void), bt_d(void), bt_a(void); int bt_a(void) { return bt_b() + bt_d(); }\n' >a.c
+    printf 'int bt_a(void), bt_b(void), bt_d(void);\nint bt_b(void) { return bt_a(); }\nint bt_d(void) { return 4; }\n' >b.c
+    printf 'int bt_a(void), bt_e(void); int bt_e(void) { return bt_a(); }\n' >e.c
+    cc -c a.c b.c e.c
+    run "$root/tests/support/no_circles.sh" "" a.o b.o e.o
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$(grep -c '^a circle:$' <<<"$output")" -eq 1 ]
+    [[ "$output" == *"a.o needs bt_b of b.o"*"a.o needs bt_d of b.o"*"b.o needs bt_a of a.o"* ]]
+    [[ "$output" != *e.o* ]]
+}
