@@ -8,7 +8,6 @@ bt_status bt_store_baseline_add(bt_store *store, const bt_store_baseline *baseli
 {
     BT_FAIL_IF(!baseline->name || !*baseline->name || !baseline->reason || !*baseline->reason,
                BT_STATUS_INVALID_ARGUMENT, "a baseline needs a name and a reason");
-    BT_TRY(bt_store_flush(store));
     return bt_sql_run(store, SQL_BASELINE_ADD, "tttiit", baseline->name, baseline->machine,
                       baseline->reason, baseline->run, baseline->created_ns, baseline->document);
 }
@@ -26,7 +25,6 @@ bt_status bt_store_baseline_read(bt_store *store, const char *name, const char *
 {
     bt_reader in = {store, arena};
     memset(out, 0, sizeof *out);
-    BT_TRY(bt_store_flush(store));
     bt_cursor rows = bt_sql_rows(store, SQL_BASELINE, "tt", name, machine);
     *found = bt_cursor_next(&rows);
     if (*found) {
@@ -54,16 +52,9 @@ bt_status bt_store_baseline_list_read(bt_store *store, const char *name,
 {
     memset(out, 0, sizeof *out);
     bt_reader in = {store, &out->arena};
-    BT_TRY(bt_store_flush(store));
     bt_status status = read_lines(&in, name, out);
     if (status != BT_OK) {
         bt_store_baseline_list_release(out);
     }
     return status;
-}
-
-void bt_store_baseline_list_release(bt_store_baseline_list *list)
-{
-    bt_arena_release(&list->arena);
-    memset(list, 0, sizeof *list);
 }

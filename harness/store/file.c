@@ -20,7 +20,6 @@ bt_status bt_store_file_set(bt_store *store, int64_t run, const bt_store_file *f
                BT_STATUS_INVALID_ARGUMENT,
                "a file's kind must be a word of at most 32 lower-case letters, not \"%s\"",
                file->kind ? file->kind : "");
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     return bt_sql_end(store, bt_file_row_write(store, run, file));
 }

@@ -51,12 +51,8 @@ static bt_status take_texts(gathering *self, sqlite3_stmt *row, bt_store_history
 static bt_status take_row(gathering *self, sqlite3_stmt *row)
 {
     bt_store_history_row *item = &self->rows[self->history->count];
-    item->run = sqlite3_column_int64(row, 0);
-    item->started_ns = sqlite3_column_int64(row, 1);
-    item->ordinal = sqlite3_column_int64(row, 2);
-    item->value = bt_reader_real(row, 3);
-    item->low = bt_reader_real(row, 4);
-    item->high = bt_reader_real(row, 5);
+    BT_TRY(bt_reader_scan(&self->in, row, 0, "iiirrr", &item->run, &item->started_ns,
+                          &item->ordinal, &item->value, &item->low, &item->high));
     item->env = index_of_env(self, sqlite3_column_int64(row, 6));
     item->total = sqlite3_column_int64(row, 12) != 0;
     BT_TRY(take_texts(self, row, item));
@@ -98,7 +94,6 @@ bt_status bt_store_history_read(bt_store *store, const char *name, bt_metric met
 {
     memset(out, 0, sizeof *out);
     gathering self = {.in = {store, &out->arena}, .history = out};
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_run(store, SQL_BEGIN_READ, ""));
     bt_status status =
         bt_sql_end(store, read_history(&self, name, bt_metric_info(metric)->tag, system));
@@ -106,12 +101,6 @@ bt_status bt_store_history_read(bt_store *store, const char *name, bt_metric met
         bt_store_history_release(out);
     }
     return status;
-}
-
-void bt_store_history_release(bt_store_history *history)
-{
-    bt_arena_release(&history->arena);
-    memset(history, 0, sizeof *history);
 }
 
 bt_status bt_store_case_names(bt_store *store, bt_str *out)

@@ -70,7 +70,6 @@ bt_status bt_store_run_find(bt_store *store, const bt_store_run *run, int64_t *i
 {
     const bt_store_run_info *info = &run->info;
     *id = 0;
-    BT_TRY(bt_store_flush(store));
     return bt_sql_integer(store, SQL_SESSION_SAME, id, "ittt", run->started_ns,
                           info->suite.plan_hash, info->build.digest, info->env.digest);
 }
@@ -80,7 +79,6 @@ bt_status bt_store_run_import(bt_store *store, const bt_store_run *run, bool num
     BT_FAIL_IF(run->status == BT_RUN_RUNNING, BT_STATUS_INVALID_ARGUMENT,
                "run %lld is still running", (long long)run->id);
     *id = 0;
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     bt_status status = bt_sql_end(store, add_all(store, run, number, id));
     if (status != BT_OK) {

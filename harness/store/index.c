@@ -4,12 +4,9 @@
 static bt_status take_point(bt_reader *in, sqlite3_stmt *row, void *item)
 {
     bt_store_point *point = item;
-    const char **const texts[] = {&point->suite, &point->name, &point->system, &point->kind, NULL};
-    BT_TRY(bt_reader_texts(in, row, 1, texts));
-    point->run = sqlite3_column_int64(row, 0);
-    point->value = sqlite3_column_double(row, 5);
-    point->case_id = sqlite3_column_int64(row, 6);
-    return bt_reader_text(in, row, 7, &point->environment);
+    return bt_reader_scan(in, row, 0, "ittttrit", &point->run, &point->suite, &point->name,
+                          &point->system, &point->kind, &point->value, &point->case_id,
+                          &point->environment);
 }
 
 static bt_status read_points(bt_reader *in, void *out)
@@ -23,10 +20,4 @@ bt_status bt_store_points_read(bt_store *store, bt_store_points *out)
 {
     *out = (bt_store_points){0};
     return bt_read_at_once(store, read_points, out, sizeof *out, &out->arena);
-}
-
-void bt_store_points_release(bt_store_points *points)
-{
-    bt_arena_release(&points->arena);
-    *points = (bt_store_points){0};
 }

@@ -42,6 +42,8 @@ struct bt_store {
     int timeout_ms;
     queue_row *queue; // [QUEUE_ROWS], owned; NULL in a store opened for reading
     int queue_count;
+    bool is_flushing;
+    bt_status (*flush)(bt_store *store); // bt_store_flush; NULL in a store opened for reading
     bt_arena queue_text;
     int64_t flushed_at_ns; // monotonic
 };
@@ -78,9 +80,9 @@ typedef struct bt_cursor {
                        // loop
 } bt_cursor;
 
-// Prepares the statement (once) and binds. `format` has one letter per parameter: i int64_t, t
-// const char * (NULL becomes ""), T const char * (NULL stays NULL), r double (NaN becomes NULL), b
-// const void * and int64_t size.
+// Prepares the statement (once) and binds, after a flush of the queue. `format` has one letter per
+// parameter: i int64_t, t const char * (NULL becomes ""), T const char * (NULL stays NULL), r
+// double (NaN becomes NULL), b const void * and int64_t size.
 bt_cursor bt_sql_rows(bt_store *store, int which, const char *format, ...);
 bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list arguments);
 // Advances to the next row: false at the end, or after a failure.
@@ -123,9 +125,10 @@ typedef struct bt_reader {
 // Text of a column, copied into the arena.
 BT_CHECKED bt_status bt_reader_text(bt_reader *in, sqlite3_stmt *row, int column,
                                     const char **text);
-// Texts of consecutive columns, to the given addresses, terminated by NULL.
-BT_CHECKED bt_status bt_reader_texts(bt_reader *in, sqlite3_stmt *row, int column,
-                                     const char **const places[]);
+// Values of consecutive columns. `format` has one letter per column: i int64_t *, t const char **,
+// r double *, b bool *, as in bt_sql_rows.
+BT_CHECKED bt_status bt_reader_scan(bt_reader *in, sqlite3_stmt *row, int column,
+                                    const char *format, ...);
 // Appends the texts of a statement without parameters, separated by '|'.
 BT_CHECKED bt_status bt_reader_names(bt_store *store, int which, bt_str *out);
 // A number of a column; NULL in the database is NaN.
@@ -216,8 +219,7 @@ BT_CHECKED bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *roun
 
 // ---- read.c ------------------------------------------------------------------------------------
 
-// Reads `out` [size_bytes] in one transaction into its arena, after a flush. On failure it is
-// zeroed.
+// Reads `out` [size_bytes] in one transaction into its arena. On failure it is zeroed.
 BT_CHECKED bt_status bt_read_at_once(bt_store *store, bt_status (*read)(bt_reader *in, void *out),
                                      void *out, size_t size_bytes, bt_arena *arena);
 // Lists the existing runs in the message. Returns INVALID_ARGUMENT, or the error of reading them.

@@ -3,7 +3,6 @@
 
 bt_status bt_store_run_label(bt_store *store, int64_t run, const char *name, const char *note)
 {
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_run(store, SQL_SESSION_LABEL, "TTi", name, note, run));
     return sqlite3_changes(store->db) == 1 ? BT_OK : bt_store_no_such_run(store, run);
 }

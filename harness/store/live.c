@@ -23,13 +23,11 @@ bt_status bt_store_newest_running(bt_store *store, int64_t *run)
 
 static bt_status take_session(bt_reader *in, sqlite3_stmt *row, bt_store_live *live)
 {
-    const char **const texts[] = {&live->message,   &live->out_dir, &live->suite, &live->profile,
-                                  &live->plan_json, &live->kind,    NULL};
     live->status = bt_reader_status(row, 0, bt_reader_alive(row, 3));
-    live->started_ns = sqlite3_column_int64(row, 1);
-    live->ended_ns = sqlite3_column_int64(row, 2);
-    live->process_id = sqlite3_column_int64(row, 3);
-    return bt_reader_texts(in, row, 6, texts);
+    BT_TRY(
+        bt_reader_scan(in, row, 1, "iii", &live->started_ns, &live->ended_ns, &live->process_id));
+    return bt_reader_scan(in, row, 6, "tttttt", &live->message, &live->out_dir, &live->suite,
+                          &live->profile, &live->plan_json, &live->kind);
 }
 
 static bt_status read_session(bt_reader *in, bt_store_live *live)
@@ -63,18 +61,11 @@ static bt_status read_counts(bt_reader *in, bt_store_live *live)
 static bt_status take_round(bt_reader *in, sqlite3_stmt *row, void *item)
 {
     bt_store_live_round *round = item;
-    const char **const texts[] = {&round->kind, &round->name, &round->system, &round->message,
-                                  NULL};
-    round->id = sqlite3_column_int64(row, 0);
-    round->ordinal = sqlite3_column_int64(row, 1);
-    BT_TRY(bt_reader_texts(in, row, 2, texts));
     round->status = bt_reader_status(row, 6, true);
-    round->started_ns = sqlite3_column_int64(row, 7);
-    round->ended_ns = sqlite3_column_int64(row, 8);
-    round->steps = sqlite3_column_int64(row, 9);
-    round->time_ns = bt_reader_real(row, 10);
-    round->rate_tok_s = bt_reader_real(row, 11);
-    return BT_OK;
+    BT_TRY(bt_reader_scan(in, row, 0, "iitttt", &round->id, &round->ordinal, &round->kind,
+                          &round->name, &round->system, &round->message));
+    return bt_reader_scan(in, row, 7, "iiirr", &round->started_ns, &round->ended_ns, &round->steps,
+                          &round->time_ns, &round->rate_tok_s);
 }
 
 static bt_status read_live(bt_reader *in, void *out)
@@ -105,10 +96,4 @@ bt_status bt_store_live_read(bt_store *store, int64_t run, bt_store_live *out)
     memset(out, 0, sizeof *out);
     out->run = run;
     return bt_read_at_once(store, read_live, out, sizeof *out, &out->arena);
-}
-
-void bt_store_live_release(bt_store_live *live)
-{
-    bt_arena_release(&live->arena);
-    memset(live, 0, sizeof *live);
 }

@@ -35,6 +35,7 @@ typedef struct bt_store_live {
     int64_t spent_ns;
     bt_arena arena; // holds all of it
 } bt_store_live;
+BT_STORE_RELEASED(bt_store_live)
 
 // The newest run whose process exists, 0 if there is none.
 BT_CHECKED bt_status bt_store_newest_running(bt_store *store, int64_t *run);
@@ -44,6 +45,5 @@ BT_CHECKED bt_status bt_store_newest(bt_store *store, int64_t *run);
 // Owns    the caller, until bt_store_live_release
 // Errors  INVALID_ARGUMENT if there is no such run: lists the existing ones
 BT_CHECKED bt_status bt_store_live_read(bt_store *store, int64_t run, bt_store_live *out);
-void bt_store_live_release(bt_store_live *live);
 
 #endif

@@ -169,6 +169,7 @@ static bt_status prepare(bt_store *store, const char *path, bt_store_mode mode)
     if (mode != BT_STORE_READ) {
         BT_TRY(make_folder(path));
         BT_TRY(BT_MEM_ARRAY(QUEUE_ROWS, &store->queue));
+        store->flush = bt_store_flush;
     }
     return mode == BT_STORE_READ ? connect_to_read(store) : connect_to_write(store);
 }
@@ -186,6 +187,13 @@ bt_status bt_store_open(const char *path, bt_store_mode mode, bt_store **out)
     }
     *out = store;
     return BT_OK;
+}
+
+void bt_store_reader_release(bt_store_reader *store)
+{
+    if (*store) {
+        release(*store);
+    }
 }
 
 bt_status bt_store_close(bt_store *store)

@@ -4,7 +4,9 @@
 //   1. Rows leave the queue only after the transaction that contains them is committed.
 //   2. A row given when the last flush is QUEUE_AGE_NS old is flushed with it; so with slow steps
 //      each row is written immediately, with fast ones a transaction has half a second of them.
-//   3. Strings of queued rows are in queue_text until the queue is empty.
+//   3. Every other statement is run after a flush, so rows appear in the order in which they were
+//      given. During the flush of a queue there is no other.
+//   4. Strings of queued rows are in queue_text until the queue is empty.
 #include <string.h>
 
 #include "framework/base/clock.h"
@@ -21,11 +23,13 @@ static bt_status write_all(bt_store *store)
 
 bt_status bt_store_flush(bt_store *store)
 {
-    if (store->queue_count == 0) {
+    if (store->queue_count == 0 || store->is_flushing) {
         return BT_OK;
     }
-    BT_TRY(bt_sql_begin(store));
-    bt_status status = bt_sql_end(store, write_all(store));
+    store->is_flushing = true;
+    bt_status status = bt_sql_begin(store);
+    BT_IF_OK(status, bt_sql_end(store, write_all(store)));
+    store->is_flushing = false;
     // A rejected row (a step given twice) would be rejected again and again: the queue is dropped.
     if (status == BT_OK || status == BT_STATUS_INVALID_ARGUMENT) {
         store->queue_count = 0;

@@ -66,10 +66,8 @@ static bt_status take_session(bt_reader *in, sqlite3_stmt *row, bt_store_run *ru
     bt_store_run_info *info = &run->info;
     *alive = bt_reader_alive(row, 0);
     run->process_id = sqlite3_column_int64(row, 0);
-    *env_id = sqlite3_column_int64(row, 3);
-    BT_TRY(bt_reader_text(in, row, 4, &info->env.digest));
-    const char **const texts[] = {&info->out_dir, &run->name, &run->note, NULL};
-    BT_TRY(bt_reader_texts(in, row, 5, texts));
+    BT_TRY(bt_reader_scan(in, row, 3, "itttt", env_id, &info->env.digest, &info->out_dir,
+                          &run->name, &run->note));
     BT_TRY(bt_row_take(in, row, 8, BT_FIELDS_RUN, run));
     BT_TRY(bt_row_take(in, row, 15, BT_FIELDS_SUITE, &info->suite));
     BT_TRY(bt_row_take(in, row, 20, BT_FIELDS_BUILD, &info->build));
@@ -131,7 +129,6 @@ bt_status bt_read_at_once(bt_store *store, bt_status (*read)(bt_reader *in, void
                           size_t size_bytes, bt_arena *arena)
 {
     bt_reader in = {store, arena};
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_run(store, SQL_BEGIN_READ, ""));
     bt_status status = bt_sql_end(store, read(&in, out));
     if (status != BT_OK) {
@@ -151,16 +148,12 @@ bt_status bt_store_run_read(bt_store *store, int64_t run, bt_store_run *out)
 static bt_status take_run_row(bt_reader *in, sqlite3_stmt *row, void *out)
 {
     bt_store_run_row *item = out;
-    const char **const texts[] = {&item->suite,  &item->profile,    &item->name, &item->note,
-                                  &item->report, &item->git_commit, NULL};
-    item->id = sqlite3_column_int64(row, 0);
     item->status = bt_reader_status(row, 1, bt_reader_alive(row, 2));
-    item->started_ns = sqlite3_column_int64(row, 5);
-    item->ended_ns = sqlite3_column_int64(row, 6);
-    item->round_count = sqlite3_column_int64(row, 7);
-    item->step_count = sqlite3_column_int64(row, 8);
-    item->modified = sqlite3_column_int(row, 9) != 0;
-    return bt_reader_texts(in, row, 10, texts);
+    item->id = sqlite3_column_int64(row, 0);
+    return bt_reader_scan(in, row, 5, "iiiibtttttt", &item->started_ns, &item->ended_ns,
+                          &item->round_count, &item->step_count, &item->modified, &item->suite,
+                          &item->profile, &item->name, &item->note, &item->report,
+                          &item->git_commit);
 }
 
 static bt_status read_run_rows(bt_reader *in, void *out)
@@ -174,10 +167,4 @@ bt_status bt_store_run_list_read(bt_store *store, bt_store_run_list *out)
 {
     memset(out, 0, sizeof *out);
     return bt_read_at_once(store, read_run_rows, out, sizeof *out, &out->arena);
-}
-
-void bt_store_run_list_release(bt_store_run_list *list)
-{
-    bt_arena_release(&list->arena);
-    memset(list, 0, sizeof *list);
 }

@@ -17,12 +17,28 @@ bt_status bt_reader_text(bt_reader *in, sqlite3_stmt *row, int column, const cha
     return BT_OK;
 }
 
-bt_status bt_reader_texts(bt_reader *in, sqlite3_stmt *row, int column, const char **const places[])
+bt_status bt_reader_scan(bt_reader *in, sqlite3_stmt *row, int column, const char *format, ...)
 {
-    for (int i = 0; places[i]; i++) {
-        BT_TRY(bt_reader_text(in, row, column + i, places[i]));
+    bt_status status = BT_OK;
+    va_list places;
+    va_start(places, format);
+    for (; *format && status == BT_OK; ++format, ++column) {
+        switch (*format) {
+        case 'i':
+            *va_arg(places, int64_t *) = sqlite3_column_int64(row, column);
+            break;
+        case 'r':
+            *va_arg(places, double *) = bt_reader_real(row, column);
+            break;
+        case 'b':
+            *va_arg(places, bool *) = sqlite3_column_int(row, column) != 0;
+            break;
+        default:
+            status = bt_reader_text(in, row, column, va_arg(places, const char **));
+        }
     }
-    return BT_OK;
+    va_end(places);
+    return status;
 }
 
 bt_status bt_reader_names(bt_store *store, int which, bt_str *out)

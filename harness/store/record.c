@@ -1,6 +1,6 @@
 // harness/store/record.c - runs, rounds, measurements: rows that are written immediately
 //
-// Each call is one transaction after a flush of the queue, so that rows appear in the order given.
+// Each call is one transaction.
 #include <math.h>
 
 #include "framework/base/clock.h"
@@ -78,7 +78,6 @@ bt_status bt_store_run_begin(bt_store *store, const bt_store_run_info *info, int
     BT_FAIL_IF(!info->suite.plan_hash || !info->build.digest || !info->env.digest,
                BT_STATUS_INVALID_ARGUMENT,
                "a run needs the digests of its plan, build and environment");
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     bt_status status = add_run(store, info);
     *run = status == BT_OK ? sqlite3_last_insert_rowid(store->db) : 0;
@@ -87,7 +86,6 @@ bt_status bt_store_run_begin(bt_store *store, const bt_store_run_info *info, int
 
 bt_status bt_store_run_set_out_dir(bt_store *store, int64_t run, const char *out_dir)
 {
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_run(store, SQL_SESSION_OUT_DIR, "ti", out_dir, run));
     return check_found(store, "run", run);
 }
@@ -95,7 +93,6 @@ bt_status bt_store_run_set_out_dir(bt_store *store, int64_t run, const char *out
 bt_status bt_store_run_end(bt_store *store, int64_t run, bt_run_status status, const char *message)
 {
     BT_TRY(check_ended(status));
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_run(store, SQL_SESSION_END, "itii", (int64_t)status, message, bt_clock_wall_ns(),
                       run));
     return check_found(store, "run", run);
@@ -122,7 +119,6 @@ static bt_status add_round(bt_store *store, int64_t run, const bt_store_case *wh
 bt_status bt_store_round_begin(bt_store *store, int64_t run, const bt_store_case *what,
                                int64_t ordinal, int64_t *round)
 {
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     bt_status status = add_round(store, run, what, ordinal);
     *round = status == BT_OK ? sqlite3_last_insert_rowid(store->db) : 0;
@@ -131,7 +127,6 @@ bt_status bt_store_round_begin(bt_store *store, int64_t run, const bt_store_case
 
 bt_status bt_store_round_describe(bt_store *store, int64_t round, const bt_store_shape *shape)
 {
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_row_run(store, SQL_ROUND_DESCRIBE, round, BT_FIELDS_SHAPE, shape));
     return check_found(store, "round", round);
 }
@@ -140,7 +135,6 @@ bt_status bt_store_round_end(bt_store *store, int64_t round, bt_run_status statu
                              const char *message, const char *params_digest)
 {
     BT_TRY(check_ended(status));
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     bt_status ended = bt_sql_run(store, SQL_ROUND_END, "ittii", (int64_t)status, message,
                                  params_digest, bt_clock_wall_ns(), round);
@@ -181,7 +175,6 @@ bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measur
                    measurement->sample_count < 0,
                BT_STATUS_INVALID_ARGUMENT, "no metric %d, or a negative sample count",
                (int)measurement->metric);
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     bt_status status = bt_measurement_write(store, round, measurement);
     return bt_sql_end(store, status == BT_OK ? bt_seal_renew(store, round) : status);
@@ -189,7 +182,6 @@ bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measur
 
 bt_status bt_store_artifact_add(bt_store *store, int64_t run, const bt_store_artifact *artifact)
 {
-    BT_TRY(bt_store_flush(store));
     return bt_row_add(store, run, BT_FIELDS_ARTIFACT, artifact);
 }
 
@@ -212,7 +204,6 @@ static bt_status set_verdicts(bt_store *store, int64_t run, const char *kind,
 bt_status bt_store_verdicts_set(bt_store *store, int64_t run, const char *kind,
                                 const bt_store_verdict *verdicts, int64_t count)
 {
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     return bt_sql_end(store, set_verdicts(store, run, kind, verdicts, count));
 }

@@ -14,7 +14,6 @@
 bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out)
 {
     int64_t found = 0;
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_integer(store, SQL_SESSION_COUNT, &found, "i", run));
     if (found != 1) {
         return bt_store_no_such_run(store, run);
@@ -98,7 +97,6 @@ static bt_status remove_rows(bt_store *store, int64_t run)
 
 bt_status bt_store_run_remove(bt_store *store, int64_t run)
 {
-    BT_TRY(bt_store_flush(store));
     bt_cursor rows = bt_sql_rows(store, SQL_RESUME_LOOK, "i", run);
     const bool found = bt_cursor_next(&rows) && sqlite3_column_type(rows.row, 0) != SQLITE_NULL;
     const bool running =
@@ -116,7 +114,6 @@ bt_status bt_store_compact(bt_store *store, int64_t *freed_bytes)
 {
     int64_t pages = 0, fewer = 0, page_bytes = 0;
     *freed_bytes = 0;
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_integer(store, SQL_PAGE_COUNT, &pages, ""));
     BT_TRY(bt_sql_integer(store, SQL_PAGE_SIZE, &page_bytes, ""));
     BT_TRY(bt_sql_exec(store, "VACUUM", "freeing disk space"));

@@ -45,7 +45,6 @@ static bt_status resume(bt_store *store, int64_t run)
 
 bt_status bt_store_run_resume(bt_store *store, int64_t run)
 {
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     return bt_sql_end(store, resume(store, run));
 }

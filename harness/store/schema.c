@@ -9,6 +9,18 @@
 #define APPLICATION_ID "0x6274626e"
 enum { APPLICATION_ID_VALUE = 0x6274626e };
 
+// Columns of round up to version 3; published, so never edited.
+#define ROUND_COLUMNS                                                                              \
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"                 \
+    " case_id INTEGER NOT NULL REFERENCES bench_case(id), system TEXT NOT NULL,"                   \
+    " ordinal INTEGER NOT NULL, status INTEGER NOT NULL, message TEXT NOT NULL,"                   \
+    " started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL, device TEXT NOT NULL DEFAULT '',"    \
+    " precision TEXT NOT NULL DEFAULT '', dataset TEXT NOT NULL DEFAULT '',"                       \
+    " parameters INTEGER NOT NULL DEFAULT 0, tensors INTEGER NOT NULL DEFAULT 0,"                  \
+    " accumulation INTEGER NOT NULL DEFAULT 0, steps INTEGER NOT NULL DEFAULT 0,"                  \
+    " train_tokens INTEGER NOT NULL DEFAULT 0, val_tokens INTEGER NOT NULL DEFAULT 0,"             \
+    " params_digest TEXT NOT NULL DEFAULT '',"
+
 static const char *const version_1[] = {
     "CREATE TABLE suite("
     " id INTEGER PRIMARY KEY, plan_hash TEXT NOT NULL UNIQUE, name TEXT NOT NULL,"
@@ -33,17 +45,7 @@ static const char *const version_1[] = {
     "CREATE TABLE bench_case("
     " id INTEGER PRIMARY KEY, bench_id INTEGER NOT NULL REFERENCES bench(id), name TEXT NOT NULL,"
     " axes_json TEXT NOT NULL, UNIQUE(bench_id, name, axes_json)) STRICT",
-    "CREATE TABLE round("
-    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
-    " case_id INTEGER NOT NULL REFERENCES bench_case(id), system TEXT NOT NULL,"
-    " ordinal INTEGER NOT NULL, status INTEGER NOT NULL, message TEXT NOT NULL,"
-    " started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL, device TEXT NOT NULL DEFAULT '',"
-    " precision TEXT NOT NULL DEFAULT '', dataset TEXT NOT NULL DEFAULT '',"
-    " parameters INTEGER NOT NULL DEFAULT 0, tensors INTEGER NOT NULL DEFAULT 0,"
-    " accumulation INTEGER NOT NULL DEFAULT 0, steps INTEGER NOT NULL DEFAULT 0,"
-    " train_tokens INTEGER NOT NULL DEFAULT 0, val_tokens INTEGER NOT NULL DEFAULT 0,"
-    " params_digest TEXT NOT NULL DEFAULT '',"
-    " UNIQUE(session_id, case_id, system, ordinal)) STRICT",
+    "CREATE TABLE round(" ROUND_COLUMNS " UNIQUE(session_id, case_id, system, ordinal)) STRICT",
     "CREATE TABLE measurement("
     " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
     " metric TEXT NOT NULL, value REAL, low REAL, high REAL, UNIQUE(round_id, metric)) STRICT",
@@ -96,16 +98,7 @@ static const char *const version_3[] = {
     "PRAGMA defer_foreign_keys=ON",
     "CREATE TEMP TABLE round_kept AS SELECT * FROM round",
     "DROP TABLE round",
-    "CREATE TABLE round("
-    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
-    " case_id INTEGER NOT NULL REFERENCES bench_case(id), system TEXT NOT NULL,"
-    " ordinal INTEGER NOT NULL, status INTEGER NOT NULL, message TEXT NOT NULL,"
-    " started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL, device TEXT NOT NULL DEFAULT '',"
-    " precision TEXT NOT NULL DEFAULT '', dataset TEXT NOT NULL DEFAULT '',"
-    " parameters INTEGER NOT NULL DEFAULT 0, tensors INTEGER NOT NULL DEFAULT 0,"
-    " accumulation INTEGER NOT NULL DEFAULT 0, steps INTEGER NOT NULL DEFAULT 0,"
-    " train_tokens INTEGER NOT NULL DEFAULT 0, val_tokens INTEGER NOT NULL DEFAULT 0,"
-    " params_digest TEXT NOT NULL DEFAULT '', label TEXT NOT NULL DEFAULT '') STRICT",
+    "CREATE TABLE round(" ROUND_COLUMNS " label TEXT NOT NULL DEFAULT '') STRICT",
     "INSERT INTO round SELECT *, '' FROM round_kept",
     "DROP TABLE round_kept",
     "CREATE UNIQUE INDEX round_passed ON round(session_id, case_id, system, ordinal)"

@@ -89,11 +89,11 @@ static bt_status prepare(bt_store *store, int which)
 
 bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list arguments)
 {
-    bt_cursor rows = {.store = store};
+    bt_cursor rows = {.store = store, .status = store->flush ? store->flush(store) : BT_OK};
     int code = SQLITE_OK;
     va_list own;
     va_copy(own, arguments);
-    if (!store->statements[which]) {
+    if (rows.status == BT_OK && !store->statements[which]) {
         rows.status = prepare(store, which);
     }
     rows.row = store->statements[which];

@@ -24,6 +24,14 @@
 
 typedef struct bt_store bt_store;
 
+// What a read fills in is in its arena; type_release frees it.
+#define BT_STORE_RELEASED(type)                                                                    \
+    static inline void type##_release(type *read)                                                  \
+    {                                                                                              \
+        bt_arena_release(&read->arena);                                                            \
+        *read = (type){0};                                                                         \
+    }
+
 // ---- open and close ----------------------------------------------------------------------------
 
 typedef enum bt_store_mode {
@@ -38,6 +46,10 @@ typedef enum bt_store_mode {
 BT_CHECKED bt_status bt_store_open(const char *path, bt_store_mode mode, bt_store **out);
 // Flushes and closes; the handle is freed in any case. NULL is allowed.
 BT_CHECKED bt_status bt_store_close(bt_store *store);
+// A store that is open for reading, as a local that is closed where its block ends:
+// BT_SCOPED(bt_store_reader) store = NULL. It has nothing to write, so closing it cannot fail.
+typedef bt_store *bt_store_reader;
+void bt_store_reader_release(bt_store_reader *store);
 // How long a call waits for another writer; 10 s initially.
 void bt_store_set_timeout(bt_store *store, int timeout_ms);
 // The path it was opened with; borrowed, lives as long as the store.
@@ -179,10 +191,10 @@ typedef struct bt_store_run_list {
     int64_t count;
     bt_arena arena; // holds the rows
 } bt_store_run_list;
+BT_STORE_RELEASED(bt_store_run_list)
 
 // Owns    the caller, until bt_store_run_list_release
 BT_CHECKED bt_status bt_store_run_list_read(bt_store *store, bt_store_run_list *out);
-void bt_store_run_list_release(bt_store_run_list *list);
 
 // ---- index.c: a value per case, system and round over all runs ---------------------------------
 
@@ -199,10 +211,10 @@ typedef struct bt_store_points {
     int64_t count;
     bt_arena arena; // holds the rows
 } bt_store_points;
+BT_STORE_RELEASED(bt_store_points)
 
 // Owns    the caller, until bt_store_points_release
 BT_CHECKED bt_status bt_store_points_read(bt_store *store, bt_store_points *out);
-void bt_store_points_release(bt_store_points *points);
 
 // ---- history.c: one case over all runs ---------------------------------------------------------
 
@@ -223,13 +235,13 @@ typedef struct bt_store_history {
     int64_t env_count;
     bt_arena arena; // holds all of it
 } bt_store_history;
+BT_STORE_RELEASED(bt_store_history)
 
 // Every passed round of a case with this name, in every suite; system NULL: on all systems. Samples
 // are not read. No rows is not an error.
 // Owns    the caller, until bt_store_history_release
 BT_CHECKED bt_status bt_store_history_read(bt_store *store, const char *name, bt_metric metric,
                                            const char *system, bt_store_history *out);
-void bt_store_history_release(bt_store_history *history);
 // Appends the names of all recorded cases, separated by '|'.
 BT_CHECKED bt_status bt_store_case_names(bt_store *store, bt_str *out);
 
@@ -242,6 +254,7 @@ typedef struct bt_store_baseline_list {
     int64_t count;
     bt_arena arena; // holds the rows
 } bt_store_baseline_list;
+BT_STORE_RELEASED(bt_store_baseline_list)
 
 // Adds a row; `id` is ignored.
 BT_CHECKED bt_status bt_store_baseline_add(bt_store *store, const bt_store_baseline *baseline);
@@ -253,6 +266,5 @@ BT_CHECKED bt_status bt_store_baseline_read(bt_store *store, const char *name, c
 // Owns    the caller, until bt_store_baseline_list_release
 BT_CHECKED bt_status bt_store_baseline_list_read(bt_store *store, const char *name,
                                                  bt_store_baseline_list *out);
-void bt_store_baseline_list_release(bt_store_baseline_list *list);
 
 #endif

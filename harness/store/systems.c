@@ -23,7 +23,6 @@ bt_status bt_schedule_rows_write(bt_store *store, int64_t run, const bt_store_sc
 
 bt_status bt_store_schedule_set(bt_store *store, int64_t run, const bt_store_schedule *schedule)
 {
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     return bt_sql_end(store, bt_schedule_rows_write(store, run, schedule));
 }

@@ -47,7 +47,6 @@ bt_status bt_store_telemetry_set(bt_store *store, int64_t round, const char *lab
 {
     BT_FAIL_IF(count < 0, BT_STATUS_INVALID_ARGUMENT, "%lld samples of telemetry",
                (long long)count);
-    BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     bt_status status = bt_telemetry_row_write(store, round, label, samples, count);
     return bt_sql_end(store, status == BT_OK ? bt_seal_renew(store, round) : status);
