@@ -12,8 +12,8 @@
 #include "framework/base/scoped.h"
 #include "framework/compiler/lower.h"
 #include "harness/env/blas.h"
-#include "harness/env/cgroup.h"
 #include "harness/env/nvml.h"
+#include "harness/env/system_file.h"
 #include "harness/suite/suite.h"
 
 #define GIB 1073741824.0

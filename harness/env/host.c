@@ -11,48 +11,13 @@
 #include "framework/base/environment.h"
 #include "framework/base/scoped.h"
 #include "harness/env/build.h"
-#include "harness/env/cgroup.h"
 #include "harness/env/facts.h"
-
-// The first line of a file without its newline, "" if it cannot be read.
-static void first_line(const char *path, char *line, size_t size_bytes)
-{
-    FILE *file = fopen(path, "r");
-    line[0] = '\0';
-    if (file) {
-        if (!fgets(line, (int)size_bytes, file)) {
-            line[0] = '\0';
-        }
-        fclose(file);
-    }
-    line[strcspn(line, "\n")] = '\0';
-}
-
-// The value of the first line "key<blanks><separator> value" of a file, "" if there is none.
-static void value_in(const char *path, const char *key, char separator, char *value,
-                     size_t size_bytes)
-{
-    char line[8192];
-    FILE *file = fopen(path, "r");
-    value[0] = '\0';
-    while (file && !value[0] && fgets(line, sizeof line, file)) {
-        size_t length = strlen(key);
-        const char *at = strncmp(line, key, length) == 0 ? line + length : NULL;
-        at = at ? at + strspn(at, " \t") : NULL;
-        if (at && *at == separator) {
-            at += 1 + strspn(at + 1, " \t\"");
-            (void)snprintf(value, size_bytes, "%.*s", (int)strcspn(at, "\"\n"), at);
-        }
-    }
-    if (file) {
-        fclose(file);
-    }
-}
+#include "harness/env/system_file.h"
 
 bt_status bt_facts_add_line(bt_facts *facts, const char *key, const char *path)
 {
     char text[512];
-    first_line(path, text, sizeof text);
+    bt_system_line(path, text, sizeof text);
     return bt_facts_add(facts, key, text);
 }
 
@@ -69,7 +34,7 @@ static bt_status add_cpu_features(bt_facts *facts)
     static const char *const known[] = {"avx2",        "fma",      "avx512f",  "avx512bw",
                                         "avx512_bf16", "amx_bf16", "amx_tile", "avx512_fp16"};
     char flags[8192];
-    value_in("/proc/cpuinfo", "flags", ':', flags, sizeof flags);
+    bt_system_value("/proc/cpuinfo", "flags", ':', flags, sizeof flags);
     BT_SCOPED(bt_str) found = {0};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
         size_t length = strlen(known[i]);
@@ -116,9 +81,9 @@ static bt_status add_files(bt_facts *facts)
     char text[512];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         if (rows[i].name) {
-            value_in(rows[i].path, rows[i].name, rows[i].separator, text, sizeof text);
+            bt_system_value(rows[i].path, rows[i].name, rows[i].separator, text, sizeof text);
         } else {
-            first_line(rows[i].path, text, sizeof text);
+            bt_system_line(rows[i].path, text, sizeof text);
         }
         BT_TRY(bt_facts_add(facts, rows[i].key, text));
     }

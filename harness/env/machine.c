@@ -11,9 +11,10 @@
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
-#include "harness/env/cgroup.h"
 #include "harness/env/nvml.h"
+#include "harness/env/system_file.h"
 #include "harness/suite/json.h"
+#include "harness/text/json_writer.h"
 
 // ---- the child's side --------------------------------------------------------------------------
 
@@ -24,20 +25,14 @@ bt_status bt_machine_probe(bt_str *out)
     uint64_t free_bytes = 0, total_bytes = 0;
     bt_status status = device.backend->memory_info(&device, &free_bytes, &total_bytes);
     const bt_device_info *info = &device.info;
-    const char *const texts[] = {"name",   info->name,   "uuid",    info->uuid,
-                                 "driver", info->driver, "runtime", info->runtime};
-    bt_str_append(out, "{");
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i += 2) {
-        bt_str_format(out, "\"%s\":", texts[i]);
-        bt_json_string(texts[i + 1], out);
-        bt_str_append(out, ",");
-    }
-    bt_str_format(out,
-                  "\"arch\":%d,\"processor_count\":%d,\"memory_bytes\":%llu,\"l2_bytes\":%llu,"
-                  "\"shared_bytes\":%llu,\"free_bytes\":%llu}\n",
-                  info->arch, info->processor_count, (unsigned long long)info->memory_bytes,
-                  (unsigned long long)info->l2_bytes, (unsigned long long)info->shared_bytes,
-                  (unsigned long long)free_bytes);
+    bt_json_writer json = {.out = out};
+    BT_JSON_OBJECT(&json, NULL, BT_OF(info, name), BT_OF(info, uuid), BT_OF(info, driver),
+                   BT_OF(info, runtime), BT_OF(info, arch), BT_OF(info, processor_count),
+                   BT_KV("memory_bytes", (int64_t)info->memory_bytes),
+                   BT_KV("l2_bytes", (int64_t)info->l2_bytes),
+                   BT_KV("shared_bytes", (int64_t)info->shared_bytes),
+                   BT_KV("free_bytes", (int64_t)free_bytes));
+    bt_str_append(out, "\n");
     bt_device_close(&device);
     BT_TRY(status);
     return bt_str_status(out);
@@ -112,33 +107,20 @@ bt_status bt_machine_open_cuda(bt_machine *machine)
     return BT_OK;
 }
 
-// The number after `key` in /proc/meminfo, in bytes; 0 if it is missing.
-static uint64_t meminfo(const char *key)
+// Bytes that can be allocated, and the limit of the control group; 0: unknown, none.
+static uint64_t available_bytes(void)
 {
-    FILE *file = fopen("/proc/meminfo", "r");
-    char line[256];
-    uint64_t kib = 0;
-    while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == ':') {
-            kib = strtoull(line + strlen(key) + 1, NULL, 10);
-        }
-    }
-    if (file) {
-        fclose(file);
-    }
-    return kib * 1024;
+    char text[64];
+    bt_system_value("/proc/meminfo", "MemAvailable", ':', text, sizeof text);
+    return strtoull(text, NULL, 10) * 1024;
 }
 
 static uint64_t cgroup_limit(void)
 {
-    char path[640], line[64] = "";
+    char path[640], line[64];
     bt_cgroup_file("memory.max", path, sizeof path);
-    FILE *file = fopen(path, "r");
-    uint64_t limit = file && fgets(line, sizeof line, file) ? strtoull(line, NULL, 10) : 0;
-    if (file) {
-        fclose(file);
-    }
-    return limit; // "max" reads as 0
+    bt_system_line(path, line, sizeof line);
+    return strtoull(line, NULL, 10); // "max" reads as 0
 }
 
 // Fills in what NVML knows; false if it does not know the device.
@@ -204,7 +186,7 @@ bt_status bt_machine_look(bt_machine *out)
 {
     memset(out, 0, sizeof *out);
     uint64_t limit = cgroup_limit();
-    out->host_memory_bytes = meminfo("MemAvailable");
+    out->host_memory_bytes = available_bytes();
     if (limit && limit < out->host_memory_bytes) {
         out->host_memory_bytes = limit;
     }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "framework/base/clock.h"
-#include "harness/env/cgroup.h"
+#include "harness/env/system_file.h"
 #include "harness/run/telemetry_internal.h"
 
 enum { PROCESSES_MAX = 64 };
