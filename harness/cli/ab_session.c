@@ -2,7 +2,6 @@
 #include "harness/cli/ab_session.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,12 +14,8 @@
 bt_status bt_cli_share(const bt_cli_arguments *arguments, const char *name, double fallback,
                        double *share)
 {
-    const char *text = bt_cli_value(arguments, name);
-    char *end = NULL;
-    *share = text ? strtod(text, &end) : fallback;
-    BT_FAIL_IF(text && (end == text || *end || isnan(*share)), BT_STATUS_INVALID_ARGUMENT,
-               "--%s %s: expected a fraction above 0, such as 0.01 for 1 %%", name, text);
-    return BT_OK;
+    return bt_cli_real(arguments, name, -INFINITY, INFINITY, fallback,
+                       "a fraction above 0, such as 0.01 for 1 %", share);
 }
 
 bt_status bt_cli_order_seed(const bt_cli_arguments *arguments, uint64_t *seed)
@@ -42,20 +37,6 @@ bt_status bt_cli_ab_policy(const bt_cli_arguments *arguments, bt_policy *out)
 }
 
 // ---- resuming ----------------------------------------------------------------------------------
-
-static bt_status read_record(const bt_cli_suite *suite, const char *kind, bt_store_run *record)
-{
-    bt_store *store = NULL;
-    BT_TRY(bt_store_open(suite->database, BT_STORE_READ, &store));
-    bt_status status = bt_store_run_read(store, suite->resume, record);
-    if (status == BT_OK && strcmp(record->schedule.kind, kind) != 0) {
-        status = bt_error(
-            BT_STATUS_INVALID_ARGUMENT, "run %lld was started by 'bt-bench %s', not by %s",
-            (long long)suite->resume, *record->schedule.kind ? record->schedule.kind : "run", kind);
-    }
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
-}
 
 // Is the program unchanged?
 static bt_status check_program(const bt_cli_arguments *arguments, const bt_store_system *system,
@@ -127,7 +108,7 @@ static bt_status resume(const char *kind, bt_cli_ab_session *session)
     bt_cli_suite *suite = &session->suite;
     bt_store_run *record = &session->record;
     BT_TRY(bt_cli_suite_resume(arguments, bt_cli_value(arguments, "resume"), suite));
-    BT_TRY(read_record(suite, kind, record));
+    BT_TRY(bt_cli_suite_record(suite, kind, record));
     BT_TRY(bt_ab_policy_recorded(record->schedule.rule_json, &session->policy));
     suite->schedule_seed = record->schedule.seed;
     return take_systems(arguments, record, suite, session->systems);

@@ -7,31 +7,6 @@
 #include "harness/cli/run_suite.h"
 #include "harness/gate/policy.h"
 
-// Rows of a verb's table of options.
-// clang-format off
-#define BT_CLI_AB_OPTIONS_NEW                                                                      \
-    {"tolerance", 0, "FRACTION",                                                                   \
-     "a larger slowdown is SLOWER (default: 0.01; 0.02 below 20 us; 0.005 for training steps)"},   \
-    {"rounds-max", 0, "N", "maximum number of pairs of rounds per case (default: 24)"},            \
-    {"policy", 0, "NAME|FILE", "a gate's policy, in place of --tolerance and --rounds-max"},       \
-    {"seed", 0, "N", "seed of the order of rounds (default: random, recorded)"},                   \
-    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},  \
-    {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},         \
-    {"set", 0, "KEY=VALUE",                                                                        \
-     "set a key of every case, as in --set train.steps=3; repeatable. A list, as in\n"             \
-     "                           train.optimizer.lr=[3e-4,6e-4], makes a case for each value"},    \
-    {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
-    {"name", 0, "NAME", "a name that other verbs accept in place of the run's number"},            \
-    {"note", 0, "TEXT", "a remark, stored with the run"},                                          \
-    {"out", 0, "DIR", "folder of the run's files (default: run-N next to the database)"},           \
-    {"quiet", 'q', NULL, "no progress"},                                                           \
-    {"worker", 0, "PROGRAM", NULL}
-// The same for verbs that can resume a session.
-#define BT_CLI_AB_OPTIONS                                                                          \
-    {"resume", 0, "RUN", "finish an interrupted session: completed rounds are not repeated"},      \
-    BT_CLI_AB_OPTIONS_NEW
-// clang-format on
-
 // A fraction, such as 0.02; the fallback if it was not given.
 // Errors  INVALID_ARGUMENT naming the option
 BT_CHECKED bt_status bt_cli_share(const bt_cli_arguments *arguments, const char *name,

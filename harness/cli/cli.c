@@ -13,7 +13,8 @@
 #include "framework/base/scoped.h"
 #include "harness/run/child.h"
 #include "harness/store/store.h"
-#include "harness/suite/schema.h"
+#include "harness/suite/suite.h"
+#include "harness/suite/words.h"
 #include "harness/text/paint.h"
 
 #define OPTION_BASE 1000 // getopt codes of the verb's options
@@ -107,23 +108,16 @@ static int print(bt_str *text)
 
 static int unknown_verb(const char *given)
 {
-    BT_SCOPED(bt_str) words = {0}, nearest = {0};
-    for (int i = 0; i < bt_cli_verb_count; ++i) {
-        if (bt_cli_verbs[i].summary) {
-            bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", bt_cli_verbs[i].name);
+    BT_SCOPED(bt_str) words = {0}, hint = {0}, listed = {0};
+    BT_EACH(const bt_cli_verb, verb, bt_cli_verbs, bt_cli_verb_count) {
+        if (verb->summary) {
+            bt_words_add(&words, verb->name, strlen(verb->name));
         }
     }
-    bt_suite_nearest(given, bt_str_text(&words), &nearest);
-    fprintf(stderr, "bt-bench: unknown verb \"%s\"%s%s%s\n", given,
-            nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
-            nearest.length_bytes ? "\"?" : "");
-    fputs("verbs:", stderr);
-    for (int i = 0; i < bt_cli_verb_count; ++i) {
-        if (bt_cli_verbs[i].summary) {
-            fprintf(stderr, " %s", bt_cli_verbs[i].name);
-        }
-    }
-    fputs("\n", stderr);
+    bt_words_hint(given, bt_str_text(&words), &hint);
+    bt_words_join(bt_str_text(&words), " ", &listed);
+    fprintf(stderr, "bt-bench: unknown verb \"%s\"%s\nverbs: %s\n", given, bt_str_text(&hint),
+            bt_str_text(&listed));
     return 2;
 }
 
@@ -141,7 +135,7 @@ static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_val
     }
     char word[65];
     (void)snprintf(word, sizeof word, "%.*s", (int)strcspn(given, "="), given);
-    bt_suite_nearest(word, bt_str_text(&words), &nearest);
+    bt_words_nearest(word, bt_str_text(&words), &nearest);
     fprintf(stderr, "bt-bench %s: unknown option %s%s%s%s\n", verb->name, given,
             nearest.length_bytes ? "; did you mean " : "", bt_str_text(&nearest),
             nearest.length_bytes ? "?" : "");
@@ -180,6 +174,17 @@ bt_status bt_cli_number(const bt_cli_arguments *arguments, const char *name, int
     return BT_OK;
 }
 
+bt_status bt_cli_real(const bt_cli_arguments *arguments, const char *name, double minimum,
+                      double maximum, double fallback, const char *expected, double *out)
+{
+    const char *text = bt_cli_value(arguments, name);
+    char *end = NULL;
+    *out = text ? strtod(text, &end) : fallback;
+    BT_FAIL_IF(text && (end == text || *end || !(*out >= minimum && *out <= maximum)),
+               BT_STATUS_INVALID_ARGUMENT, "--%s %s: expected %s", name, text, expected);
+    return BT_OK;
+}
+
 // Whether --format is json. Errors  INVALID_ARGUMENT for other words than text and json
 static bt_status read_format(const bt_cli_arguments *arguments, bool *json)
 {
@@ -188,6 +193,26 @@ static bt_status read_format(const bt_cli_arguments *arguments, bool *json)
     return *json || !format || strcmp(format, "text") == 0
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT, "--format %s: allowed: text, json", format);
+}
+
+bt_status bt_cli_path(const bt_cli_arguments *arguments, const char *name, const char *shipped,
+                      bt_str *out)
+{
+    const char *given = bt_cli_value(arguments, name);
+    if (given) {
+        bt_str_append(out, given);
+    } else {
+        bt_home_path(out);
+        bt_str_format(out, "/%s", shipped);
+    }
+    return bt_str_status(out);
+}
+
+bt_status bt_cli_claims_read(const bt_cli_arguments *arguments, bt_json_doc *json)
+{
+    BT_SCOPED(bt_str) path = {0};
+    BT_TRY(bt_cli_path(arguments, "claims", "suites/claims/blutrain-2606.24780.json", &path));
+    return bt_json_read(bt_str_text(&path), json);
 }
 
 // Fills getopt's tables from the verb's rows.

@@ -14,6 +14,7 @@
 #include "framework/base/status.h"
 #include "framework/base/str.h"
 #include "harness/store/store.h"
+#include "harness/suite/json.h"
 
 #define BT_CLI_OPTIONS_MAX 32
 #define BT_CLI_DATABASE    "results/bt.sqlite"
@@ -37,6 +38,8 @@ typedef struct bt_cli_arguments {
 
 struct bt_cli_call;
 
+typedef bt_status bt_cli_function(struct bt_cli_call *call);
+
 typedef struct bt_cli_verb {
     const char *name;
     const char *usage;            // after the name
@@ -44,7 +47,7 @@ typedef struct bt_cli_verb {
     const char *details;          // additional help, may be NULL
     const bt_cli_option *options; // ends with a zero row; NULL: none
     int64_t words_min, words_max;
-    bt_status (*run)(struct bt_cli_call *call);
+    bt_cli_function *run;
 } bt_cli_verb;
 
 // A call of a verb. The program parses --format before it; after it, the program closes the store,
@@ -71,48 +74,34 @@ const char *bt_cli_value(const bt_cli_arguments *arguments, const char *name);
 BT_CHECKED bt_status bt_cli_number(const bt_cli_arguments *arguments, const char *name,
                                    int64_t minimum, int64_t maximum, int64_t fallback,
                                    int64_t *out);
+// A number in [minimum, maximum], or the fallback.
+// Errors  INVALID_ARGUMENT "--NAME TEXT: expected EXPECTED"
+BT_CHECKED bt_status bt_cli_real(const bt_cli_arguments *arguments, const char *name,
+                                 double minimum, double maximum, double fallback,
+                                 const char *expected, double *out);
 // Opens the database of --db as the call's store.
 BT_CHECKED bt_status bt_cli_open(bt_cli_call *call, bt_store_mode mode);
+// Appends the value of an option, or the path of a file of the installation: "suites/...".
+BT_CHECKED bt_status bt_cli_path(const bt_cli_arguments *arguments, const char *name,
+                                 const char *shipped, bt_str *out);
+// The file of --claims, or the one that is shipped.
+// Owns    *json: the caller, bt_json_doc_release
+BT_CHECKED bt_status bt_cli_claims_read(const bt_cli_arguments *arguments, bt_json_doc *json);
 // The database of --db, or the default.
 const char *bt_cli_database(const bt_cli_arguments *arguments);
 // Appends " --db FILE", quoted for a shell, unless it is the default: for printed commands.
 void bt_cli_append_database(const char *database, bt_str *out);
 
 // The list of runs, for bt-bench list.
-BT_CHECKED bt_status bt_cli_list_runs(bt_cli_call *call);
+BT_CHECKED bt_cli_function bt_cli_list_runs;
 
-BT_CHECKED bt_status bt_verb_run(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_list(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_show(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_label(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_rm(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_compare(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_watch(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_history(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_report(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_index(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_calibrate(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_ab(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_bisect(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_replicate(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_gate(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_baseline(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_export(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_verify(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_import(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_keygen(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_data(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_checkpoint(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_compile(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_sample(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_hellaswag(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_diff_run(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_bisect_bits(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_doctor(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_env(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_completion(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_version(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_worker(bt_cli_call *call);
-BT_CHECKED bt_status bt_verb_probe(bt_cli_call *call);
+// The verbs.
+BT_CHECKED bt_cli_function bt_verb_run, bt_verb_list, bt_verb_show, bt_verb_label, bt_verb_rm,
+    bt_verb_compare, bt_verb_watch, bt_verb_history, bt_verb_report, bt_verb_index,
+    bt_verb_calibrate, bt_verb_ab, bt_verb_bisect, bt_verb_replicate, bt_verb_gate,
+    bt_verb_baseline, bt_verb_export, bt_verb_verify, bt_verb_import, bt_verb_keygen, bt_verb_data,
+    bt_verb_checkpoint, bt_verb_compile, bt_verb_sample, bt_verb_hellaswag, bt_verb_diff_run,
+    bt_verb_bisect_bits, bt_verb_doctor, bt_verb_env, bt_verb_completion, bt_verb_version,
+    bt_verb_worker, bt_verb_probe;
 
 #endif

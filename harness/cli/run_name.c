@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "framework/base/scoped.h"
-#include "harness/suite/schema.h"
+#include "harness/suite/words.h"
 
 enum { NAME_BYTES_MAX = 64 };
 
@@ -52,15 +52,13 @@ static bt_status newest_of_baseline(bt_store *store, const char *name, int64_t *
 
 static bt_status no_such_name(bt_store *store, const char *word)
 {
-    BT_SCOPED(bt_str) names = {0}, nearest = {0};
+    BT_SCOPED(bt_str) names = {0}, hint = {0};
     BT_TRY(bt_store_run_names(store, &names));
-    bt_suite_nearest(word, bt_str_text(&names), &nearest);
-    return bt_error(
-        BT_STATUS_INVALID_ARGUMENT,
-        "no run \"%s\"%s%s%s: expected its number or --name, as in 'bt-bench list runs', last, "
-        "last-1 or @BASELINE",
-        word, nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
-        nearest.length_bytes ? "\"?" : "");
+    bt_words_hint(word, bt_str_text(&names), &hint);
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "no run \"%s\"%s: expected its number or --name, as in 'bt-bench list runs', "
+                    "last, last-1 or @BASELINE",
+                    word, bt_str_text(&hint));
 }
 
 bt_status bt_cli_run_in(bt_store *store, const char *word, int64_t *run)
@@ -82,16 +80,24 @@ bt_status bt_cli_run_in(bt_store *store, const char *word, int64_t *run)
     return *run ? BT_OK : no_such_name(store, word);
 }
 
+bt_status bt_cli_open_runs(bt_cli_call *call, bt_store_mode mode, int64_t first, int64_t count,
+                           int64_t *runs)
+{
+    BT_TRY(bt_cli_open(call, mode));
+    for (int64_t i = 0; i < count; ++i) {
+        BT_TRY(bt_cli_run_in(call->store, call->arguments->words[first + i], &runs[i]));
+    }
+    return BT_OK;
+}
+
 bt_status bt_cli_run(const bt_cli_arguments *arguments, const char *word, int64_t *run)
 {
-    bt_store *store = NULL;
+    BT_SCOPED(bt_store_reader) store = NULL;
     if (read_number(word, 1, run)) {
         return BT_OK;
     }
     BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
-    bt_status status = bt_cli_run_in(store, word, run);
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
+    return bt_cli_run_in(store, word, run);
 }
 
 bool bt_cli_is_run(const bt_cli_arguments *arguments, const char *word)
@@ -101,7 +107,7 @@ bool bt_cli_is_run(const bt_cli_arguments *arguments, const char *word)
         (isdigit((unsigned char)*word) && !strpbrk(word, "./"))) {
         return true;
     }
-    bt_store *store = NULL;
+    BT_SCOPED(bt_store_reader) store = NULL;
     if (strchr(word, '/') || access(word, F_OK) == 0 ||
         access(bt_cli_database(arguments), F_OK) != 0) {
         return false;
@@ -109,7 +115,6 @@ bool bt_cli_is_run(const bt_cli_arguments *arguments, const char *word)
     bt_error_quiet_begin();
     const bool named = bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store) == BT_OK &&
                        bt_store_run_named(store, word, &run) == BT_OK && run != 0;
-    (void)!bt_store_close(store);
     bt_error_quiet_end();
     return named;
 }

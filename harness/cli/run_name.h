@@ -11,6 +11,9 @@
 
 // The run that a word names. Errors  INVALID_ARGUMENT, with the nearest name
 BT_CHECKED bt_status bt_cli_run_in(bt_store *store, const char *word, int64_t *run);
+// Opens the database of --db, and finds the runs that `count` words name, from word `first` on.
+BT_CHECKED bt_status bt_cli_open_runs(bt_cli_call *call, bt_store_mode mode, int64_t first,
+                                      int64_t count, int64_t *runs);
 // The same in the database of --db, which is opened for it unless the word is a number.
 BT_CHECKED bt_status bt_cli_run(const bt_cli_arguments *arguments, const char *word, int64_t *run);
 // Whether a word names a run, for verbs that also accept suites. A file of that name has

@@ -3,8 +3,9 @@
 #include "harness/cli/run_name.h"
 
 #include <string.h>
+#include <unistd.h>
 
-#include "framework/base/idioms.h"
+#include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/report/report.h"
 #include "harness/store/live.h"
@@ -81,20 +82,27 @@ static bt_status refuse_options(const bt_cli_arguments *arguments)
 
 static bt_status read_recorded_plan(bt_cli_suite *out)
 {
-    bt_store *store = NULL;
-    bt_store_live live;
+    BT_SCOPED(bt_store_reader) store = NULL;
+    BT_SCOPED(bt_store_live) live = {0};
     BT_TRY(bt_store_open(out->database, BT_STORE_READ, &store));
-    bt_status status = bt_store_live_read(store, out->resume, &live);
-    if (status == BT_OK) {
-        // An imported run has no process here, and its programs were chosen by somebody else.
-        out->trusted = live.process_id != 0 || bt_cli_value(out->arguments, "trust");
-        out->trusts_commands = out->trusted;
-        status = bt_error_context(bt_plan_read(live.plan_json, &out->plan), "run %lld",
-                                  (long long)out->resume);
-        bt_store_live_release(&live);
-    }
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
+    BT_TRY(bt_store_live_read(store, out->resume, &live));
+    // An imported run has no process here, and its programs were chosen by somebody else.
+    out->trusted = live.process_id != 0 || bt_cli_value(out->arguments, "trust");
+    out->trusts_commands = out->trusted;
+    return bt_error_context(bt_plan_read(live.plan_json, &out->plan), "run %lld",
+                            (long long)out->resume);
+}
+
+bt_status bt_cli_suite_record(const bt_cli_suite *suite, const char *kind, bt_store_run *record)
+{
+    BT_SCOPED(bt_store_reader) store = NULL;
+    BT_TRY(bt_store_open(suite->database, BT_STORE_READ, &store));
+    BT_TRY(bt_store_run_read(store, suite->resume, record));
+    const char *recorded = record->schedule.kind;
+    BT_FAIL_IF(strcmp(recorded, kind) != 0, BT_STATUS_INVALID_ARGUMENT,
+               "run %lld was started by 'bt-bench %s', not by %s", (long long)suite->resume,
+               *recorded ? recorded : "run", kind);
+    return BT_OK;
 }
 
 bt_status bt_cli_suite_resume(const bt_cli_arguments *arguments, const char *run, bt_cli_suite *out)
@@ -188,4 +196,15 @@ void bt_cli_suite_release(bt_cli_suite *suite)
     bt_str_release(&suite->rank_database);
     bt_str_release(&suite->rank_out);
     memset(suite, 0, sizeof *suite);
+}
+
+bt_status bt_cli_page_renew(bt_store *store, const bt_store_run *run, bt_str *page)
+{
+    bt_str_format(page, "%s/report.html", run->info.out_dir);
+    BT_TRY(bt_str_status(page));
+    if (access(bt_str_text(page), W_OK) != 0) {
+        bt_str_clear(page);
+        return BT_OK;
+    }
+    return bt_report_write(store, &run->id, 1, bt_str_text(page));
 }

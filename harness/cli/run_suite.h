@@ -1,33 +1,12 @@
 // harness/cli/run_suite.h - plans and runs a suite according to a verb's options
 //
-// For the verbs that run cases: run, replicate, gate and others. An option of BT_CLI_RUN_OPTIONS
-// that a verb lacks counts as not given.
+// For the verbs that run cases: run, replicate, gate and others. An option that a verb lacks counts
+// as not given.
 #ifndef BT_HARNESS_CLI_RUN_SUITE_H
 #define BT_HARNESS_CLI_RUN_SUITE_H
 
 #include "harness/cli/cli.h"
 #include "harness/run/run.h"
-
-// Rows of a verb's table of options.
-// clang-format off
-#define BT_CLI_RUN_OPTIONS                                                                         \
-    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},  \
-    {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},         \
-    {"set", 0, "KEY=VALUE",                                                                        \
-     "set a key of every case, as in --set train.steps=3; repeatable. A list, as in\n"             \
-     "                           train.optimizer.lr=[3e-4,6e-4], makes a case for each value"},    \
-    {"seed", 0, "N", "random seed of all cases, the same as --set train.seed=N"},                  \
-    {"system", 0, "LIST",                                                                          \
-     "systems that run the cases: blutrain, pytorch-eager, pytorch-compile, a peer's program"},    \
-    {"rounds", 0, "N", "rounds (fresh processes) per case (default: the profile's)"},              \
-    {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
-    {"name", 0, "NAME", "a name that other verbs accept in place of the run's number"},            \
-    {"note", 0, "TEXT", "a remark, stored with the run"},                                          \
-    {"out", 0, "DIR", "folder of the run's files (default: run-N next to the database)"},           \
-    {"metrics", 0, "DIR", "write metrics.jsonl and bt_bench.prom (Prometheus) to DIR"},            \
-    {"quiet", 'q', NULL, "no progress"},                                                           \
-    {"worker", 0, "PROGRAM", NULL}
-// clang-format on
 
 // A verb's defaults for options that the user did not give.
 typedef struct bt_cli_suite_wishes {
@@ -69,6 +48,9 @@ BT_CHECKED bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const 
 // Errors  INVALID_ARGUMENT (no such run, such an option), CORRUPT_DATA
 BT_CHECKED bt_status bt_cli_suite_resume(const bt_cli_arguments *arguments, const char *run,
                                          bt_cli_suite *out);
+// Reads the record of the run to resume. Errors  INVALID_ARGUMENT (a run of another kind)
+BT_CHECKED bt_status bt_cli_suite_record(const bt_cli_suite *suite, const char *kind,
+                                         bt_store_run *record);
 // If torchrun, SLURM or Open MPI started this process as one rank of several: ranks above 0 record
 // into separate databases, NAME.rankR. Errors  INVALID_ARGUMENT if the plan does not match the
 // number of ranks
@@ -77,5 +59,8 @@ BT_CHECKED bt_status bt_cli_suite_join(bt_cli_suite *suite);
 // Errors  UNAVAILABLE (the profile needs a GPU and there is none), those of bt_run_execute
 BT_CHECKED bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome);
 void bt_cli_suite_release(bt_cli_suite *suite);
+
+// Writes the page of a run again, now with its verdicts. *page: its path, "" if it has none.
+BT_CHECKED bt_status bt_cli_page_renew(bt_store *store, const bt_store_run *run, bt_str *page);
 
 #endif

@@ -7,6 +7,7 @@
 #include "harness/ab/bisect.h"
 #include "harness/ab/command.h"
 #include "harness/cli/cli.h"
+#include "harness/record/keep.h"
 #include "harness/run/child.h"
 #include "harness/text/json_writer.h"
 
@@ -22,63 +23,48 @@ typedef struct bisect_verb {
 
 // ---- one comparison ----------------------------------------------------------------------------
 
-// Appends a word to a command line; words are separated by zero bytes.
-static void add_word(const char *word, bt_str *words)
+// A copy of --NAME=VALUE, or of --NAME.
+static bt_status keep_option(bt_arena *arena, const bt_cli_option *option, const char *value,
+                             const char **out)
 {
-    bt_str_append_bytes(words, word, strlen(word) + 1);
+    bt_str text = {0};
+    bt_str_format(&text, "--%s%s%s", option->name, option->argument ? "=" : "", value);
+    return bt_keep_str(arena, &text, out);
 }
 
-// `ab GOOD COMMIT SUITE` with the options that were given to this verb.
-static bt_status write_words(const bisect_verb *self, const char *commit, bt_str *words)
+// Runs `ab GOOD COMMIT SUITE` with the options that were given to this verb.
+static bt_status call_ab(const bisect_verb *self, const char *commit, int *code)
 {
     const bt_cli_arguments *arguments = self->arguments;
-    const char *own[] = {"/proc/self/exe", "ab", arguments->words[0], commit, arguments->words[2]};
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) {
-        add_word(own[i], words);
-    }
-    const bt_cli_option *options = arguments->verb->options;
-    for (int i = 0; options[i].name; ++i) {
-        const char *value = arguments->values[i];
-        const bool repeated = strcmp(options[i].name, "set") == 0;
-        if (!value || repeated || strcmp(options[i].name, "format") == 0) {
-            continue;
-        }
-        bt_str_format(words, "--%s%s%s", options[i].name, options[i].argument ? "=" : "", value);
-        bt_str_append_bytes(words, "", 1);
-    }
-    for (int64_t i = 0; i < arguments->repeated_count; ++i) {
-        bt_str_format(words, "--set=%s", arguments->repeated[i]);
-        bt_str_append_bytes(words, "", 1);
-    }
-    return bt_str_status(words);
-}
-
-static bt_status call_ab(const bt_str *words, int *code)
-{
+    const char *const *given = arguments->words;
+    BT_SCOPED(bt_arena) arena = {0};
     BT_SCOPED(bt_str) output = {0};
-    int64_t count = 0;
-    const char *text = words->text, *end = text + words->length_bytes;
-    const char **arguments = NULL;
-    BT_TRY(BT_MEM_ARRAY(words->length_bytes + 1, &arguments));
-    for (const char *at = text; at < end; at += strlen(at) + 1) {
-        arguments[count++] = at;
+    const char **words = NULL;
+    int64_t count = 5;
+    BT_TRY(
+        BT_ARENA_ARRAY(&arena, count + BT_CLI_OPTIONS_MAX + arguments->repeated_count + 1, &words));
+    memcpy(words, (const char *[]){"/proc/self/exe", "ab", given[0], commit, given[2]},
+           (size_t)count * sizeof *words);
+    for (int i = 0; arguments->verb->options[i].name; ++i) {
+        const bt_cli_option *option = &arguments->verb->options[i];
+        const bool repeats = strcmp(option->name, "set") == 0;
+        for (int64_t k = 0; repeats && k < arguments->repeated_count; ++k) {
+            BT_TRY(keep_option(&arena, option, arguments->repeated[k], &words[count++]));
+        }
+        if (arguments->values[i] && !repeats && strcmp(option->name, "format") != 0) {
+            BT_TRY(keep_option(&arena, option, arguments->values[i], &words[count++]));
+        }
     }
-    arguments[count] = NULL;
-    bt_status status = bt_command_run(arguments, "/dev/stderr", &output, code);
-    bt_mem_free(arguments);
-    return status;
+    return bt_command_run(words, "/dev/stderr", &output, code);
 }
 
 static bt_status ask(bisect_verb *self, int64_t index)
 {
     const bt_bisect_commit *commit = &self->search.commits[index];
-    BT_SCOPED(bt_str) words = {0};
     int code = 0;
     (void)fprintf(stderr, "bisect    %.10s %s: %lld commits are left\n", commit->hash,
                   commit->subject, (long long)(self->search.high - self->search.low));
-    bt_status status = write_words(self, commit->hash, &words);
-    BT_IF_OK(status, call_ab(&words, &code));
-    BT_TRY(status);
+    BT_TRY(call_ab(self, commit->hash, &code));
     self->code = code == AB_USAGE || code == AB_INTERRUPTED || bt_interrupt_count() > 0 ? code : 0;
     if (!self->code) {
         const bt_bisect_verdict verdict = code == AB_SAME     ? BT_BISECT_SAME

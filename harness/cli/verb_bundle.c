@@ -71,8 +71,7 @@ bt_status bt_verb_export(bt_cli_call *call)
     bt_bundle_key secret = {0};
     bt_bundle_options options = {.is_public = bt_cli_value(arguments, "public") != NULL};
     BT_SCOPED(bt_str) notes = {0};
-    BT_TRY(bt_cli_open(call, BT_STORE_READ));
-    BT_TRY(bt_cli_run_in(call->store, arguments->words[0], &run));
+    BT_TRY(bt_cli_open_runs(call, BT_STORE_READ, 0, 1, &run));
     BT_TRY(output_of(arguments, "expected an output file, as in -o run-3.tar.zst", &path));
     BT_TRY(check_ending(path));
     bt_status status = read_key(arguments, "sign", true, &secret, &options.key);

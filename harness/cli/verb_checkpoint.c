@@ -3,13 +3,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "framework/autograd/session.h"
 #include "framework/base/file.h"
 #include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "framework/checkpoint/hugging_face.h"
-#include "framework/eval/pretrained.h"
-#include "harness/cli/cli.h"
+#include "harness/cli/weights.h"
 #include "harness/env/build.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
@@ -125,20 +123,19 @@ static bt_status list(const bt_cli_arguments *arguments, const char *path, bool 
 
 // ---- verify -------------------------------------------------------------------------------------
 
-static void say_valid(const bt_pretrained *from, const bt_checkpoint_info *info, bool as_json,
-                      bt_str *out)
+static bt_status say_valid(const bt_pretrained *from, const bt_checkpoint_info *info, bool as_json,
+                           bt_str *out)
 {
-    if (!as_json) {
-        bt_str_format(out, "%s: all %s tensors, %s, match their hashes; digest %s\n", from->path,
-                      bt_format_count(info->tensor_count).text,
-                      bt_format_value(BT_UNIT_BYTES, (double)info->size_bytes).text, info->digest);
-        return;
-    }
     bt_json_writer json = {.out = out};
-    bt_json_writer_open(&json, NULL, '{');
-    BT_JSON(&json, BT_OF(from, path), BT_OF(info, step), BT_OF(info, digest));
-    bt_status unused = bt_json_writer_end(&json, '}'); // an error is kept in `out`
-    (void)unused;
+    if (as_json) {
+        bt_json_writer_open(&json, NULL, '{');
+        BT_JSON(&json, BT_OF(from, path), BT_OF(info, step), BT_OF(info, digest));
+        return bt_json_writer_end(&json, '}');
+    }
+    bt_str_format(out, "%s: all %s tensors, %s, match their hashes; digest %s\n", from->path,
+                  bt_format_count(info->tensor_count).text,
+                  bt_format_value(BT_UNIT_BYTES, (double)info->size_bytes).text, info->digest);
+    return bt_str_status(out);
 }
 
 static bt_status verify_step(const char *path, bool as_json, bt_str *out)
@@ -149,8 +146,7 @@ static bt_status verify_step(const char *path, bool as_json, bt_str *out)
     BT_TRY(bt_pretrained_step(path, &from, &step));
     const bt_checkpoint_store store = {.folder = from.store};
     BT_TRY(bt_checkpoint_verify(&store, step, &info));
-    say_valid(&from, &info, as_json, out);
-    return bt_str_status(out);
+    return say_valid(&from, &info, as_json, out);
 }
 
 // Verifies a checkpoint, or all of a store: reports the first damage of each; the exit code is that
@@ -179,35 +175,24 @@ static bt_status verify(const char *path, bool as_json, bt_str *out)
 
 // ---- export, import -----------------------------------------------------------------------------
 
+// A model on the CPU, and its parameters as a list of tensors.
 typedef struct opened {
-    bt_session session;
-    bt_params params;
-    bt_gpt2 model;
-    bt_pretrained from;
+    bt_cli_weights weights;
     bt_state state;
 } opened;
 
-// Loads a model on the CPU, as a list of tensors.
 static bt_status open_model(const bt_cli_arguments *arguments, const char *path, opened *out)
 {
-    int64_t heads = 0;
-    BT_TRY(bt_cli_number(arguments, "heads", 1, 1 << 20, 0, &heads));
-    BT_TRY(bt_pretrained_find(path, heads, &out->from));
-    BT_TRY(bt_session_open("cpu", 0, 0, &out->session));
-    out->session.context.tape = NULL;
-    BT_TRY(
-        bt_pretrained_open(&out->session.context, &out->from, BT_F32, &out->params, &out->model));
-    return bt_pretrained_state(&out->params, &out->state);
+    BT_TRY(bt_cli_model_open(arguments, path, "cpu", 0, BT_F32, &out->weights));
+    return bt_pretrained_state(&out->weights.params, &out->state);
 }
 
-static void close_model(opened *o)
+static void opened_release(opened *o)
 {
     bt_error_quiet_begin();
     bt_state_release(&o->state);
-    bt_gpt2_release(&o->model);
-    bt_params_release(&o->params);
-    bt_session_close(&o->session);
     bt_error_quiet_end();
+    bt_cli_weights_release(&o->weights);
 }
 
 static bt_status write_config(const bt_gpt2_config *model, const char *folder)
@@ -225,56 +210,45 @@ static bt_status write_config(const bt_gpt2_config *model, const char *folder)
 static bt_status export_model(const bt_cli_arguments *arguments, const char *path,
                               const char *folder, bt_str *out)
 {
-    opened o = {0};
+    BT_SCOPED(opened) o = {0};
     BT_SCOPED(bt_str) file = {0};
     bt_str_format(&file, "%s/model.safetensors", folder);
-    bt_status status = bt_str_status(&file);
-    if (status == BT_OK && bt_file_exists(bt_str_text(&file)) &&
-        !bt_cli_value(arguments, "force")) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s already exists; --force replaces it",
-                          bt_str_text(&file));
-    }
-    BT_IF_OK(status, open_model(arguments, path, &o));
-    BT_IF_OK(status, bt_dir_make(folder));
-    BT_IF_OK(status, bt_hugging_face_gpt2_export(&o.session.context, &bt_file_ops_system,
-                                                 bt_str_text(&file), &o.state));
-    BT_IF_OK(status, write_config(&o.from.model, folder));
-    if (status == BT_OK) {
-        bt_str_format(out, "%s: %s parameters of %s; config.json is in the same folder\n",
-                      bt_str_text(&file), bt_format_count(bt_params_element_count(&o.params)).text,
-                      o.from.path);
-    }
-    close_model(&o);
-    return status;
+    BT_TRY(bt_str_status(&file));
+    BT_FAIL_IF(bt_file_exists(bt_str_text(&file)) && !bt_cli_value(arguments, "force"),
+               BT_STATUS_INVALID_ARGUMENT, "%s already exists; --force replaces it",
+               bt_str_text(&file));
+    BT_TRY(open_model(arguments, path, &o));
+    BT_TRY(bt_dir_make(folder));
+    BT_TRY(bt_hugging_face_gpt2_export(&o.weights.session.context, &bt_file_ops_system,
+                                       bt_str_text(&file), &o.state));
+    BT_TRY(write_config(&o.weights.from.model, folder));
+    bt_str_format(
+        out, "%s: %s parameters of %s; config.json is in the same folder\n", bt_str_text(&file),
+        bt_format_count(bt_params_element_count(&o.weights.params)).text, o.weights.from.path);
+    return BT_OK;
 }
 
-static bt_status save_imported(opened *o, const char *folder, bt_str *out)
+static bt_status import_model(const bt_cli_arguments *arguments, const char *path,
+                              const char *folder, bt_str *out)
 {
+    BT_SCOPED(opened) o = {0};
     bt_checkpoint_info newest;
     char digest[33];
     const bt_checkpoint_store store = {.folder = folder};
     char build[33];
     bt_build_digest(build);
     const bt_checkpoint_options options = {.build = build};
+    BT_TRY(open_model(arguments, path, &o));
     BT_TRY(bt_checkpoint_newest(&store, &newest));
     BT_FAIL_IF(newest.step >= 0, BT_STATUS_INVALID_ARGUMENT,
                "%s already has checkpoints; expected a folder without checkpoints", folder);
-    o->state.values = (bt_state_values){.heads = o->from.model.heads};
-    BT_TRY(bt_checkpoint_save(&o->session.context, &store, &options, &o->state));
-    BT_TRY(bt_state_digest(&o->session.context, &o->state, digest));
+    o.state.values = (bt_state_values){.heads = o.weights.from.model.heads};
+    BT_TRY(bt_checkpoint_save(&o.weights.session.context, &store, &options, &o.state));
+    BT_TRY(bt_state_digest(&o.weights.session.context, &o.state, digest));
     bt_str_format(out, "%s/step-00000000: %s parameters of %s; digest %s\n", folder,
-                  bt_format_count(bt_params_element_count(&o->params)).text, o->from.path, digest);
+                  bt_format_count(bt_params_element_count(&o.weights.params)).text,
+                  o.weights.from.path, digest);
     return bt_str_status(out);
-}
-
-static bt_status import_model(const bt_cli_arguments *arguments, const char *path,
-                              const char *folder, bt_str *out)
-{
-    opened o = {0};
-    bt_status status = open_model(arguments, path, &o);
-    BT_IF_OK(status, save_imported(&o, folder, out));
-    close_model(&o);
-    return status;
 }
 
 // ---- the verb -----------------------------------------------------------------------------------

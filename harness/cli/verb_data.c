@@ -1,5 +1,5 @@
 // harness/cli/verb_data.c - data prepare, tokenize, fetch
-#include <stdlib.h>
+#include <float.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,24 +74,11 @@ static bt_status prepare(bt_cli_call *call)
     } else {
         bt_run_data_folder("books", &folder, &found);
     }
-    bt_status status = bt_str_status(&folder);
-    if (status == BT_OK) {
-        void *quiet = bt_cli_value(arguments, "quiet") ? (void *)&folder : NULL;
-        status = bt_run_data_prepare(bt_str_text(&folder), say, quiet);
-    }
-    BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
-    return status == BT_OK ? print_dataset(&dataset, call) : status;
-}
-
-static bt_status read_fraction(const bt_cli_arguments *arguments, double *fraction)
-{
-    const char *text = bt_cli_value(arguments, "val");
-    char *end = NULL;
-    *fraction = text ? strtod(text, &end) : 0.0;
-    BT_FAIL_IF(text && (end == text || *end || !(*fraction >= 0 && *fraction < 1)),
-               BT_STATUS_INVALID_ARGUMENT,
-               "--val %s: expected a fraction from 0 to below 1, such as 0.02", text);
-    return BT_OK;
+    BT_TRY(bt_str_status(&folder));
+    void *quiet = bt_cli_value(arguments, "quiet") ? (void *)&folder : NULL;
+    BT_TRY(bt_run_data_prepare(bt_str_text(&folder), say, quiet));
+    BT_TRY(bt_dataset_open(bt_str_text(&folder), &dataset));
+    return print_dataset(&dataset, call);
 }
 
 // Shards of another corpus must not be replaced accidentally.
@@ -123,31 +110,17 @@ static bt_status tokenize(bt_cli_call *call)
     if (bt_cli_value(arguments, "quiet")) {
         options.progress.self = &options;
     }
-    bt_status status =
-        options.out_dir && options.file_count
-            ? read_fraction(arguments, &options.val_fraction)
-            : bt_error(BT_STATUS_INVALID_ARGUMENT, "usage: bt-bench data tokenize FILE... -o DIR "
-                                                   "[--val FRACTION]");
-    BT_IF_OK(status, check_free(arguments, options.out_dir));
-    if (status == BT_OK && !given) {
-        status = bt_run_data_ranks(&ranks);
+    BT_FAIL_IF(!options.out_dir || !options.file_count, BT_STATUS_INVALID_ARGUMENT,
+               "usage: bt-bench data tokenize FILE... -o DIR [--val FRACTION]");
+    BT_TRY(bt_cli_real(arguments, "val", 0, 1 - DBL_EPSILON / 2, 0,
+                       "a fraction from 0 to below 1, such as 0.02", &options.val_fraction));
+    BT_TRY(check_free(arguments, options.out_dir));
+    if (!given) {
+        BT_TRY(bt_run_data_ranks(&ranks));
         options.ranks = ranks;
     }
-    BT_IF_OK(status, bt_data_tokenize(&options, &dataset));
-    return status == BT_OK ? print_dataset(&dataset, call) : status;
-}
-
-// The list of corpora: --list, or the installation's.
-static bt_status list_path(const bt_cli_arguments *arguments, bt_str *path)
-{
-    const char *given = bt_cli_value(arguments, "list");
-    if (given) {
-        bt_str_append(path, given);
-    } else {
-        bt_home_path(path);
-        bt_str_append(path, "/suites/data/corpora.json");
-    }
-    return bt_str_status(path);
+    BT_TRY(bt_data_tokenize(&options, &dataset));
+    return print_dataset(&dataset, call);
 }
 
 static bt_status fetch_into(bt_cli_call *call, const char *list, const char *folder)
@@ -161,9 +134,9 @@ static bt_status fetch_into(bt_cli_call *call, const char *list, const char *fol
     if (bt_cli_value(arguments, "quiet")) {
         options.progress.self = &options;
     }
-    bt_status status = bt_cli_number(arguments, "files", 1, 1000000, 0, &options.max_files);
-    BT_IF_OK(status, bt_data_fetch(&options, &dataset));
-    return status == BT_OK ? print_dataset(&dataset, call) : status;
+    BT_TRY(bt_cli_number(arguments, "files", 1, 1000000, 0, &options.max_files));
+    BT_TRY(bt_data_fetch(&options, &dataset));
+    return print_dataset(&dataset, call);
 }
 
 static bt_status fetch(bt_cli_call *call)
@@ -171,15 +144,13 @@ static bt_status fetch(bt_cli_call *call)
     const bt_cli_arguments *arguments = call->arguments;
     BT_SCOPED(bt_str) list = {0}, folder = {0};
     const char *out = bt_cli_value(arguments, "output");
-    BT_TRY(list_path(arguments, &list));
-    if (arguments->word_count == 2) {
-        bt_str_format(&folder, "%s%s", out ? "" : "data/", out ? out : arguments->words[1]);
-        BT_TRY(bt_str_status(&folder));
-        BT_TRY(fetch_into(call, bt_str_text(&list), bt_str_text(&folder)));
-    } else {
-        BT_TRY(bt_data_fetch_names(bt_str_text(&list), &call->out));
+    BT_TRY(bt_cli_path(arguments, "list", "suites/data/corpora.json", &list));
+    if (arguments->word_count < 2) {
+        return bt_data_fetch_names(bt_str_text(&list), &call->out);
     }
-    return BT_OK;
+    bt_str_format(&folder, "%s%s", out ? "" : "data/", out ? out : arguments->words[1]);
+    BT_TRY(bt_str_status(&folder));
+    return fetch_into(call, bt_str_text(&list), bt_str_text(&folder));
 }
 
 // Compares every byte of a dataset with its digests, and every token with the vocabulary.
@@ -195,10 +166,10 @@ static bt_status verify(bt_cli_call *call)
     } else {
         bt_run_data_folder(name, &folder, &found);
     }
-    bt_status status = bt_str_status(&folder);
-    BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
-    BT_IF_OK(status, bt_dataset_verify(&dataset));
-    return status == BT_OK ? print_dataset(&dataset, call) : status;
+    BT_TRY(bt_str_status(&folder));
+    BT_TRY(bt_dataset_open(bt_str_text(&folder), &dataset));
+    BT_TRY(bt_dataset_verify(&dataset));
+    return print_dataset(&dataset, call);
 }
 
 bt_status bt_verb_data(bt_cli_call *call)

@@ -1,17 +1,14 @@
 // harness/cli/verb_gate.c - gate: judges a recorded run, or runs a suite and judges it
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
-#include "harness/cli/gate_pace.h"
-#include "harness/cli/gate_resume.h"
+#include "harness/cli/gate_run.h"
 #include "harness/cli/run_name.h"
 #include "harness/cli/run_suite.h"
 #include "harness/env/facts.h"
 #include "harness/gate/baseline_find.h"
 #include "harness/gate/gate.h"
-#include "harness/report/report.h"
 
 typedef struct gate_verb {
     bt_cli_call *call; // borrowed
@@ -49,13 +46,11 @@ static bt_status run_planned(gate_verb *self, bt_cli_suite *suite)
                                       bt_cli_value(self->arguments, "rounds") != NULL};
     bt_run_wish wish = bt_cli_gate_wish(&pace);
     BT_SCOPED(bt_str) rule = {0};
-    bt_status status = bt_cli_gate_rule_write(&pace, self->given, &rule);
-    if (status == BT_OK) {
-        wish.rule_json = bt_str_text(&rule);
-        suite->wish = &wish;
-        status = bt_cli_suite_run(suite, &self->outcome);
-        suite->wish = NULL;
-    }
+    BT_TRY(bt_cli_gate_rule_write(&pace, self->given, &rule));
+    wish.rule_json = bt_str_text(&rule);
+    suite->wish = &wish;
+    bt_status status = bt_cli_suite_run(suite, &self->outcome);
+    suite->wish = NULL;
     return status;
 }
 
@@ -63,16 +58,13 @@ static bt_status run_planned(gate_verb *self, bt_cli_suite *suite)
 static bt_status find_for_machine(gate_verb *self, const bt_cli_suite *suite)
 {
     BT_SCOPED(bt_facts) facts = {0};
-    bt_store *store = NULL;
+    BT_SCOPED(bt_store_reader) store = NULL;
     BT_TRY(bt_facts_gather(&suite->machine, strcmp(suite->plan.device, "cuda") == 0, &facts));
     bt_store_env env = {facts.digest, facts.rows, facts.count};
-    bt_status status = BT_OK;
     if (bt_file_exists(suite->database)) {
-        status = bt_store_open(suite->database, BT_STORE_READ, &store);
+        BT_TRY(bt_store_open(suite->database, BT_STORE_READ, &store));
     }
-    BT_IF_OK(status, find_baseline(self, store, &env));
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
+    return find_baseline(self, store, &env);
 }
 
 static bt_status plan(gate_verb *self, bt_cli_suite *suite)
@@ -109,41 +101,24 @@ static bt_status write_files(const gate_verb *self, const bt_gate_result *result
     } files[] = {{"junit", bt_gate_junit}, {"markdown", bt_gate_markdown}, {"json", bt_gate_json}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; ++i) {
         const char *path = bt_cli_value(self->arguments, files[i].option);
-        bt_str text = {0};
-        if (!path) {
-            continue;
+        BT_SCOPED(bt_str) text = {0};
+        if (path) {
+            BT_TRY(files[i].write(result, &text));
+            BT_TRY(bt_file_write(path, bt_str_text(&text), text.length_bytes));
         }
-        bt_status status = files[i].write(result, &text);
-        BT_IF_OK(status, bt_file_write(path, bt_str_text(&text), text.length_bytes));
-        bt_str_release(&text);
-        BT_TRY(status);
     }
     return BT_OK;
-}
-
-// Stores the verdicts and rewrites the run's page with them. Returns the page's path, "" if none.
-static bt_status keep(bt_store *store, const bt_gate_result *result, bt_str *page)
-{
-    const bt_store_run *run = result->request.run;
-    BT_TRY(bt_gate_store(store, result));
-    bt_str_format(page, "%s/report.html", run->info.out_dir);
-    BT_TRY(bt_str_status(page));
-    if (access(bt_str_text(page), W_OK) != 0) {
-        bt_str_clear(page);
-        return BT_OK;
-    }
-    return bt_report_write(store, &run->id, 1, bt_str_text(page));
 }
 
 static bt_status say(gate_verb *self, bt_store *store, const bt_gate_result *result)
 {
     BT_SCOPED(bt_str) page = {0};
-    bt_status status = keep(store, result, &page);
-    BT_IF_OK(status, write_files(self, result));
-    BT_IF_OK(status, self->call->json ? bt_gate_json(result, &self->call->out)
-                                      : bt_gate_text(result, bt_str_text(&page), &self->call->out));
+    BT_TRY(bt_gate_store(store, result));
+    BT_TRY(bt_cli_page_renew(store, result->request.run, &page));
+    BT_TRY(write_files(self, result));
     self->call->code = result->exit_code;
-    return status;
+    return self->call->json ? bt_gate_json(result, &self->call->out)
+                            : bt_gate_text(result, bt_str_text(&page), &self->call->out);
 }
 
 static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run *run)

@@ -55,29 +55,29 @@ static bt_status on_answer(void *context, int64_t question, const bt_hellaswag_a
 
 static double share(int64_t part, int64_t whole) { return (double)part / (double)whole; }
 
-static void print_score(const bt_pretrained *from, const bt_hellaswag_score *score, bool as_json,
-                        bt_str *out)
+static bt_status print_score(const bt_pretrained *from, const bt_hellaswag_score *score,
+                             bool as_json, bt_str *out)
 {
     const double plain = share(score->correct, score->questions);
     const double normalised = share(score->normalised_correct, score->questions);
-    if (!as_json) {
-        bt_str_format(out, "%lld questions: accuracy %.4f, normalised by length %.4f\n",
-                      (long long)score->questions, plain, normalised);
-        if (score->shortened) {
-            bt_str_format(out, "%lld of %lld rows are longer than the model's context of %lld\n",
-                          (long long)score->shortened,
-                          (long long)score->questions * BT_HELLASWAG_ENDINGS,
-                          (long long)from->model.context);
-        }
-        return;
-    }
     bt_json_writer json = {.out = out};
-    bt_json_writer_open(&json, NULL, '{');
-    BT_JSON(&json, BT_KV("from", from->path), BT_OF(score, questions), BT_OF(score, correct),
-            BT_OF(score, normalised_correct), BT_KV("accuracy", plain),
-            BT_KV("normalised_accuracy", normalised), BT_KV("shortened_rows", score->shortened));
-    bt_status unused = bt_json_writer_end(&json, '}'); // an error is kept in `out`
-    (void)unused;
+    if (as_json) {
+        bt_json_writer_open(&json, NULL, '{');
+        BT_JSON(&json, BT_KV("from", from->path), BT_OF(score, questions), BT_OF(score, correct),
+                BT_OF(score, normalised_correct), BT_KV("accuracy", plain),
+                BT_KV("normalised_accuracy", normalised),
+                BT_KV("shortened_rows", score->shortened));
+        return bt_json_writer_end(&json, '}');
+    }
+    bt_str_format(out, "%lld questions: accuracy %.4f, normalised by length %.4f\n",
+                  (long long)score->questions, plain, normalised);
+    if (score->shortened) {
+        bt_str_format(out, "%lld of %lld rows are longer than the model's context of %lld\n",
+                      (long long)score->shortened,
+                      (long long)score->questions * BT_HELLASWAG_ENDINGS,
+                      (long long)from->model.context);
+    }
+    return BT_OK;
 }
 
 static bt_status open_answers(const bt_cli_arguments *arguments, scoring *self)
@@ -96,33 +96,24 @@ static bt_status close_answers(scoring *self, bt_status status)
     return status;
 }
 
-static bt_status score_model(bt_cli_call *call, bt_cli_weights *weights, bt_hellaswag *questions)
+bt_status bt_verb_hellaswag(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
     int64_t limit = 0;
     bt_hellaswag_score score;
     BT_SCOPED(bt_str) path = {0};
+    BT_SCOPED(bt_cli_weights) weights = {0};
+    BT_SCOPED(bt_hellaswag) questions = {0};
     scoring self = {.shows_progress = isatty(STDERR_FILENO) && !bt_cli_value(arguments, "quiet")};
     BT_TRY(bt_cli_number(arguments, "limit", 1, 1000000000, 0, &limit));
-    bt_status status = bt_run_data_questions(bt_cli_value(arguments, "questions"), &path);
-    BT_IF_OK(status, bt_cli_weights_open(arguments, weights));
-    BT_IF_OK(status, bt_hellaswag_read(bt_str_text(&path), weights->tokenizer, limit, questions));
-    BT_TRY(status);
-    self.questions = questions->count;
+    BT_TRY(bt_run_data_questions(bt_cli_value(arguments, "questions"), &path));
+    BT_TRY(bt_cli_weights_open(arguments, &weights));
+    BT_TRY(bt_hellaswag_read(bt_str_text(&path), weights.tokenizer, limit, &questions));
+    self.questions = questions.count;
     BT_TRY(open_answers(arguments, &self));
-    const bt_model model = bt_gpt2_model(&weights->model, &weights->params);
-    status = bt_hellaswag_run(&weights->session.context, &model, questions,
-                              (bt_hellaswag_listener){&self, on_answer}, &score);
+    const bt_model model = bt_gpt2_model(&weights.model, &weights.params);
+    bt_status status = bt_hellaswag_run(&weights.session.context, &model, &questions,
+                                        (bt_hellaswag_listener){&self, on_answer}, &score);
     BT_TRY(close_answers(&self, status));
-    print_score(&weights->from, &score, call->json, &call->out);
-    return BT_OK;
-}
-
-bt_status bt_verb_hellaswag(bt_cli_call *call)
-{
-    bt_cli_weights weights = {0};
-    BT_SCOPED(bt_hellaswag) questions = {0};
-    bt_status status = score_model(call, &weights, &questions);
-    bt_cli_weights_close(&weights);
-    return status;
+    return print_score(&weights.from, &score, call->json, &call->out);
 }

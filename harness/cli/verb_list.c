@@ -1,6 +1,4 @@
 // harness/cli/verb_list.c - list: suites, cases, runs, kernels, schemas
-#include <string.h>
-
 #include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
@@ -43,10 +41,9 @@ static bt_status list_suites(bt_cli_call *call)
     if (call->json) {
         bt_json_writer_open(&json, NULL, '[');
     }
-    for (const char *word = bt_str_text(&names); *word;) {
-        size_t length = strcspn(word, "|");
-        append_suite(word, length, call->json ? &json : NULL, &call->out);
-        word += length + (word[length] == '|');
+    bt_word word;
+    for (const char *rest = bt_str_text(&names); bt_words_next(&rest, &word);) {
+        append_suite(word.text, word.length, call->json ? &json : NULL, &call->out);
     }
     return call->json ? bt_json_writer_end(&json, ']') : BT_OK;
 }

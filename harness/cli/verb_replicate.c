@@ -1,13 +1,10 @@
 // harness/cli/verb_replicate.c - replicate: runs the cases of a paper's claims, and judges them
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/scoped.h"
-#include "harness/cli/claims_file.h"
 #include "harness/cli/run_name.h"
 #include "harness/cli/run_suite.h"
 #include "harness/replicate/replicate.h"
-#include "harness/report/report.h"
 
 #define ROUNDS_DEFAULT 4
 
@@ -66,12 +63,7 @@ static bt_status keep_verdicts(const bt_claims *claims, bt_store *store, const b
     BT_TRY(bt_replications_verdicts(got, &verdicts));
     BT_TRY(bt_store_verdicts_set(store, run->id, "replicate", verdicts, got->count));
     BT_TRY(bt_store_file_set(store, run->id, &file));
-    bt_str_format(&page, "%s/report.html", run->info.out_dir);
-    bt_status status = bt_str_status(&page);
-    if (status == BT_OK && access(bt_str_text(&page), W_OK) == 0) {
-        status = bt_report_write(store, &run->id, 1, bt_str_text(&page)); // now with verdicts
-    }
-    return status;
+    return bt_cli_page_renew(store, run, &page);
 }
 
 static bt_status judge(const bt_claims *claims, int64_t number, bt_cli_call *call)

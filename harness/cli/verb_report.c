@@ -5,7 +5,6 @@
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
 #include "harness/bundle/bundle.h"
-#include "harness/cli/claims_file.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 #include "harness/report/publish.h"
@@ -32,19 +31,6 @@ static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, con
     return BT_OK;
 }
 
-static bt_status write_reports(bt_cli_call *call, int64_t *runs)
-{
-    const bt_cli_arguments *arguments = call->arguments;
-    const char *path = bt_cli_value(arguments, "output");
-    for (int64_t i = 0; i < arguments->word_count; ++i) {
-        BT_TRY(bt_cli_run_in(call->store, arguments->words[i], &runs[i]));
-    }
-    if (path) {
-        BT_TRY(bt_report_write(call->store, runs, arguments->word_count, path));
-    }
-    return bt_cli_value(arguments, "publish") ? publish(arguments, call->store, runs) : BT_OK;
-}
-
 // Rejects options that do not go together.
 static bt_status check(const bt_cli_arguments *arguments)
 {
@@ -62,9 +48,14 @@ static bt_status check(const bt_cli_arguments *arguments)
 
 bt_status bt_verb_report(bt_cli_call *call)
 {
+    const bt_cli_arguments *arguments = call->arguments;
+    const char *path = bt_cli_value(arguments, "output");
     BT_SCOPED_MEM(int64_t *) runs = NULL;
-    BT_TRY(check(call->arguments));
-    BT_TRY(bt_cli_open(call, BT_STORE_READ));
-    BT_TRY(BT_MEM_ARRAY(call->arguments->word_count, &runs));
-    return write_reports(call, runs);
+    BT_TRY(check(arguments));
+    BT_TRY(BT_MEM_ARRAY(arguments->word_count, &runs));
+    BT_TRY(bt_cli_open_runs(call, BT_STORE_READ, 0, arguments->word_count, runs));
+    if (path) {
+        BT_TRY(bt_report_write(call->store, runs, arguments->word_count, path));
+    }
+    return bt_cli_value(arguments, "publish") ? publish(arguments, call->store, runs) : BT_OK;
 }

@@ -1,5 +1,4 @@
 // harness/cli/verb_rm.c - rm: deletes recorded runs
-#include <dirent.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,26 +12,11 @@
 
 // ---- files -------------------------------------------------------------------------------------
 
-static bool is_empty(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    bool empty = dir != NULL;
-    for (const struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
-        empty = empty && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0);
-    }
-    if (dir) {
-        (void)closedir(dir);
-    }
-    return empty;
-}
-
 static int64_t remove_checkpoints(const char *folder)
 {
     BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/checkpoints", folder);
-    const int64_t removed =
-        bt_str_status(&path) == BT_OK ? bt_case_checkpoints_remove(bt_str_text(&path)) : 0;
-    return removed;
+    return bt_str_status(&path) == BT_OK ? bt_case_checkpoints_remove(bt_str_text(&path)) : 0;
 }
 
 // Files of the rank launcher for 'bt-bench watch', which no run records.
@@ -40,8 +24,7 @@ static int64_t remove_ranks(const char *folder)
 {
     BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/ranks.json", folder);
-    const bool removed = bt_str_status(&path) == BT_OK && unlink(bt_str_text(&path)) == 0;
-    return removed;
+    return bt_str_status(&path) == BT_OK && unlink(bt_str_text(&path)) == 0;
 }
 
 // Removes the files that the run wrote in its own folder, its checkpoints there, and the folder if
@@ -58,7 +41,7 @@ static void remove_files(const bt_store_run *run, bt_str *out)
                       !strstr(path + length, "/../");
         removed += inside && unlink(path) == 0;
     }
-    bool gone = length > 0 && is_empty(folder) && rmdir(folder) == 0;
+    const bool gone = length > 0 && rmdir(folder) == 0; // refused while anything is in it
     bt_str_format(out, "run %lld: removed %lld file%s", (long long)run->id, (long long)removed,
                   removed == 1 ? "" : "s");
     if (checkpoints > 0) {
@@ -118,14 +101,14 @@ static bt_status check_once(const int64_t *runs, int64_t index)
     return BT_OK;
 }
 
-// All are found and checked before the first is removed, because `last` changes with each removal.
-static bt_status remove_runs(const bt_cli_arguments *arguments, bt_store *store, int64_t *runs,
-                             bt_str *out)
+// All were found and are checked before the first is removed, because `last` changes with each
+// removal.
+static bt_status remove_runs(const bt_cli_arguments *arguments, bt_store *store,
+                             const int64_t *runs, bt_str *out)
 {
     const bool force = bt_cli_value(arguments, "force") != NULL;
     int64_t freed_bytes = 0;
     for (int64_t i = 0; i < arguments->word_count; ++i) {
-        BT_TRY(bt_cli_run_in(store, arguments->words[i], &runs[i]));
         BT_TRY(check_once(runs, i));
         BT_TRY(check_references(store, runs[i], force));
     }
@@ -146,7 +129,7 @@ static bt_status remove_runs(const bt_cli_arguments *arguments, bt_store *store,
 bt_status bt_verb_rm(bt_cli_call *call)
 {
     BT_SCOPED_MEM(int64_t *) runs = NULL;
-    BT_TRY(bt_cli_open(call, BT_STORE_AMEND));
     BT_TRY(BT_MEM_ARRAY(call->arguments->word_count, &runs));
+    BT_TRY(bt_cli_open_runs(call, BT_STORE_AMEND, 0, call->arguments->word_count, runs));
     return remove_runs(call->arguments, call->store, runs, &call->out);
 }

@@ -1,23 +1,10 @@
 // harness/cli/verb_sample.c - sample: text from a model
-#include <stdlib.h>
+#include <float.h>
 #include <string.h>
 
 #include "framework/base/scoped.h"
 #include "framework/eval/generate.h"
 #include "harness/cli/weights.h"
-
-static bt_status read_temperature(const bt_cli_arguments *arguments, double *temperature)
-{
-    const char *text = bt_cli_value(arguments, "temperature");
-    char *end = NULL;
-    *temperature = text ? strtod(text, &end) : 1;
-    BT_FAIL_IF(text && (end == text || *end || !(*temperature > 0 && *temperature <= 1000)),
-               BT_STATUS_INVALID_ARGUMENT,
-               "--temperature %s: expected a number above 0, at most 1000; for the most likely "
-               "token use --greedy",
-               text);
-    return BT_OK;
-}
 
 static bt_status read_options(const bt_cli_arguments *arguments, bt_generate_options *out)
 {
@@ -30,7 +17,9 @@ static bt_status read_options(const bt_cli_arguments *arguments, bt_generate_opt
     BT_TRY(bt_cli_number(arguments, "tokens", 1, 1000000, 100, &out->tokens));
     BT_TRY(bt_cli_number(arguments, "top-k", 0, 65536, 50, &out->top_k));
     BT_TRY(bt_cli_number(arguments, "seed", 0, INT64_MAX, 0, &seed));
-    BT_TRY(read_temperature(arguments, &out->temperature));
+    BT_TRY(bt_cli_real(arguments, "temperature", DBL_TRUE_MIN, 1000, 1,
+                       "a number above 0, at most 1000; for the most likely token use --greedy",
+                       &out->temperature));
     out->temperature = bt_cli_value(arguments, "greedy") ? 0 : out->temperature;
     out->seed = (uint64_t)seed;
     return BT_OK;
@@ -66,33 +55,23 @@ static bt_status encode_prompt(const bt_tokenizer *tokenizer, const char *prompt
     return bt_error_context(no_text ? BT_STATUS_INVALID_ARGUMENT : status, "--prompt");
 }
 
-static bt_status sample(const bt_cli_arguments *arguments, bt_cli_weights *weights)
+bt_status bt_verb_sample(bt_cli_call *call)
 {
+    const bt_cli_arguments *arguments = call->arguments;
     const char *given = bt_cli_value(arguments, "prompt");
     const char *prompt = given ? given : "";
     bt_generate_options options;
+    BT_SCOPED(bt_cli_weights) weights = {0};
     BT_SCOPED(bt_tokens) tokens = {0};
     BT_TRY(read_options(arguments, &options));
-    BT_TRY(bt_cli_weights_open(arguments, weights));
-    options.vocab = bt_tokenizer_vocab(weights->tokenizer);
-    options.before = bt_tokenizer_end_of_text(weights->tokenizer);
+    BT_TRY(bt_cli_weights_open(arguments, &weights));
+    options.vocab = bt_tokenizer_vocab(weights.tokenizer);
+    options.before = bt_tokenizer_end_of_text(weights.tokenizer);
     options.end = options.before;
-    bt_status status = encode_prompt(weights->tokenizer, prompt, &tokens);
-    if (status == BT_OK) {
-        printer to = {weights->tokenizer, prompt};
-        status = bt_generate(&weights->session.context, &weights->model, &options, tokens.ids,
-                             tokens.count, (bt_generate_listener){&to, print_token});
-        if (status == BT_OK) { // the model may have ended the text at once
-            printf("%s\n", to.prompt ? to.prompt : "");
-        }
-    }
-    return status;
-}
-
-bt_status bt_verb_sample(bt_cli_call *call)
-{
-    bt_cli_weights weights = {0};
-    bt_status status = sample(call->arguments, &weights);
-    bt_cli_weights_close(&weights);
-    return status;
+    BT_TRY(encode_prompt(weights.tokenizer, prompt, &tokens));
+    printer to = {weights.tokenizer, prompt};
+    BT_TRY(bt_generate(&weights.session.context, &weights.model, &options, tokens.ids, tokens.count,
+                       (bt_generate_listener){&to, print_token}));
+    printf("%s\n", to.prompt ? to.prompt : ""); // the model may have ended the text at once
+    return BT_OK;
 }

@@ -1,26 +1,72 @@
 // harness/cli/verbs.c - the table of verbs and their options
-#include "harness/cli/ab_session.h"
 #include "harness/cli/cli.h"
-#include "harness/cli/run_suite.h"
-#include "harness/cli/weights.h"
 #include "harness/stats/loss.h"
 
+// Rows of several verbs.
 // clang-format off
-#define DB_ROW     {"db", 0, "FILE", "database of runs (default: results/bt.sqlite)"}
-#define FORMAT_ROW {"format", 0, "FORMAT", "text or json (default: text)"}
-#define LAST_ROWS  {"help", 'h', NULL, "this text"}, {0}
+#define PROFILE_ROW {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"}
+#define FILTER_ROW  {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"}
+#define QUIET_ROW   {"quiet", 'q', NULL, "no progress"}
+#define NAME_ROW    {"name", 0, "NAME", "a name that other verbs accept in place of the run's number"}
+#define HEADS_ROW   {"heads", 0, "N", "attention heads, if the model does not store their number"}
+#define KEY_ROW     {"key", 0, "PUBFILE", "require a signature by this key (PEM)"}
+#define DB_ROW      {"db", 0, "FILE", "database of runs (default: results/bt.sqlite)"}
+#define FORMAT_ROW  {"format", 0, "FORMAT", "text or json (default: text)"}
+#define LAST_ROWS   {"help", 'h', NULL, "this text"}, {0}
 #define DB_LAST_ROWS        DB_ROW, LAST_ROWS
 #define FORMAT_LAST_ROWS    FORMAT_ROW, LAST_ROWS
 #define DB_FORMAT_LAST_ROWS DB_ROW, FORMAT_ROW, LAST_ROWS
+#define SET_ROWS                                                                                   \
+    {"set", 0, "KEY=VALUE",                                                                        \
+     "set a key of every case, as in --set train.steps=3; repeatable. A list, as in\n"             \
+     "                           train.optimizer.lr=[3e-4,6e-4], makes a case for each value"}
+#define TRUST_ROW   {"trust", 0, NULL, "start programs that the suite or an imported run names by path"}
+#define RECORD_ROWS                                                                                \
+    NAME_ROW,                                                                                      \
+    {"note", 0, "TEXT", "a remark, stored with the run"},                                          \
+    {"out", 0, "DIR", "folder of the run's files (default: run-N next to the database)"}
+
+// Of verbs that run a suite once, as bt_cli_suite_plan reads them.
+#define RUN_ROWS                                                                                   \
+    PROFILE_ROW, FILTER_ROW, SET_ROWS,                                                             \
+    {"seed", 0, "N", "random seed of all cases, the same as --set train.seed=N"},                  \
+    {"system", 0, "LIST",                                                                          \
+     "systems that run the cases: blutrain, pytorch-eager, pytorch-compile, a peer's program"},    \
+    {"rounds", 0, "N", "rounds (fresh processes) per case (default: the profile's)"},              \
+    TRUST_ROW, RECORD_ROWS,                                                                        \
+    {"metrics", 0, "DIR", "write metrics.jsonl and bt_bench.prom (Prometheus) to DIR"},            \
+    QUIET_ROW,                                                                                     \
+    {"worker", 0, "PROGRAM", NULL}
+
+// Of verbs that compare systems in interleaved rounds.
+#define AB_ROWS                                                                                    \
+    {"tolerance", 0, "FRACTION",                                                                   \
+     "a larger slowdown is SLOWER (default: 0.01; 0.02 below 20 us; 0.005 for training steps)"},   \
+    {"rounds-max", 0, "N", "maximum number of pairs of rounds per case (default: 24)"},            \
+    {"policy", 0, "NAME|FILE", "a gate's policy, in place of --tolerance and --rounds-max"},       \
+    {"seed", 0, "N", "seed of the order of rounds (default: random, recorded)"},                   \
+    PROFILE_ROW, FILTER_ROW, SET_ROWS, TRUST_ROW, RECORD_ROWS, QUIET_ROW,                          \
+    {"worker", 0, "PROGRAM", NULL}
+#define AB_RESUME_ROW                                                                              \
+    {"resume", 0, "RUN", "finish an interrupted session: completed rounds are not repeated"}
+
+// Of verbs that use a model.
+#define WEIGHTS_ROWS                                                                               \
+    {"from", 0, "PATH",                                                                            \
+     "the model: a checkpoint, a folder of checkpoints, or GPT-2 as model.safetensors"},           \
+    HEADS_ROW,                                                                                     \
+    {"device", 0, "NAME", "cpu, cuda or cuda:N (default: cuda if available)"},                     \
+    {"precision", 0, "MODE", "fp32, tf32 or bf16 (default: fp32)"},                                \
+    {"ranks", 0, "FILE", "another tokenizer's rank file (default: GPT-2's)"}
 // clang-format on
 
 // How a RUN is named, in the help of verbs that take runs.
-#define BT_CLI_RUN_WORDS                                                                           \
+#define RUN_WORDS                                                                                  \
     "RUN is a number, last (the newest run), last-1 (the one before it), @BASELINE (the newest\n"  \
     "run of this baseline), or a name given with --name."
 
 static const bt_cli_option run_options[] = {
-    BT_CLI_RUN_OPTIONS,
+    RUN_ROWS,
     {"resume", 0, "RUN", "finish an interrupted run: completed rounds are not repeated"},
     DB_ROW,
     FORMAT_ROW,
@@ -34,9 +80,7 @@ static const bt_cli_option doctor_options[] = {
     DB_FORMAT_LAST_ROWS};
 
 static const bt_cli_option label_options[] = {
-    {"name", 0, "NAME", "a name that other verbs accept in place of the run's number"},
-    {"note", 0, "TEXT", "a remark, stored with the run"},
-    DB_LAST_ROWS};
+    NAME_ROW, {"note", 0, "TEXT", "a remark, stored with the run"}, DB_LAST_ROWS};
 
 static const bt_cli_option rm_options[] = {
     {"files", 0, NULL, "also remove the files that the runs wrote"},
@@ -53,21 +97,23 @@ static const bt_cli_option history_options[] = {
 
 static const bt_cli_option replicate_options[] = {
     {"claims", 0, "FILE", "claims to judge (default: suites/claims/blutrain-2606.24780.json)"},
-    BT_CLI_RUN_OPTIONS,
+    RUN_ROWS,
     DB_FORMAT_LAST_ROWS};
 
 static const bt_cli_option ab_options[] = {
     {"system", 0, "A,B", "two systems in place of two builds, the base first"},
     {"inject-slowdown", 0, "FRACTION", NULL},
-    BT_CLI_AB_OPTIONS,
+    AB_RESUME_ROW,
+    AB_ROWS,
     DB_FORMAT_LAST_ROWS};
 
-static const bt_cli_option bisect_commits_options[] = {BT_CLI_AB_OPTIONS_NEW, DB_FORMAT_LAST_ROWS};
+static const bt_cli_option bisect_commits_options[] = {AB_ROWS, DB_FORMAT_LAST_ROWS};
 
 static const bt_cli_option calibrate_options[] = {
     {"slowdown", 0, "FRACTION", "slowdown of the third system (default: 0.02, 2 %)"},
     {"rounds", 0, "N", "rounds per case and system (default: 24)"},
-    BT_CLI_AB_OPTIONS,
+    AB_RESUME_ROW,
+    AB_ROWS,
     DB_FORMAT_LAST_ROWS};
 
 static const bt_cli_option gate_options[] = {
@@ -76,7 +122,7 @@ static const bt_cli_option gate_options[] = {
     {"junit", 0, "FILE", "write the verdicts as JUnit XML"},
     {"markdown", 0, "FILE", "write a summary for a comment"},
     {"json", 0, "FILE", "write the output of --format json to a file"},
-    BT_CLI_RUN_OPTIONS,
+    RUN_ROWS,
     {"resume", 0, "RUN", "finish an interrupted gate of a suite, with its policy and baseline"},
     DB_FORMAT_LAST_ROWS};
 
@@ -110,11 +156,9 @@ static const bt_cli_option export_options[] = {
     {"public", 0, NULL, "omit the facts that identify the machine: GPU's UUID, kernel's release"},
     DB_FORMAT_LAST_ROWS};
 
-static const bt_cli_option verify_options[] = {
-    {"key", 0, "PUBFILE", "require a signature by this key (PEM)"}, FORMAT_LAST_ROWS};
+static const bt_cli_option verify_options[] = {KEY_ROW, FORMAT_LAST_ROWS};
 
-static const bt_cli_option import_options[] = {
-    {"key", 0, "PUBFILE", "require a signature by this key (PEM)"}, DB_FORMAT_LAST_ROWS};
+static const bt_cli_option import_options[] = {KEY_ROW, DB_FORMAT_LAST_ROWS};
 
 static const bt_cli_option keygen_options[] = {
     {"output", 'o', "NAME", "write NAME.key and NAME.pub"}, LAST_ROWS};
@@ -126,19 +170,19 @@ static const bt_cli_option data_options[] = {
     {"force", 0, NULL, "tokenize: replace the dataset in -o DIR"},
     {"files", 0, "N", "fetch: only the first N training shards"},
     {"list", 0, "FILE", "fetch: another list of corpora"},
-    {"quiet", 'q', NULL, "no progress"},
+    QUIET_ROW,
     FORMAT_LAST_ROWS};
 
 static const bt_cli_option checkpoint_options[] = {
     {"output", 'o', "DIR", "export: folder of model.safetensors; import: a new folder"},
-    {"heads", 0, "N", "attention heads, if the model does not store their number"},
+    HEADS_ROW,
     {"quick", 0, NULL, "list: read only manifests, without verifying data"},
     {"force", 0, NULL, "export: replace an existing file"},
     FORMAT_LAST_ROWS};
 
 static const bt_cli_option compile_options[] = {
-    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},
-    {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},
+    PROFILE_ROW,
+    FILTER_ROW,
     {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.micro_batch=1; repeatable"},
     {"dump", 0, "LIST", "as in groups,ptx, of graph, simple, bt, groups, mlir, llvm, ptx"},
     {"output", 'o', "DIR", "output folder of dumps: DIR/CASE.graph.txt and so on"},
@@ -146,7 +190,7 @@ static const bt_cli_option compile_options[] = {
     LAST_ROWS};
 
 static const bt_cli_option sample_options[] = {
-    BT_CLI_WEIGHTS_OPTIONS,
+    WEIGHTS_ROWS,
     {"prompt", 0, "TEXT", "start of the text (default: empty)"},
     {"tokens", 0, "N", "maximum number of tokens to generate (default: 100)"},
     {"greedy", 0, NULL, "always take the most likely token"},
@@ -157,17 +201,17 @@ static const bt_cli_option sample_options[] = {
     LAST_ROWS};
 
 static const bt_cli_option hellaswag_options[] = {
-    BT_CLI_WEIGHTS_OPTIONS,
+    WEIGHTS_ROWS,
     {"questions", 0, "FILE", "questions of six lines each (default: data/hellaswag.txt)"},
     {"limit", 0, "N", "only the first N questions"},
     {"answers", 0, "FILE", "write a line of JSON for each question"},
-    {"quiet", 'q', NULL, "no progress"},
+    QUIET_ROW,
     FORMAT_LAST_ROWS};
 
 static const bt_cli_option diff_options[] = {
     {"suite", 0, "SUITE", "both sides train its first training case (default: gpt2_124m)"},
     {"filter", 0, "TEXT", "the case whose name contains TEXT, or matches it as a glob"},
-    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},
+    PROFILE_ROW,
     {"set", 0, "KEY=VALUE", "set a key on both sides, as in --set train.sequence=64; repeatable"},
     {"steps", 0, "N", "number of steps (default: 3)"},
     {"dump", 0, "DIR", "write the values of A, or of the side that trains, one file per step"},
@@ -197,16 +241,16 @@ const bt_cli_verb bt_cli_verbs[] = {
      "change. The run continues when its own terminal is closed; kill PROCESS stops it cleanly.\n"
      "Exit codes of the run when it ends: 0 passed, 4 unavailable, 5 failed, 130 interrupted.",
      watch_options, 0, 1, bt_verb_watch},
-    {"show", "RUN", "show a recorded run", BT_CLI_RUN_WORDS, look_options, 1, 1,
+    {"show", "RUN", "show a recorded run", RUN_WORDS, look_options, 1, 1,
      bt_verb_show},
-    {"compare", "RUN RUN", "compare two runs", BT_CLI_RUN_WORDS, look_options, 2, 2,
+    {"compare", "RUN RUN", "compare two runs", RUN_WORDS, look_options, 2, 2,
      bt_verb_compare},
     {"history", "CASE", "show one case over all runs, and where it changed",
      "CASE is a name as in 'bt-bench list cases'. Runs of one system in one environment with the\n"
      "same settings form a series; a change is a lasting shift of its level (p at most 0.01).",
      history_options, 1, 1, bt_verb_history},
     {"report", "RUN... -o FILE | --publish DIR",
-     "write a report: HTML, Markdown, JSON or CSV, or a folder to publish", BT_CLI_RUN_WORDS,
+     "write a report: HTML, Markdown, JSON or CSV, or a folder to publish", RUN_WORDS,
      report_options, 1, 1000, bt_verb_report},
     {"index", "[-o FILE]", "write one page about all runs: a table with filters, each case over time",
      NULL, index_options, 0, 0, bt_verb_index},
@@ -262,7 +306,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "         such a file",
      baseline_options, 1, 2 + BT_LOSS_RUNS_MAX, bt_verb_baseline},
     {"label", "RUN --name NAME | --note TEXT", "give a recorded run a name or a note",
-     BT_CLI_RUN_WORDS, label_options, 1, 1, bt_verb_label},
+     RUN_WORDS, label_options, 1, 1, bt_verb_label},
     {"rm", "RUN...", "delete recorded runs",
      "Deletes the runs with all recorded data, including verdicts and calibrations, and prints how\n"
      "much space was freed. Files under results/ are kept unless --files is given. A run that a\n"

@@ -68,36 +68,41 @@ static void say(const bt_cli_weights *weights)
     }
 }
 
+bt_status bt_cli_model_open(const bt_cli_arguments *arguments, const char *path,
+                            const char *backend, int ordinal, bt_dtype compute, bt_cli_weights *out)
+{
+    int64_t heads = 0;
+    BT_TRY(bt_cli_number(arguments, "heads", 1, 1 << 20, 0, &heads));
+    BT_TRY(bt_pretrained_find(path, heads, &out->from));
+    BT_TRY(bt_session_open(backend, ordinal, 0, &out->session));
+    out->session.context.tape = NULL;
+    return bt_pretrained_open(&out->session.context, &out->from, compute, &out->params,
+                              &out->model);
+}
+
 bt_status bt_cli_weights_open(const bt_cli_arguments *arguments, bt_cli_weights *out)
 {
     const char *path = bt_cli_value(arguments, "from");
     const char *backend = NULL;
-    int64_t heads = 0;
     int ordinal = 0;
     bt_precision precision = BT_PRECISION_FP32;
-    *out = (bt_cli_weights){0};
     BT_FAIL_IF(!path, BT_STATUS_INVALID_ARGUMENT,
                "--from is missing: expected a checkpoint, a folder of checkpoints or a "
                "model.safetensors");
-    BT_TRY(bt_cli_number(arguments, "heads", 1, 1 << 20, 0, &heads));
     BT_TRY(read_device(arguments, &backend, &ordinal));
     BT_TRY(read_precision(arguments, backend, &precision));
     BT_TRY(open_tokenizer(arguments, out));
-    BT_TRY(bt_pretrained_find(path, heads, &out->from));
-    BT_TRY(bt_session_open(backend, ordinal, 0, &out->session));
-    bt_context *context = &out->session.context;
-    context->tape = NULL;
-    context->compute = precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
-    BT_TRY(bt_pretrained_open(context, &out->from,
-                              precision == BT_PRECISION_BF16 ? BT_BF16 : BT_F32, &out->params,
-                              &out->model));
+    BT_TRY(bt_cli_model_open(arguments, path, backend, ordinal,
+                             precision == BT_PRECISION_BF16 ? BT_BF16 : BT_F32, out));
+    out->session.context.compute =
+        precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
     if (!bt_cli_value(arguments, "quiet")) {
         say(out);
     }
     return BT_OK;
 }
 
-void bt_cli_weights_close(bt_cli_weights *weights)
+void bt_cli_weights_release(bt_cli_weights *weights)
 {
     bt_error_quiet_begin();
     bt_gpt2_release(&weights->model);

@@ -186,27 +186,12 @@ static bt_status make_series(bt_history *history)
 
 // ---- selection ---------------------------------------------------------------------------------
 
-// Whether `name` is one of the words (separated by '|').
-static bool is_one_of(const char *name, const char *words)
-{
-    size_t length = strlen(name);
-    for (const char *word = words; word; word = strchr(word, '|')) {
-        word += *word == '|';
-        if (strncmp(word, name, length) == 0 && (word[length] == '|' || !word[length])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // The nearest of the words, or the first of them.
 static void append_hint(const char *name, const char *words, bt_str *out)
 {
-    BT_SCOPED(bt_str) nearest = {0};
-    bt_suite_nearest(name, words, &nearest);
-    if (nearest.length_bytes) {
-        bt_str_format(out, "; did you mean \"%s\"?", bt_str_text(&nearest));
-    } else if (*words) {
+    const size_t start = out->length_bytes;
+    bt_words_hint(name, words, out);
+    if (out->length_bytes == start && *words) {
         size_t length = 0;
         for (int shown = 0; words[length] && shown < HINTS; shown++) {
             length += strcspn(words + length, "|");
@@ -226,7 +211,7 @@ static bt_status nothing_found(bt_store *store, const char *name, const char *me
 {
     BT_SCOPED(bt_str) names = {0}, hint = {0};
     bt_status status = bt_store_case_names(store, &names);
-    if (status == BT_OK && is_one_of(name, bt_str_text(&names))) {
+    if (status == BT_OK && bt_words_have(bt_str_text(&names), name)) {
         status =
             bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: case \"%s\" has no passed round with %s%s%s",
                      bt_store_path(store), name, metric ? metric : "a time", system ? " on " : "",

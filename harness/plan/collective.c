@@ -36,14 +36,13 @@ static double factor_of(const char *op, double n)
 static bt_status elements_of(const bt_plan_expansion *self, const char *size, int64_t ranks,
                              int64_t element_bytes, int64_t *size_bytes)
 {
-    if (!bt_collective_size_parse(size, size_bytes) || *size_bytes % (element_bytes * ranks) != 0) {
-        return bt_json_error(self->json, self->node, BT_JSON_VALUE,
-                             "case %s: collective.size is \"%s\"; expected a number of bytes, KiB "
-                             "or MiB, as in 25MiB, that is a multiple of %" PRId64
-                             " bytes (an element for each of %" PRId64 " ranks)",
-                             bt_json_get(self->item, "name")->valuestring, size,
-                             element_bytes * ranks, ranks);
-    }
+    BT_JSON_FAIL_IF(
+        !bt_collective_size_parse(size, size_bytes) || *size_bytes % (element_bytes * ranks) != 0,
+        self->json, self->node, BT_JSON_VALUE,
+        "case %s: collective.size is \"%s\"; expected a number of bytes, KiB "
+        "or MiB, as in 25MiB, that is a multiple of %" PRId64
+        " bytes (an element for each of %" PRId64 " ranks)",
+        bt_json_get(self->item, "name")->valuestring, size, element_bytes * ranks, ranks);
     return BT_OK;
 }
 
@@ -79,11 +78,9 @@ bt_status bt_plan_collective_expand(const bt_plan_expansion *self)
     static const char *const keys[BT_PLAN_LISTS] = {"op", "dtype", "size", "group"};
     const cJSON *collective = bt_json_get(self->item, "collective");
     for (int i = 0; i < BT_PLAN_LISTS; ++i) {
-        if (!bt_plan_text_at(bt_json_get(collective, keys[i]), 0)) {
-            return bt_json_error(self->json, self->node, BT_JSON_VALUE,
-                                 "case %s: a collective case needs collective.%s",
-                                 bt_json_get(self->item, "name")->valuestring, keys[i]);
-        }
+        BT_JSON_FAIL_IF(!bt_plan_text_at(bt_json_get(collective, keys[i]), 0), self->json,
+                        self->node, BT_JSON_VALUE, "case %s: a collective case needs collective.%s",
+                        bt_json_get(self->item, "name")->valuestring, keys[i]);
     }
     return bt_plan_combine(self, collective, keys, add_case);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "framework/base/find.h"
+#include "framework/base/idioms.h"
 
 #define CEILING_SHAPE "67108864"           // elements of f32: 256 MiB
 #define CEILING_BYTES (2.0 * 4 * 67108864) // bytes that one copy of them moves
@@ -170,7 +171,7 @@ bt_status bt_plan_case_add(const bt_plan_expansion *self, const char *name, cons
                            const bt_plan_member *members, int count)
 {
     const cJSON *systems = bt_json_get(self->item, "systems");
-    if (!self->selects(name, self->by)) {
+    if (self->selects && !self->selects(name, self->by)) {
         return BT_OK;
     }
     cJSON *item = cJSON_CreateObject();
@@ -203,53 +204,57 @@ static bt_status check_combination(const bt_plan_expansion *self, bt_kernel_case
     const char *name = bt_json_get(self->item, "name")->valuestring;
     const op_row *row = &rows[op];
     bool tensors = op == BT_KERNEL_CASE_adamw || op == BT_KERNEL_CASE_grad_norm;
-    if (!bt_kernel_shape_parse(shape, parsed) || parsed->rank < row->min_rank ||
-        parsed->rank > row->max_rank || (parsed->tensor_count > 1 && !tensors)) {
-        return bt_json_error(self->json, self->node, BT_JSON_VALUE,
-                             "case %s: kernel.shape is \"%s\"; allowed for %s: %s, as in 16384x768",
-                             name, shape, row->name, row->axes);
-    }
-    if (!(bt_kernel_bytes(op, backward, parsed, 4) > 0)) {
-        return bt_json_error(self->json, self->node, BT_JSON_VALUE,
-                             "case %s: kernel.direction is \"backward\"; %s has no backward", name,
-                             row->name);
-    }
-    if (strcmp(dtype, "tf32") == 0 && !does_multiply(row->name)) {
-        return bt_json_error(self->json, self->node, BT_JSON_VALUE,
-                             "case %s: kernel.dtype is \"tf32\"; only attention and gemm have it",
-                             name);
-    }
+    BT_JSON_FAIL_IF(!bt_kernel_shape_parse(shape, parsed) || parsed->rank < row->min_rank ||
+                        parsed->rank > row->max_rank || (parsed->tensor_count > 1 && !tensors),
+                    self->json, self->node, BT_JSON_VALUE,
+                    "case %s: kernel.shape is \"%s\"; allowed for %s: %s, as in 16384x768", name,
+                    shape, row->name, row->axes);
+    BT_JSON_FAIL_IF(!(bt_kernel_bytes(op, backward, parsed, 4) > 0), self->json, self->node,
+                    BT_JSON_VALUE, "case %s: kernel.direction is \"backward\"; %s has no backward",
+                    name, row->name);
+    BT_JSON_FAIL_IF(strcmp(dtype, "tf32") == 0 && !does_multiply(row->name), self->json, self->node,
+                    BT_JSON_VALUE,
+                    "case %s: kernel.dtype is \"tf32\"; only attention and gemm have it", name);
     return BT_OK;
+}
+
+// The case of one call; its seed and times are those of `from`.
+static bt_status add_call(const bt_plan_expansion *self, const char *name, bt_kernel_case_op op,
+                          const char *const values[BT_PLAN_LISTS], const bt_kernel_shape *shape,
+                          const char *compile, const cJSON *from)
+{
+    const char *dtype = values[1];
+    const bool backward = strcmp(values[0], "backward") == 0;
+    const int element_bytes = strcmp(dtype, "f64") == 0 ? 8 : strcmp(dtype, "bf16") == 0 ? 2 : 4;
+    const bt_plan_member members[] = {
+        {.key = "op", .text = rows[op].name},
+        {.key = "direction", .text = values[0]},
+        {.key = "dtype", .text = dtype},
+        {.key = "cache", .text = values[2]},
+        {.key = "shape", .text = values[3]},
+        {.key = "compile", .text = compile},
+        {.key = "seed", .number = bt_json_number_of(from, "seed")},
+        {.key = "max_time_s", .number = bt_json_number_of(from, "max_time_s")},
+        {.key = "timeout_s", .number = bt_json_number_of(from, "timeout_s")},
+        {.key = "bytes", .number = bt_kernel_bytes(op, backward, shape, element_bytes)},
+        {.key = "flops", .number = bt_kernel_flops(op, backward, shape)}};
+    return bt_plan_case_add(self, name, "kernel", members, (int)BT_COUNT(members));
 }
 
 static bt_status add_case(const bt_plan_expansion *self, const char *const values[BT_PLAN_LISTS])
 {
     const char *direction = values[0], *dtype = values[1], *cache = values[2], *shape = values[3];
     const cJSON *from = bt_json_get(self->item, "kernel");
-    const bool backward = strcmp(direction, "backward") == 0;
     const bool names_cache = bt_plan_text_at(bt_json_get(from, "cache"), 1) != NULL;
     bt_kernel_case_op op = (bt_kernel_case_op)0;
     bt_kernel_shape parsed;
     (void)bt_kernel_case_op_parse(bt_json_get(from, "op")->valuestring, &op); // checked before
-    BT_TRY(check_combination(self, op, shape, &parsed, backward, dtype));
-    const int element_bytes = strcmp(dtype, "f64") == 0 ? 8 : strcmp(dtype, "bf16") == 0 ? 2 : 4;
+    BT_TRY(check_combination(self, op, shape, &parsed, strcmp(direction, "backward") == 0, dtype));
     char name[160];
     (void)snprintf(name, sizeof name, "%s.%s.%s.%s%s%s",
                    bt_json_get(self->item, "name")->valuestring, direction, dtype, shape,
                    names_cache ? "." : "", names_cache ? cache : "");
-    const bt_plan_member members[] = {
-        {.key = "op", .text = rows[op].name},
-        {.key = "direction", .text = direction},
-        {.key = "dtype", .text = dtype},
-        {.key = "cache", .text = cache},
-        {.key = "shape", .text = shape},
-        {.key = "compile", .text = bt_json_text_of(from, "compile")},
-        {.key = "seed", .number = bt_json_number_of(from, "seed")},
-        {.key = "max_time_s", .number = bt_json_number_of(from, "max_time_s")},
-        {.key = "timeout_s", .number = bt_json_number_of(from, "timeout_s")},
-        {.key = "bytes", .number = bt_kernel_bytes(op, backward, &parsed, element_bytes)},
-        {.key = "flops", .number = bt_kernel_flops(op, backward, &parsed)}};
-    return bt_plan_case_add(self, name, "kernel", members, (int)(sizeof members / sizeof *members));
+    return add_call(self, name, op, values, &parsed, bt_json_text_of(from, "compile"), from);
 }
 
 bt_status bt_plan_kernel_expand(const bt_plan_expansion *self)
@@ -258,23 +263,16 @@ bt_status bt_plan_kernel_expand(const bt_plan_expansion *self)
     const cJSON *kernel = bt_json_get(self->item, "kernel");
     const cJSON *op_node = bt_json_get(kernel, "op");
     bt_kernel_case_op op;
-    if (!cJSON_IsString(op_node) || !bt_kernel_case_op_parse(op_node->valuestring, &op) ||
-        !bt_plan_text_at(bt_json_get(kernel, "shape"), 0)) {
-        return bt_json_error(self->json, self->node, BT_JSON_VALUE,
-                             "case %s: a kernel case needs kernel.op and kernel.shape",
-                             bt_json_get(self->item, "name")->valuestring);
-    }
+    BT_JSON_FAIL_IF(!cJSON_IsString(op_node) ||
+                        !bt_kernel_case_op_parse(op_node->valuestring, &op) ||
+                        !bt_plan_text_at(bt_json_get(kernel, "shape"), 0),
+                    self->json, self->node, BT_JSON_VALUE,
+                    "case %s: a kernel case needs kernel.op and kernel.shape",
+                    bt_json_get(self->item, "name")->valuestring);
     return bt_plan_combine(self, kernel, keys, add_case);
 }
 
 // ---- ceilings ----------------------------------------------------------------------------------
-
-static bool select_all(const char *name, const void *by)
-{
-    (void)name;
-    (void)by;
-    return true;
-}
 
 // The first case whose kernel has `value` under `key`, optionally among products only. NULL: none.
 static const cJSON *first_with(const cJSON *cases, const char *key, const char *value,
@@ -295,35 +293,20 @@ typedef struct ceiling {
     const cJSON *like; // a case whose seed and times it copies; NULL: not needed
 } ceiling;
 
+// Inserts a ceiling as the first case.
 static bt_status add_ceiling(const ceiling *what, cJSON *cases)
 {
-    char text[320];
-    const cJSON *from = bt_json_get(what->like, "kernel");
-    (void)snprintf(text, sizeof text,
-                   "{\"name\":\"%s\",\"kind\":\"kernel\",\"kernel\":{\"op\":\"%s\",\"direction\":"
-                   "\"forward\",\"dtype\":\"%s\",\"cache\":\"%s\",\"shape\":\"%s\",\"seed\":%.0f,"
-                   "\"max_time_s\":%g,\"timeout_s\":%g}}",
-                   what->name, what->op, what->dtype, what->cache, what->shape,
-                   bt_json_number_of(from, "seed"), bt_json_number_of(from, "max_time_s"),
-                   bt_json_number_of(from, "timeout_s"));
-    cJSON *item = cJSON_Parse(text), *made = cJSON_CreateArray(), *added = NULL;
-    const bt_json_doc nowhere = {.name = (char *)"ceiling"};
-    const bt_plan_expansion one = {
-        .json = &nowhere, .item = item, .selects = select_all, .cases = made};
-    bt_status status = item && made ? bt_plan_kernel_expand(&one)
-                                    : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
-    if (status == BT_OK) {
-        added = cJSON_DetachItemFromArray(made, 0);
-        cJSON *label = cJSON_CreateString(what->name);
-        if (!label || !cJSON_ReplaceItemInObjectCaseSensitive(added, "name", label) ||
-            !cJSON_InsertItemInArray(cases, 0, added)) {
-            cJSON_Delete(added);
-            status = bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
-        }
-    }
-    cJSON_Delete(item);
-    cJSON_Delete(made);
-    return status;
+    const char *const values[] = {"forward", what->dtype, what->cache, what->shape};
+    const bt_plan_expansion all = {.cases = cases};
+    bt_kernel_case_op op = (bt_kernel_case_op)0;
+    bt_kernel_shape shape;
+    (void)bt_kernel_case_op_parse(what->op, &op);
+    (void)bt_kernel_shape_parse(what->shape, &shape);
+    BT_TRY(add_call(&all, what->name, op, values, &shape, "", bt_json_get(what->like, "kernel")));
+    cJSON *added = cJSON_DetachItemFromArray(cases, cJSON_GetArraySize(cases) - 1);
+    BT_FAIL_IF(!cJSON_InsertItemInArray(cases, 0, added), BT_STATUS_INTERNAL,
+               "the ceiling %s cannot be inserted into the plan", what->name);
+    return BT_OK;
 }
 
 bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases)

@@ -44,9 +44,9 @@ typedef bool (*bt_plan_selects)(const char *name, const void *by);
 // An item of a suite whose lists expand to several cases of a plan.
 typedef struct bt_plan_expansion {
     const bt_json_doc *json;
-    const cJSON *node; // position for messages
-    const cJSON *item; // {name, kind, systems, and the object with the lists}
-    bt_plan_selects selects;
+    const cJSON *node;       // position for messages
+    const cJSON *item;       // {name, kind, systems, and the object with the lists}
+    bt_plan_selects selects; // NULL: all
     const void *by;
     cJSON *cases; // of the plan; appended to
 } bt_plan_expansion;

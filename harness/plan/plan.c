@@ -12,6 +12,8 @@
 #include "harness/plan/sweep.h"
 #include "harness/suite/schema.h"
 
+enum { CASE_NAME_BYTES = 512 };
+
 // The sources of a case's values, the most specific first, for messages.
 typedef struct expansion {
     const bt_suite *suite;
@@ -23,8 +25,8 @@ typedef struct expansion {
     cJSON *train;            // its member
     const char *const *sets; // [set_count] of --set, for this case
     int64_t set_count;
-    const char *suffix; // appended to its name by a sweep, or ""
-    bool does_not_fit;  // not even the smallest micro-batch fits the device
+    char name[CASE_NAME_BYTES]; // in the file, with the suffix of a sweep
+    bool does_not_fit;          // not even the smallest micro-batch fits the device
 } expansion;
 
 #define PLAN "the plan" // in messages
@@ -43,16 +45,15 @@ static bool can_run(const cJSON *profile, const bt_machine *machine)
 
 static bt_status unknown_profile(const bt_suite *suite, const cJSON *profiles, const char *given)
 {
-    BT_SCOPED(bt_str) words = {0}, listed = {0}, nearest = {0};
+    BT_SCOPED(bt_str) words = {0}, listed = {0}, hint = {0};
     for (const cJSON *profile = profiles->child; profile; profile = profile->next) {
-        bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", profile->string);
-        bt_str_format(&listed, "%s%s", listed.length_bytes ? ", " : "", profile->string);
+        bt_words_add(&words, profile->string, strlen(profile->string));
     }
-    bt_suite_nearest(given, bt_str_text(&words), &nearest);
+    bt_words_join(bt_str_text(&words), ", ", &listed);
+    bt_words_hint(given, bt_str_text(&words), &hint);
     return bt_json_error(&suite->json, profiles, BT_JSON_KEY,
-                         "there is no profile \"%s\"%s%s%s\nprofiles: %s", given,
-                         nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
-                         nearest.length_bytes ? "\"?" : "", bt_str_text(&listed));
+                         "there is no profile \"%s\"%s\nprofiles: %s", given, bt_str_text(&hint),
+                         bt_str_text(&listed));
 }
 
 // `passed` is the automatic profile that was tried last and did not fit, or NULL.
@@ -86,20 +87,6 @@ static bt_status choose_profile(const expansion *expand, bt_plan *plan, const cJ
 
 // ---- merging -----------------------------------------------------------------------------------
 
-// Copies the members of `from` into `into`; objects are merged, everything else is replaced.
-static bt_status merge(cJSON *into, const cJSON *from)
-{
-    for (const cJSON *node = from ? from->child : NULL; node; node = node->next) {
-        cJSON *old = bt_json_get(into, node->string);
-        if (cJSON_IsObject(old) && cJSON_IsObject(node)) {
-            BT_TRY(merge(old, node));
-            continue;
-        }
-        BT_TRY(bt_json_put(into, node->string, cJSON_Duplicate(node, 1), PLAN));
-    }
-    return BT_OK;
-}
-
 static bt_status replace(cJSON *object, const char *key, cJSON *node)
 {
     return bt_json_put(object, key, node, PLAN);
@@ -114,13 +101,12 @@ static bt_status join_paths(const char *suite_path, cJSON *dataset, const char *
     const char *slash = strrchr(suite_path, '/');
     for (const cJSON *node = cJSON_IsArray(list) ? list->child : list; joined && node;
          node = cJSON_IsArray(list) ? node->next : NULL) {
-        bt_str path = {0};
+        BT_SCOPED(bt_str) path = {0};
         if (suite_path[0] && slash && node->valuestring[0] != '/') {
             bt_str_append_bytes(&path, suite_path, (size_t)(slash - suite_path) + 1);
         }
         bt_str_append(&path, node->valuestring);
         cJSON *text = path.status == BT_OK ? cJSON_CreateString(bt_str_text(&path)) : NULL;
-        bt_str_release(&path);
         bt_status status = bt_json_put(joined, NULL, text, PLAN);
         if (status != BT_OK) {
             cJSON_Delete(joined);
@@ -200,25 +186,17 @@ static bt_status check_shape(const expansion *expand)
     int64_t heads = (int64_t)bt_plan_number(expand->train, "model.heads");
     int64_t context = (int64_t)bt_plan_number(expand->train, "model.context");
     int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
-    if (width % heads != 0) {
-        return bt_json_error(json, origin(expand, "model", "heads"), BT_JSON_VALUE,
-                             "case %s: model.heads is %" PRId64
-                             "; it must divide model.width, %" PRId64,
-                             name, heads, width);
-    }
-    if (sequence > context) {
-        return bt_json_error(json, origin(expand, NULL, "sequence"), BT_JSON_VALUE,
-                             "case %s: sequence is %" PRId64
-                             "; allowed: up to model.context, %" PRId64,
-                             name, sequence, context);
-    }
+    BT_JSON_FAIL_IF(width % heads != 0, json, origin(expand, "model", "heads"), BT_JSON_VALUE,
+                    "case %s: model.heads is %" PRId64 "; it must divide model.width, %" PRId64,
+                    name, heads, width);
+    BT_JSON_FAIL_IF(sequence > context, json, origin(expand, NULL, "sequence"), BT_JSON_VALUE,
+                    "case %s: sequence is %" PRId64 "; allowed: up to model.context, %" PRId64,
+                    name, sequence, context);
     double lr = bt_plan_number(expand->train, "optimizer.lr");
     double min_lr = bt_plan_number(expand->train, "optimizer.min_lr");
-    if (min_lr > lr) {
-        return bt_json_error(json, origin(expand, "optimizer", "min_lr"), BT_JSON_VALUE,
-                             "case %s: optimizer.min_lr is %g; allowed: up to optimizer.lr, %g",
-                             name, min_lr, lr);
-    }
+    BT_JSON_FAIL_IF(min_lr > lr, json, origin(expand, "optimizer", "min_lr"), BT_JSON_VALUE,
+                    "case %s: optimizer.min_lr is %g; allowed: up to optimizer.lr, %g", name,
+                    min_lr, lr);
     return BT_OK;
 }
 
@@ -244,14 +222,12 @@ static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t avai
     const char *name = bt_json_get(expand->item, "name")->valuestring;
     int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step");
     int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
-    if (smallest == 0) {
-        return bt_json_error(&expand->suite->json, origin(expand, NULL, "tokens_per_step"),
-                             BT_JSON_VALUE,
-                             "case %s: tokens_per_step is %" PRId64
-                             "; it must be a multiple of micro_batch * sequence (sequence is "
-                             "%" PRId64 ")",
-                             name, tokens, sequence);
-    }
+    BT_JSON_FAIL_IF(smallest == 0, &expand->suite->json, origin(expand, NULL, "tokens_per_step"),
+                    BT_JSON_VALUE,
+                    "case %s: tokens_per_step is %" PRId64
+                    "; it must be a multiple of micro_batch * sequence (sequence is "
+                    "%" PRId64 ")",
+                    name, tokens, sequence);
     expand->does_not_fit = true;
     return bt_error(BT_STATUS_OUT_OF_MEMORY,
                     "case %s: a micro-batch of %" PRId64 " x %" PRId64
@@ -373,15 +349,6 @@ static bt_status bound_untimed_steps(cJSON *train)
 
 // ---- one case, all cases -----------------------------------------------------------------------
 
-enum { CASE_NAME_BYTES = 512 };
-
-// The name in the file, and the suffix of a sweep.
-static void case_name(const expansion *expand, char name[CASE_NAME_BYTES])
-{
-    (void)snprintf(name, CASE_NAME_BYTES, "%s%s", bt_json_get(expand->source, "name")->valuestring,
-                   expand->suffix);
-}
-
 // Name, kind, and the group of that name merged from all levels and --set.
 static bt_status merge_case(expansion *expand, const char *group)
 {
@@ -399,23 +366,31 @@ static bt_status merge_case(expansion *expand, const char *group)
         return no_memory();
     }
     for (int i = 0; i < 3; ++i) {
-        BT_TRY(merge(values, bt_json_get(levels[i], group)));
+        BT_TRY(bt_json_merge(values, bt_json_get(levels[i], group), PLAN));
     }
     for (int64_t i = 0; i < expand->set_count; ++i) {
         BT_TRY(bt_plan_set(expand->sets[i], expand->item));
     }
-    char name[CASE_NAME_BYTES];
-    case_name(expand, name);
-    return replace(expand->item, "name", cJSON_CreateString(name));
+    return replace(expand->item, "name", cJSON_CreateString(expand->name));
+}
+
+// Drops the keys of other kinds of cases, which --set may have added.
+static void drop_others(cJSON *item, const char *kind)
+{
+    static const char *const groups[] = {"train", "dataset", "kernel", "collective", "command"};
+    const int own = strcmp(kind, "train") == 0 ? 2 : 0;
+    for (size_t i = (size_t)own; i < sizeof groups / sizeof groups[0]; ++i) {
+        if (strcmp(groups[i], kind) != 0) {
+            cJSON_DeleteItemFromObjectCaseSensitive(item, groups[i]);
+        }
+    }
 }
 
 static bt_status expand_train(expansion *expand)
 {
     BT_TRY(merge_dataset(expand));
     BT_TRY(merge_case(expand, "train"));
-    cJSON_DeleteItemFromObjectCaseSensitive(expand->item, "kernel");
-    cJSON_DeleteItemFromObjectCaseSensitive(expand->item, "collective");
-    cJSON_DeleteItemFromObjectCaseSensitive(expand->item, "command");
+    drop_others(expand->item, "train");
     expand->train = bt_json_get(expand->item, "train");
     if (expand->options->seed >= 0) {
         BT_TRY(replace(expand->train, "seed", cJSON_CreateNumber((double)expand->options->seed)));
@@ -454,10 +429,10 @@ static bt_status no_case(const expansion *expand)
 }
 
 // The case as an empty item of the plan, which owns it; NULL if it is not selected.
-static bt_status begin_case(expansion *expand, const char *name, cJSON *cases)
+static bt_status begin_case(expansion *expand, cJSON *cases)
 {
     expand->item = NULL;
-    if (!selected(name, expand->options)) {
+    if (!selected(expand->name, expand->options)) {
         return BT_OK;
     }
     expand->item = cJSON_CreateObject();
@@ -467,9 +442,7 @@ static bt_status begin_case(expansion *expand, const char *name, cJSON *cases)
 // A training case becomes one case of the plan, if selected.
 static bt_status add_train(expansion *expand, cJSON *cases)
 {
-    char name[CASE_NAME_BYTES];
-    case_name(expand, name);
-    BT_TRY(begin_case(expand, name, cases));
+    BT_TRY(begin_case(expand, cases));
     return expand->item ? expand_train(expand) : BT_OK;
 }
 
@@ -496,45 +469,20 @@ static bt_status add_calls(expansion *expand, const char *kind, cJSON *cases)
 // A command case becomes one case of the plan, if selected.
 static bt_status add_command(expansion *expand, cJSON *cases)
 {
-    char name[CASE_NAME_BYTES];
-    case_name(expand, name);
-    BT_TRY(begin_case(expand, name, cases));
+    BT_TRY(begin_case(expand, cases));
     if (!expand->item) {
         return BT_OK;
     }
     BT_TRY(merge_case(expand, "command"));
     cJSON *command = bt_json_get(expand->item, "command");
     const cJSON *run = bt_json_get(command, "run");
-    if (!run || (cJSON_IsArray(run) && !run->child)) {
-        return bt_json_error(&expand->suite->json, expand->source, BT_JSON_VALUE,
-                             "case %s: a command case needs command.run, as in \"run\": \"sort "
-                             "words.txt\"",
-                             name);
-    }
-    static const char *const others[] = {"dataset", "train", "kernel", "collective"}; // of --set
-    for (int i = 0; i < 4; ++i) {
-        cJSON_DeleteItemFromObjectCaseSensitive(expand->item, others[i]);
-    }
+    BT_JSON_FAIL_IF(!run || (cJSON_IsArray(run) && !run->child), &expand->suite->json,
+                    expand->source, BT_JSON_VALUE,
+                    "case %s: a command case needs command.run, as in \"run\": \"sort "
+                    "words.txt\"",
+                    expand->name);
+    drop_others(expand->item, "command");
     return bt_suite_fill_defaults(BT_SUITE_COMMAND, command);
-}
-
-static bt_status add_combinations(expansion *expand, const char *kind, bt_plan_sweep *sweep,
-                                  cJSON *cases)
-{
-    for (int64_t i = 0; i < sweep->combinations; ++i) {
-        bt_str suffix = {0};
-        bt_status status = bt_plan_sweep_at(sweep, i, &suffix);
-        expand->sets = sweep->sets;
-        expand->set_count = sweep->set_count;
-        expand->suffix = bt_str_text(&suffix);
-        BT_IF_OK(status, strcmp(kind, "command") == 0 ? add_command(expand, cases)
-                         : strcmp(kind, "train") == 0 ? add_train(expand, cases)
-                                                      : add_calls(expand, kind, cases));
-        expand->suffix = "";
-        bt_str_release(&suffix);
-        BT_TRY(status);
-    }
-    return BT_OK;
 }
 
 // The cases of a case in the file: one, or one for each combination of the lists of --set.
@@ -544,7 +492,18 @@ static bt_status add_cases(expansion *expand, cJSON *cases)
     const bt_plan_options *options = expand->options;
     const char *kind = bt_json_get(expand->source, "kind")->valuestring;
     BT_TRY(bt_plan_sweep_make(options->sets, options->set_count, kind, &sweep));
-    return add_combinations(expand, kind, &sweep, cases);
+    for (int64_t i = 0; i < sweep.combinations; ++i) {
+        BT_SCOPED(bt_str) suffix = {0};
+        BT_TRY(bt_plan_sweep_at(&sweep, i, &suffix));
+        expand->sets = sweep.sets;
+        expand->set_count = sweep.set_count;
+        (void)snprintf(expand->name, sizeof expand->name, "%s%s",
+                       bt_json_get(expand->source, "name")->valuestring, bt_str_text(&suffix));
+        BT_TRY(strcmp(kind, "command") == 0 ? add_command(expand, cases)
+               : strcmp(kind, "train") == 0 ? add_train(expand, cases)
+                                            : add_calls(expand, kind, cases));
+    }
+    return BT_OK;
 }
 
 // Cases of a suite that share a name must differ in their axes.
@@ -553,11 +512,10 @@ static bt_status check_names(const expansion *expand, const cJSON *cases, const 
     for (const cJSON *added = first; added; added = added->next) {
         const char *name = bt_json_get(added, "name")->valuestring;
         for (const cJSON *other = cases->child; other != added; other = other->next) {
-            if (strcmp(bt_json_get(other, "name")->valuestring, name) == 0) {
-                return bt_json_error(&expand->suite->json, bt_json_get(expand->source, "name"),
-                                     BT_JSON_VALUE, "profile %s has two cases named \"%s\"",
-                                     expand->profile->string, name);
-            }
+            BT_JSON_FAIL_IF(strcmp(bt_json_get(other, "name")->valuestring, name) == 0,
+                            &expand->suite->json, bt_json_get(expand->source, "name"),
+                            BT_JSON_VALUE, "profile %s has two cases named \"%s\"",
+                            expand->profile->string, name);
         }
     }
     return BT_OK;
@@ -588,10 +546,9 @@ static bt_status add_systems(const expansion *expand, cJSON *root)
     const cJSON *next = cJSON_IsArray(listed) ? listed->child : listed;
     while (systems && (given ? *given != '\0' : next != NULL)) {
         size_t length = given ? strcspn(given, ",") : strlen(next->valuestring);
-        bt_str name = {0};
+        BT_SCOPED(bt_str) name = {0};
         bt_str_append_bytes(&name, given ? given : next->valuestring, length);
         cJSON *text = bt_str_status(&name) == BT_OK ? cJSON_CreateString(bt_str_text(&name)) : NULL;
-        bt_str_release(&name);
         BT_TRY(bt_json_put(systems, NULL, text, PLAN));
         given = given ? given + length + (given[length] == ',') : NULL;
         next = !given && next ? next->next : next;
@@ -642,15 +599,14 @@ static bt_status build(expansion *expand, bt_plan *plan)
     BT_TRY(status);
     BT_SCOPED(bt_str) text = {0};
     bt_json_write(plan->root, &text);
-    status = bt_str_take(&text, &plan->text);
-    return status;
+    return bt_str_take(&text, &plan->text);
 }
 
 bt_status bt_plan_make(const bt_suite *suite, const bt_plan_options *options,
                        const bt_machine *machine, bt_plan *out)
 {
     memset(out, 0, sizeof *out);
-    expansion expand = {.suite = suite, .options = options, .machine = machine, .suffix = ""};
+    expansion expand = {.suite = suite, .options = options, .machine = machine};
     bt_status status = build(&expand, out);
     BT_IF_OK(status, bt_plan_index(out));
     if (status != BT_OK) {

@@ -88,16 +88,13 @@ bt_status bt_plan_check_commands(const bt_plan *plan, bool trusted)
 {
     for (const cJSON *item = plan->cases->child; item && !trusted; item = item->next) {
         const cJSON *run = bt_json_get(bt_json_get(item, "command"), "run");
+        BT_SCOPED(bt_str) text = {0};
         if (run) {
-            bt_str text = {0};
             bt_json_write(run, &text);
-            bt_status status =
-                bt_error(BT_STATUS_INVALID_ARGUMENT,
-                         "case %s runs the command %.300s, which needs permission; nothing was "
-                         "started\nread the suite, then add --trust to allow its commands",
-                         bt_json_get(item, "name")->valuestring, bt_str_text(&text));
-            bt_str_release(&text);
-            return status;
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "case %s runs the command %.300s, which needs permission; nothing was "
+                            "started\nread the suite, then add --trust to allow its commands",
+                            bt_json_get(item, "name")->valuestring, bt_str_text(&text));
         }
     }
     return BT_OK;

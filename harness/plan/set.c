@@ -8,28 +8,15 @@
 // `key` is not a key of the owner, or NULL: the owner itself was given a value.
 static bt_status unknown(const char *given, bt_suite_object owner, const char *key)
 {
-    BT_SCOPED(bt_str) words = {0}, allowed = {0}, nearest = {0};
-    for (int i = 0; i < bt_suite_key_count; ++i) {
-        if (bt_suite_keys[i].owner == owner && bt_suite_keys[i].settable) {
-            const char *name = bt_suite_keys[i].key;
-            bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", name);
-            bt_str_format(&allowed, "%s%s", allowed.length_bytes ? ", " : "", name);
-        }
-    }
-    bt_status status;
-    if (key) {
-        bt_suite_nearest(key, bt_str_text(&words), &nearest);
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "--set %s: \"%s\" is not a key of %s%s%s%s\nallowed: %s", given, key,
-                          bt_suite_object_called(owner),
-                          nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
-                          nearest.length_bytes ? "\"?" : "", bt_str_text(&allowed));
-    } else {
-        status =
-            bt_error(BT_STATUS_INVALID_ARGUMENT, "--set %s: %s is a group; set one of its keys: %s",
-                     given, bt_suite_object_called(owner), bt_str_text(&allowed));
-    }
-    return status;
+    BT_SCOPED(bt_str) words = {0}, allowed = {0}, hint = {0};
+    bt_suite_key_words(owner, true, &words);
+    bt_words_join(bt_str_text(&words), ", ", &allowed);
+    BT_FAIL_IF(!key, BT_STATUS_INVALID_ARGUMENT, "--set %s: %s is a group; set one of its keys: %s",
+               given, bt_suite_object_called(owner), bt_str_text(&allowed));
+    bt_words_hint(key, bt_str_text(&words), &hint);
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "--set %s: \"%s\" is not a key of %s%s\nallowed: %s", given, key,
+                    bt_suite_object_called(owner), bt_str_text(&hint), bt_str_text(&allowed));
 }
 
 // A list of texts may be a single text: --set command.run=true is a text, not a boolean.

@@ -16,40 +16,23 @@ static bt_status no_memory(void)
     return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for " INCLUDED);
 }
 
-// Copies the members of `from` that `into` lacks, groups recursively.
-static bt_status add_missing(cJSON *into, const cJSON *from)
-{
-    for (const cJSON *node = from ? from->child : NULL; node; node = node->next) {
-        cJSON *own = bt_json_get(into, node->string);
-        if (own && cJSON_IsObject(own) && cJSON_IsObject(node)) {
-            BT_TRY(add_missing(own, node));
-        } else if (!own) {
-            BT_TRY(bt_json_put(into, node->string, cJSON_Duplicate(node, 1), INCLUDED));
-        }
-    }
-    return BT_OK;
-}
-
 // A self-contained copy of the case: with the values of its profile and suite.
 static bt_status add_case(const cJSON *suite, const cJSON *profile, const cJSON *item, cJSON *cases)
 {
-    static const char *const groups[] = {"dataset", "train", "kernel", "collective", "command"};
+    const cJSON *levels[] = {suite, profile, item};
     const char *kind = bt_json_get(item, "kind")->valuestring;
-    cJSON *copy = cJSON_Duplicate(item, 1);
+    cJSON *copy = cJSON_Duplicate(item, 1), *values = NULL;
+    const cJSON *dataset = NULL;
     BT_TRY(bt_json_put(cases, NULL, copy, INCLUDED));
-    for (int i = 0; i < 5; ++i) {
-        const cJSON *levels[] = {profile, suite};
-        const bool wanted =
-            strcmp(groups[i], i ? kind : "dataset") == 0 && (i || strcmp(kind, "train") == 0);
-        for (int l = 0; l < 2 && wanted; ++l) {
-            const cJSON *values = bt_json_get(levels[l], groups[i]);
-            cJSON *own = bt_json_get(copy, groups[i]);
-            if (own && values && cJSON_IsObject(own) && i > 0) {
-                BT_TRY(add_missing(own, values));
-            } else if (!own && values) {
-                BT_TRY(bt_json_put(copy, groups[i], cJSON_Duplicate(values, 1), INCLUDED));
-            }
-        }
+    values = cJSON_CreateObject();
+    BT_TRY(bt_json_put(copy, kind, values, INCLUDED));
+    for (int i = 0; i < 3; ++i) {
+        const cJSON *own = bt_json_get(levels[i], "dataset");
+        dataset = own ? own : dataset;
+        BT_TRY(bt_json_merge(values, bt_json_get(levels[i], kind), INCLUDED));
+    }
+    if (dataset && strcmp(kind, "train") == 0) {
+        return bt_json_put(copy, "dataset", cJSON_Duplicate(dataset, 1), INCLUDED);
     }
     return BT_OK;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/file.h"
 #include "framework/base/scoped.h"
 #include "harness/suite/utf8.h"
 
@@ -328,15 +329,11 @@ static bt_status check_keys(const bt_json_doc *json, const cJSON *object)
     int keys = 0;
     for (const cJSON *child = object->child; child; child = child->next) {
         if (cJSON_IsObject(object)) {
-            if (++keys > BT_JSON_KEYS_MAX) {
-                return bt_json_error(json, child, BT_JSON_KEY, "more than %d keys in one object",
-                                     BT_JSON_KEYS_MAX);
-            }
+            BT_JSON_FAIL_IF(++keys > BT_JSON_KEYS_MAX, json, child, BT_JSON_KEY,
+                            "more than %d keys in one object", BT_JSON_KEYS_MAX);
             for (const cJSON *other = object->child; other != child; other = other->next) {
-                if (strcmp(other->string, child->string) == 0) {
-                    return bt_json_error(json, child, BT_JSON_KEY, "\"%s\" is given twice",
-                                         child->string);
-                }
+                BT_JSON_FAIL_IF(strcmp(other->string, child->string) == 0, json, child, BT_JSON_KEY,
+                                "\"%s\" is given twice", child->string);
             }
         }
         BT_TRY(check_keys(json, child));
@@ -362,6 +359,14 @@ static bt_status parse_into(bt_json_doc *json, size_t size_bytes, size_t limit_b
 bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes, bt_json_doc *out)
 {
     return bt_json_parse_within(name, text, size_bytes, BT_JSON_SIZE_BYTES_MAX, out);
+}
+
+bt_status bt_json_read(const char *path, bt_json_doc *out)
+{
+    BT_SCOPED_MEM(void *) bytes = NULL;
+    size_t size_bytes = 0;
+    BT_TRY(bt_file_read(path, &bytes, &size_bytes));
+    return bt_json_parse(path, bytes, size_bytes, out);
 }
 
 bt_status bt_json_parse_within(const char *name, const char *text, size_t size_bytes,
@@ -409,6 +414,17 @@ bt_status bt_json_put(cJSON *to, const char *key, cJSON *node, const char *what)
     if (!node || !(key ? cJSON_AddItemToObject(to, key, node) : cJSON_AddItemToArray(to, node))) {
         cJSON_Delete(node);
         return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for %s", what);
+    }
+    return BT_OK;
+}
+
+bt_status bt_json_merge(cJSON *into, const cJSON *from, const char *what)
+{
+    for (const cJSON *node = from ? from->child : NULL; node; node = node->next) {
+        cJSON *old = bt_json_get(into, node->string);
+        BT_TRY(cJSON_IsObject(old) && cJSON_IsObject(node)
+                   ? bt_json_merge(old, node, what)
+                   : bt_json_put(into, node->string, cJSON_Duplicate(node, 1), what));
     }
     return BT_OK;
 }

@@ -37,6 +37,8 @@ BT_CHECKED bt_status bt_json_parse(const char *name, const char *text, size_t si
 // The same of a text of at most limit_bytes instead of BT_JSON_SIZE_BYTES_MAX.
 BT_CHECKED bt_status bt_json_parse_within(const char *name, const char *text, size_t size_bytes,
                                           size_t limit_bytes, bt_json_doc *out);
+// The same of a file. Errors  also IO
+BT_CHECKED bt_status bt_json_read(const char *path, bt_json_doc *out);
 void bt_json_doc_release(bt_json_doc *json);
 
 typedef enum bt_json_part { BT_JSON_KEY, BT_JSON_VALUE } bt_json_part;
@@ -46,11 +48,21 @@ typedef enum bt_json_part { BT_JSON_KEY, BT_JSON_VALUE } bt_json_part;
 bt_status bt_json_error(const bt_json_doc *json, const cJSON *node, bt_json_part part,
                         const char *format, ...) BT_PRINTF(4, 5);
 
+// Returns bt_json_error(json, node, part, format, ...) where the condition holds.
+#define BT_JSON_FAIL_IF(condition, ...)                                                            \
+    do {                                                                                           \
+        if (condition) {                                                                           \
+            return bt_json_error(__VA_ARGS__);                                                     \
+        }                                                                                          \
+    } while (0)
+
 // The member of an object, NULL if it has none.
 cJSON *bt_json_get(const cJSON *object, const char *key);
 // Sets a member of an object, or with key NULL appends to a list. `node` is owned by the tree, or
 // deleted; NULL: it could not be made. Errors  OUT_OF_MEMORY "host memory for WHAT"
 BT_CHECKED bt_status bt_json_put(cJSON *to, const char *key, cJSON *node, const char *what);
+// Copies the members of `from` (NULL: none) into an object: objects are merged, others replaced.
+BT_CHECKED bt_status bt_json_merge(cJSON *into, const cJSON *from, const char *what);
 // A number member of an object, 0 if it has none.
 double bt_json_number_of(const cJSON *object, const char *key);
 // A text member of an object, NULL or "" if it has none. Borrowed.

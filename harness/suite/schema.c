@@ -377,77 +377,23 @@ const char *bt_suite_object_called(bt_suite_object object)
     return names[object];
 }
 
-// ---- did you mean ------------------------------------------------------------------------------
-
-#define WORD_MAX 64
-
-static int minimum_of(int a, int b) { return a < b ? a : b; }
-
-// Edits (insert, delete, replace, swap of neighbours) from one word to another of `length` bytes.
-static int edit_distance(const char *from, const char *to, size_t to_length)
-{
-    int rows[3][WORD_MAX + 1];
-    size_t from_length = strlen(from);
-    if (from_length > WORD_MAX || to_length > WORD_MAX) {
-        return WORD_MAX;
-    }
-    int *before = rows[0], *above = rows[1], *row = rows[2];
-    for (size_t j = 0; j <= to_length; ++j) {
-        before[j] = above[j] = (int)j;
-    }
-    for (size_t i = 1; i <= from_length; ++i) {
-        row[0] = (int)i;
-        for (size_t j = 1; j <= to_length; ++j) {
-            int cost = above[j - 1] + (from[i - 1] != to[j - 1]);
-            cost = minimum_of(cost, minimum_of(above[j], row[j - 1]) + 1);
-            if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
-                cost = minimum_of(cost, before[j - 2] + 1);
-            }
-            row[j] = cost;
-        }
-        int *oldest = before;
-        before = above;
-        above = row;
-        row = oldest;
-    }
-    return above[to_length];
-}
-
-void bt_suite_nearest(const char *given, const char *words, bt_str *out)
-{
-    int best = (int)(strlen(given) / 3) + 2; // a larger distance is no help
-    const char *nearest = NULL;
-    size_t nearest_length = 0;
-    for (const char *word = words; *word;) {
-        size_t length = strcspn(word, "|");
-        int distance = edit_distance(given, word, length);
-        if (distance < best && distance < (int)length) {
-            best = distance;
-            nearest = word;
-            nearest_length = length;
-        }
-        word += length + (word[length] == '|');
-    }
-    if (nearest) {
-        bt_str_append_bytes(out, nearest, nearest_length);
-    }
-}
-
 // ---- the check ---------------------------------------------------------------------------------
+
+void bt_suite_key_words(bt_suite_object owner, bool settable, bt_str *words)
+{
+    BT_EACH(const bt_suite_key, key, bt_suite_keys, bt_suite_key_count) {
+        if (key->owner == owner && (key->settable || !settable)) {
+            bt_words_add(words, key->key, strlen(key->key));
+        }
+    }
+}
 
 static bt_status unknown_key(const bt_json_doc *json, bt_suite_object kind, const cJSON *node)
 {
-    BT_SCOPED(bt_str) words = {0}, allowed = {0}, hint = {0}, nearest = {0};
-    for (int i = 0; i < bt_suite_key_count; ++i) {
-        if (bt_suite_keys[i].owner == kind) {
-            bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", bt_suite_keys[i].key);
-            bt_str_format(&allowed, "%s%s", allowed.length_bytes ? ", " : "", bt_suite_keys[i].key);
-        }
-    }
-    bt_suite_nearest(node->string, bt_str_text(&words), &nearest);
-    if (nearest.length_bytes) {
-        bt_str_format(&hint, "; did you mean \"%s\"?", bt_str_text(&nearest));
-    }
+    BT_SCOPED(bt_str) words = {0}, allowed = {0}, hint = {0};
+    bt_suite_key_words(kind, false, &words);
+    bt_words_join(bt_str_text(&words), ", ", &allowed);
+    bt_words_hint(node->string, bt_str_text(&words), &hint);
     return bt_json_error(json, node, BT_JSON_KEY, "\"%s\" is not a key of %s%s\nallowed: %s",
                          node->string, bt_suite_object_called(kind), bt_str_text(&hint),
                          bt_str_text(&allowed));
@@ -472,20 +418,17 @@ static bt_status check_number(const bt_json_doc *json, const bt_suite_key *key, 
     if (!cJSON_IsNumber(node) || (whole && (value > floor(value) || fabs(value) > WHOLE_MAX))) {
         return wrong_type(json, key, node, whole ? "a whole number" : "a number");
     }
-    if (!(value >= key->minimum && value <= key->maximum)) {
-        bt_str range = {0};
-        bt_json_number(key->minimum, &range);
-        bt_str_append(&range, " to ");
-        bt_json_number(key->maximum, &range);
-        bt_str given = {0};
-        bt_json_number(value, &given);
-        bt_status status = bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is %s; allowed: %s",
-                                         key->key, bt_str_text(&given), bt_str_text(&range));
-        bt_str_release(&range);
-        bt_str_release(&given);
-        return status;
+    if (value >= key->minimum && value <= key->maximum) {
+        return BT_OK;
     }
-    return BT_OK;
+    BT_SCOPED(bt_str) numbers = {0};
+    bt_json_number(value, &numbers);
+    bt_str_append(&numbers, "; allowed: ");
+    bt_json_number(key->minimum, &numbers);
+    bt_str_append(&numbers, " to ");
+    bt_json_number(key->maximum, &numbers);
+    return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is %s", key->key,
+                         bt_str_text(&numbers));
 }
 
 static bt_status check_choice(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node)
@@ -493,25 +436,14 @@ static bt_status check_choice(const bt_json_doc *json, const bt_suite_key *key, 
     if (!cJSON_IsString(node)) {
         return wrong_type(json, key, node, "a text");
     }
-    BT_SCOPED(bt_str) allowed = {0};
-    bool known = false;
-    for (const char *word = key->choices; *word;) {
-        size_t length = strcspn(word, "|");
-        known = known || (strlen(node->valuestring) == length &&
-                          strncmp(node->valuestring, word, length) == 0);
-        bt_str_append(&allowed, allowed.length_bytes ? ", " : "");
-        bt_str_append_bytes(&allowed, word, length);
-        word += length + (word[length] == '|');
+    if (bt_words_have(key->choices, node->valuestring)) {
+        return BT_OK;
     }
-    BT_SCOPED(bt_str) nearest = {0};
-    bt_suite_nearest(node->valuestring, key->choices, &nearest);
-    if (!known) {
-        BT_TRY(bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is \"%s\"%s%s%s; allowed: %s",
-                             key->key, node->valuestring,
-                             nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
-                             nearest.length_bytes ? "\"?" : "", bt_str_text(&allowed)));
-    }
-    return BT_OK;
+    BT_SCOPED(bt_str) allowed = {0}, hint = {0};
+    bt_words_join(key->choices, ", ", &allowed);
+    bt_words_hint(node->valuestring, key->choices, &hint);
+    return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is \"%s\"%s; allowed: %s", key->key,
+                         node->valuestring, bt_str_text(&hint), bt_str_text(&allowed));
 }
 
 static bool is_name(const char *text)
@@ -519,8 +451,8 @@ static bool is_name(const char *text)
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     size_t length = strlen(text);
-    return length > 0 && length <= WORD_MAX && strspn(text, allowed) == length && text[0] != '.' &&
-           text[0] != '-';
+    return length > 0 && length <= BT_WORD_BYTES_MAX && strspn(text, allowed) == length &&
+           text[0] != '.' && text[0] != '-';
 }
 
 static bt_status check_text(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node)
@@ -529,12 +461,10 @@ static bt_status check_text(const bt_json_doc *json, const bt_suite_key *key, co
         return wrong_type(json, key, node, "a text");
     }
     bool name = key->type == BT_SUITE_NAME || key->type == BT_SUITE_DATA;
-    if (name && !is_name(node->valuestring)) {
-        return bt_json_error(json, node, BT_JSON_VALUE,
-                             "\"%s\" is \"%s\"; a name has 1 to %d letters, digits, '-', '_' or "
-                             "'.', and begins with a letter or digit",
-                             key->key, node->valuestring, WORD_MAX);
-    }
+    BT_JSON_FAIL_IF(name && !is_name(node->valuestring), json, node, BT_JSON_VALUE,
+                    "\"%s\" is \"%s\"; a name has 1 to %d letters, digits, '-', '_' or "
+                    "'.', and begins with a letter or digit",
+                    key->key, node->valuestring, BT_WORD_BYTES_MAX);
     return BT_OK;
 }
 
@@ -544,9 +474,7 @@ static bt_status check_choices(const bt_json_doc *json, const bt_suite_key *key,
     if (!cJSON_IsArray(node)) {
         return check_choice(json, key, node);
     }
-    if (!node->child) {
-        return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is an empty list", key->key);
-    }
+    BT_JSON_FAIL_IF(!node->child, json, node, BT_JSON_VALUE, "\"%s\" is an empty list", key->key);
     for (const cJSON *item = node->child; item; item = item->next) {
         BT_TRY(check_choice(json, key, item));
     }
@@ -555,9 +483,8 @@ static bt_status check_choices(const bt_json_doc *json, const bt_suite_key *key,
 
 static bt_status check_list(const bt_json_doc *json, const bt_suite_key *key, const cJSON *list)
 {
-    if (!list->child && key->type != BT_SUITE_TEXTS) {
-        return bt_json_error(json, list, BT_JSON_VALUE, "\"%s\" is an empty list", key->key);
-    }
+    BT_JSON_FAIL_IF(!list->child && key->type != BT_SUITE_TEXTS, json, list, BT_JSON_VALUE,
+                    "\"%s\" is an empty list", key->key);
     for (const cJSON *node = list->child; node; node = node->next) {
         if (key->type == BT_SUITE_TEXTS) {
             BT_TRY(check_text(json, key, node));
@@ -578,16 +505,11 @@ static bt_status check_map(const bt_json_doc *json, const bt_suite_key *key, con
         return wrong_type(json, key, map, "an object with at least one member");
     }
     for (const cJSON *node = map->child; node; node = node->next) {
-        if (!is_name(node->string)) {
-            return bt_json_error(
-                json, node, BT_JSON_KEY,
-                "\"%s\" is not a valid name: expected letters, digits, '-', '_', '.'",
-                node->string);
-        }
-        if (!cJSON_IsObject(node)) {
-            return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" must be an object, not %s",
-                                 node->string, bt_json_type_name(node));
-        }
+        BT_JSON_FAIL_IF(!is_name(node->string), json, node, BT_JSON_KEY,
+                        "\"%s\" is not a valid name: expected letters, digits, '-', '_', '.'",
+                        node->string);
+        BT_JSON_FAIL_IF(!cJSON_IsObject(node), json, node, BT_JSON_VALUE,
+                        "\"%s\" must be an object, not %s", node->string, bt_json_type_name(node));
         BT_TRY(bt_suite_check(json, key->object, node));
     }
     return BT_OK;
@@ -644,10 +566,9 @@ bt_status bt_suite_check(const bt_json_doc *json, bt_suite_object kind, const cJ
         BT_TRY(bt_suite_check_value(json, key, node));
     }
     BT_EACH(const bt_suite_key, key, bt_suite_keys, bt_suite_key_count) {
-        if (key->owner == kind && key->required && !bt_json_get(object, key->key)) {
-            return bt_json_error(json, object, BT_JSON_VALUE, "%s needs the key \"%s\": %s",
-                                 bt_suite_object_called(kind), key->key, key->meaning);
-        }
+        BT_JSON_FAIL_IF(key->owner == kind && key->required && !bt_json_get(object, key->key), json,
+                        object, BT_JSON_VALUE, "%s needs the key \"%s\": %s",
+                        bt_suite_object_called(kind), key->key, key->meaning);
     }
     return BT_OK;
 }

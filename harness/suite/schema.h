@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "harness/suite/json.h"
+#include "harness/suite/words.h"
 
 // X(enumerator, name in the schema, name in messages, meaning)
 #define BT_SUITE_OBJECT_LIST(X)                                                                    \
@@ -88,9 +89,8 @@ BT_CHECKED bt_status bt_suite_check(const bt_json_doc *json, bt_suite_object kin
 BT_CHECKED bt_status bt_suite_check_value(const bt_json_doc *json, const bt_suite_key *key,
                                           const cJSON *node);
 
-// The nearest of the words (separated by '|') to `given`, "" when none is near. Owned by the
-// caller: `out` is filled.
-void bt_suite_nearest(const char *given, const char *words, bt_str *out);
+// The keys of an object, or those that --set can set, as words (words.h).
+void bt_suite_key_words(bt_suite_object owner, bool settable, bt_str *words);
 
 // Adds the defaults of all keys that `object` lacks, groups included.
 BT_CHECKED bt_status bt_suite_fill_defaults(bt_suite_object kind, cJSON *object);

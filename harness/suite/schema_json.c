@@ -65,13 +65,9 @@ static void write_range(const bt_suite_key *key, const char *type, bt_str *out)
 
 static void write_choices(const char *choices, bt_str *out)
 {
-    bt_str_append(out, "\"enum\": [");
-    for (const char *word = choices; *word;) {
-        size_t length = strcspn(word, "|");
-        bt_str_format(out, "%s\"%.*s\"", word == choices ? "" : ", ", (int)length, word);
-        word += length + (word[length] == '|');
-    }
-    bt_str_append(out, "]");
+    bt_str_append(out, "\"enum\": [\"");
+    bt_words_join(choices, "\", \"", out);
+    bt_str_append(out, "\"]");
 }
 
 static void write_type(const bt_suite_key *key, bt_str *out)

@@ -1,10 +1,7 @@
 // harness/suite/suite.c - finds, reads and checks a suite file
 #include "harness/suite/suite.h"
 
-#include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
@@ -12,83 +9,48 @@
 
 // ---- finding -----------------------------------------------------------------------------------
 
-static bool is_dir(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-static int by_text(const void *left, const void *right)
-{
-    const char *const *a = left;
-    const char *const *b = right;
-    return strcmp(*a, *b);
-}
-
-#define NAMES_MAX 256
-
 // Whether a file is a suite: the folders of claims, policies and schemas have JSON files too.
 static bool is_suite(const char *path)
 {
-    BT_SCOPED_MEM(void *) bytes = NULL;
     BT_SCOPED(bt_json_doc) json = {0};
-    size_t size_bytes = 0;
-    return bt_file_read(path, &bytes, &size_bytes) == BT_OK &&
-           bt_json_parse(path, bytes, size_bytes, &json) == BT_OK &&
+    return bt_json_read(path, &json) == BT_OK &&
            (bt_json_get(json.root, "profiles") || bt_json_get(json.root, "include"));
 }
 
 // The suites of a folder without suite.json: "kernels/gelu".
-static size_t names_of_folder(const char *folder, const char *name, char **names, size_t count)
+static void add_names_of_folder(const char *folder, const char *name, bt_str *out)
 {
-    BT_SCOPED(bt_str) path = {0}, text = {0};
+    BT_SCOPED(bt_str) path = {0}, files = {0};
+    bt_word file;
     bt_str_format(&path, "%s/%s", folder, name);
-    DIR *dir = opendir(bt_str_text(&path));
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < NAMES_MAX;
-         entry = readdir(dir)) {
-        size_t length = strlen(entry->d_name);
-        if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0) {
-            bt_str_clear(&text);
-            bt_str_format(&text, "%s/%s/%s", folder, name, entry->d_name);
-            const bool suite = is_suite(bt_str_text(&text));
-            bt_str_clear(&text);
-            bt_str_format(&text, "%s/%.*s", name, (int)length - 5, entry->d_name);
-            count += suite && bt_mem_strdup(bt_str_text(&text), &names[count]) == BT_OK;
+    bt_home_list(bt_str_text(&path), ".json", &files);
+    for (const char *rest = bt_str_text(&files); bt_words_next(&rest, &file);) {
+        bt_str_clear(&path);
+        bt_str_format(&path, "%s/%s/%.*s.json", folder, name, (int)file.length, file.text);
+        if (is_suite(bt_str_text(&path))) {
+            bt_str_clear(&path);
+            bt_str_format(&path, "%s/%.*s", name, (int)file.length, file.text);
+            bt_words_add(out, bt_str_text(&path), path.length_bytes);
         }
     }
-    if (dir) {
-        closedir(dir);
-    }
-    return count;
 }
 
 static void suite_names_in(const char *root, bt_str *out)
 {
-    BT_SCOPED(bt_str) folder = {0}, file = {0};
+    BT_SCOPED(bt_str) folder = {0}, names = {0}, name = {0}, file = {0};
+    bt_word word;
     bt_str_format(&folder, "%s/suites", root);
-    DIR *dir = opendir(bt_str_text(&folder));
-    char *names[NAMES_MAX];
-    size_t count = 0;
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < NAMES_MAX;
-         entry = readdir(dir)) {
-        if (entry->d_name[0] == '.') {
-            continue;
-        }
+    bt_home_list(bt_str_text(&folder), "", &names);
+    for (const char *rest = bt_str_text(&names); bt_words_next(&rest, &word);) {
+        bt_str_clear(&name);
+        bt_str_append_bytes(&name, word.text, word.length);
         bt_str_clear(&file);
-        bt_str_format(&file, "%s/%s/suite.json", bt_str_text(&folder), entry->d_name);
+        bt_str_format(&file, "%s/%s/suite.json", bt_str_text(&folder), bt_str_text(&name));
         if (bt_file_exists(bt_str_text(&file))) {
-            count += bt_mem_strdup(entry->d_name, &names[count]) == BT_OK;
+            bt_words_add(out, word.text, word.length);
         } else {
-            count = names_of_folder(bt_str_text(&folder), entry->d_name, names, count);
+            add_names_of_folder(bt_str_text(&folder), bt_str_text(&name), out);
         }
-    }
-    if (dir) {
-        closedir(dir);
-    }
-    qsort(names, count, sizeof names[0], by_text);
-    for (size_t i = 0; i < count; ++i) {
-        bt_str_format(out, "%s%s", out->length_bytes ? "|" : "", names[i]);
-        bt_mem_free(names[i]);
     }
 }
 
@@ -96,10 +58,9 @@ void bt_suite_names(bt_str *out)
 {
     suite_names_in(".", out);
     if (!out->length_bytes) {
-        bt_str home = {0};
+        BT_SCOPED(bt_str) home = {0};
         bt_home_path(&home);
         suite_names_in(bt_str_text(&home), out);
-        bt_str_release(&home);
     }
 }
 
@@ -112,7 +73,7 @@ static bool found_at(const char *prefix, const char *given, bt_str *path)
     }
     bt_str_clear(path);
     bt_str_format(path, "%s%.*s", prefix, (int)length, given);
-    if (is_dir(bt_str_text(path))) {
+    if (bt_home_is_folder(bt_str_text(path))) {
         bt_str_append(path, "/suite.json");
     }
     if (!bt_file_exists(bt_str_text(path)) && !strstr(given, ".json")) {
@@ -125,15 +86,14 @@ static bool found_at(const char *prefix, const char *given, bt_str *path)
 // The suite of a folder of suites that has this name, as kernels/softmax has "softmax".
 static void find_in_folders(const char *base, const char *names, bt_str *out)
 {
-    for (const char *word = names; *word && !out->length_bytes;) {
-        size_t length = strcspn(word, "|");
-        const char *slash = memchr(word, '/', length);
-        const char *leaf = slash ? slash + 1 : word;
-        if (slash && strlen(base) == (size_t)(word + length - leaf) &&
+    bt_word word;
+    for (const char *rest = names; !out->length_bytes && bt_words_next(&rest, &word);) {
+        const char *slash = memchr(word.text, '/', word.length);
+        const char *leaf = slash ? slash + 1 : word.text;
+        if (slash && strlen(base) == (size_t)(word.text + word.length - leaf) &&
             strncmp(leaf, base, strlen(base)) == 0) {
-            bt_str_append_bytes(out, word, length);
+            bt_str_append_bytes(out, word.text, word.length);
         }
-        word += length + (word[length] == '|');
     }
 }
 
@@ -141,14 +101,13 @@ static void find_in_folders(const char *base, const char *names, bt_str *out)
 static void find_nearest(const char *base, const char *names, bt_str *out)
 {
     BT_SCOPED(bt_str) leaves = {0}, leaf = {0};
-    for (const char *word = names; *word;) {
-        size_t length = strcspn(word, "|");
-        const char *slash = memchr(word, '/', length), *from = slash ? slash + 1 : word;
-        bt_str_format(&leaves, "%s%.*s", leaves.length_bytes ? "|" : "",
-                      (int)(word + length - from), from);
-        word += length + (word[length] == '|');
+    bt_word word;
+    for (const char *rest = names; bt_words_next(&rest, &word);) {
+        const char *slash = memchr(word.text, '/', word.length);
+        const char *from = slash ? slash + 1 : word.text;
+        bt_words_add(&leaves, from, (size_t)(word.text + word.length - from));
     }
-    bt_suite_nearest(base, bt_str_text(&leaves), &leaf);
+    bt_words_nearest(base, bt_str_text(&leaves), &leaf);
     find_in_folders(bt_str_text(&leaf), names, out);
     if (!out->length_bytes) {
         bt_str_append(out, bt_str_text(&leaf));
@@ -160,20 +119,17 @@ static bt_status not_found(const char *given)
     BT_SCOPED(bt_str) names = {0}, nearest = {0}, listed = {0};
     bt_suite_names(&names);
     const char *slash = strrchr(given, '/'), *base = slash ? slash + 1 : given;
+    const bool is_folder = bt_home_is_folder(given);
     find_in_folders(base, bt_str_text(&names), &nearest);
-    if (!nearest.length_bytes && !is_dir(given)) {
+    if (!nearest.length_bytes && !is_folder) {
         find_nearest(base, bt_str_text(&names), &nearest);
     }
-    for (const char *word = bt_str_text(&names); *word;) {
-        size_t length = strcspn(word, "|");
-        bt_str_format(&listed, "%ssuites/%.*s", listed.length_bytes ? ", " : "", (int)length, word);
-        word += length + (word[length] == '|');
-    }
-    return bt_error(
-        BT_STATUS_INVALID_ARGUMENT, "%s: %s%s%s%s\navailable: %s", given,
-        is_dir(given) ? "this folder has no suite.json" : "no such suite file or folder",
-        nearest.length_bytes ? "; did you mean suites/" : "", bt_str_text(&nearest),
-        nearest.length_bytes ? "?" : "", listed.length_bytes ? bt_str_text(&listed) : "none");
+    bt_words_join(bt_str_text(&names), ", suites/", &listed);
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s%s%s%s\navailable: %s%s", given,
+                    is_folder ? "this folder has no suite.json" : "no such suite file or folder",
+                    nearest.length_bytes ? "; did you mean suites/" : "", bt_str_text(&nearest),
+                    nearest.length_bytes ? "?" : "", listed.length_bytes ? "suites/" : "none",
+                    bt_str_text(&listed));
 }
 
 static bt_status find(const char *given, bt_str *path)
@@ -216,19 +172,16 @@ static bt_status check_case_names(const bt_json_doc *json)
         const cJSON *cases = bt_json_get(profile, "cases");
         for (const cJSON *a = cases->child; a; a = a->next) {
             const cJSON *name = bt_json_get(a, "name");
-            if (is_ceiling(name->valuestring)) {
-                return bt_json_error(
-                    json, name, BT_JSON_VALUE,
-                    "\"%s\" is a reserved name (the machine's ceilings); choose another name",
-                    name->valuestring);
-            }
+            BT_JSON_FAIL_IF(
+                is_ceiling(name->valuestring), json, name, BT_JSON_VALUE,
+                "\"%s\" is a reserved name (the machine's ceilings); choose another name",
+                name->valuestring);
             for (const cJSON *b = cases->child; b != a; b = b->next) {
-                if (strcmp(bt_json_get(b, "name")->valuestring, name->valuestring) == 0 &&
-                    !(is_kernel(a) && is_kernel(b))) {
-                    return bt_json_error(json, name, BT_JSON_VALUE,
-                                         "profile %s has two cases named \"%s\"", profile->string,
-                                         name->valuestring);
-                }
+                BT_JSON_FAIL_IF(strcmp(bt_json_get(b, "name")->valuestring, name->valuestring) ==
+                                        0 &&
+                                    !(is_kernel(a) && is_kernel(b)),
+                                json, name, BT_JSON_VALUE, "profile %s has two cases named \"%s\"",
+                                profile->string, name->valuestring);
             }
         }
     }
@@ -240,10 +193,8 @@ static bt_status check_parts(const bt_json_doc *json)
 {
     const cJSON *include = bt_json_get(json->root, "include");
     const cJSON *profiles = bt_json_get(json->root, "profiles");
-    if (!include && !profiles) {
-        return bt_json_error(json, json->root, BT_JSON_VALUE,
-                             "a suite needs the key \"profiles\" or the key \"include\"");
-    }
+    BT_JSON_FAIL_IF(!include && !profiles, json, json->root, BT_JSON_VALUE,
+                    "a suite needs the key \"profiles\" or the key \"include\"");
     return include && profiles ? bt_json_error(json, include, BT_JSON_KEY,
                                                "a suite has either \"include\" or \"profiles\"")
                                : BT_OK;

@@ -31,9 +31,11 @@ BT_CHECKED bt_status bt_suite_include(bt_suite *suite, bt_suite_load_fn load);
 // The folder that contains suites/ and data/: $BT_ROOT, or the nearest ancestor folder of the
 // program with suites/, or "." (false: none found). Without a trailing slash.
 bool bt_home_path(bt_str *out);
-// The contents of a folder ("suites/policies") of the working directory or else the installation:
-// files with the extension, without it, or its folders if the extension is "". Sorted, separated by
-// '|'.
+bool bt_home_is_folder(const char *path);
+// Appends the contents of a folder, sorted, as words (words.h): its files with the extension,
+// without it, or its folders if the extension is "". Hidden ones are omitted.
+void bt_home_list(const char *folder, const char *ending, bt_str *out);
+// The same of a folder ("suites/policies") of the working directory or else the installation.
 void bt_home_names(const char *folder, const char *ending, bt_str *out);
 // For a message about `given`, which is none of the names (separated by '|'): "; did you mean "x"?"
 // or nothing, and "x, y, z".

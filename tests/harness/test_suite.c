@@ -174,7 +174,7 @@ static void nearest_word_is_found_or_none(void **state)
                  {"zzzzz", ""},      {"", ""},          {"esed", "seed"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         bt_str nearest = {0};
-        bt_suite_nearest(cases[i].given, "steps|seed|precision", &nearest);
+        bt_words_nearest(cases[i].given, "steps|seed|precision", &nearest);
         assert_string_equal(bt_str_text(&nearest), cases[i].expected);
         bt_str_release(&nearest);
     }

@@ -1,9 +1,20 @@
-// harness/cli/gate_resume.h - resumes an interrupted gated run with the same looks
-#ifndef BT_HARNESS_CLI_GATE_RESUME_H
-#define BT_HARNESS_CLI_GATE_RESUME_H
+// harness/cli/gate_run.h - a gated run has as many rounds as the baseline's sessions; an
+// interrupted one is resumed with the same looks
+#ifndef BT_HARNESS_CLI_GATE_RUN_H
+#define BT_HARNESS_CLI_GATE_RUN_H
 
-#include "harness/cli/gate_pace.h"
 #include "harness/cli/run_suite.h"
+#include "harness/gate/baseline.h"
+
+typedef struct bt_cli_gate_pace {
+    const bt_policy *policy;
+    const bt_baseline *baseline;
+    const bt_plan *plan;
+    bool fixed; // the plan's number of rounds, independent of results
+} bt_cli_gate_pace;
+
+// Borrows the pace.
+bt_run_wish bt_cli_gate_wish(bt_cli_gate_pace *pace);
 
 // What the record of a gated run contains besides its plan; texts belong to the document.
 typedef struct bt_cli_gate_record {
