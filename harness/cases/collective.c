@@ -26,50 +26,34 @@ static const int64_t timeout_ns = 60000000000;
 
 // ---- groups ------------------------------------------------------------------------------------
 
-static bt_status make_host(bt_group *control, bt_device *device, bt_group **out)
-{
-    (void)device;
-    *out = control;
-    return BT_OK;
-}
-
-static bt_status make_p2p(bt_group *control, bt_device *device, bt_group **out)
-{
-    const bt_p2p_options options = {.timeout_ns = timeout_ns};
-    return bt_group_p2p_create(control, device, &options, out);
-}
-
-static bt_status make_engines(bt_group *control, bt_device *device, bt_group **out)
-{
-    const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = true};
-    return bt_group_p2p_create(control, device, &options, out);
-}
-
-static bt_status make_nccl(bt_group *control, bt_device *device, bt_group **out)
-{
-    const bt_nccl_options options = {.timeout_ns = timeout_ns, .own_order = true};
-    return bt_group_nccl_create(control, device, &options, out);
-}
-
-static bt_status make_nccl_tree(bt_group *control, bt_device *device, bt_group **out)
-{
-    const bt_nccl_options options = {.timeout_ns = timeout_ns};
-    return bt_group_nccl_create(control, device, &options, out);
-}
-
+// The groups that a case can name. has_memory: operands are in the group's memory
+// (bt_group_memory).
 typedef struct group_row {
     const char *name, *device;
-    bool has_memory; // bt_group_memory
-    bt_status (*make)(bt_group *control, bt_device *device, bt_group **out);
+    enum { HOST, P2P, NCCL } kind;
+    bool engines;   // P2P: copies by copy engines
+    bool own_order; // NCCL: sums in our order
+    bool has_memory;
 } group_row;
 
 static const group_row groups[] = {
-    {"host", "cpu", false, make_host},
-    {"p2p", "cuda", true, make_p2p},
-    {"p2p_engines", "cuda", true, make_engines},
-    {"nccl", "cuda", false, make_nccl},
-    {"nccl_tree", "cuda", false, make_nccl_tree},
+    {"host", "cpu", HOST, false, false, false},       {"p2p", "cuda", P2P, false, false, true},
+    {"p2p_engines", "cuda", P2P, true, false, true},  {"nccl", "cuda", NCCL, false, true, false},
+    {"nccl_tree", "cuda", NCCL, false, false, false},
 };
+
+static bt_status make_group(const group_row *row, bt_group *control, bt_device *device,
+                            bt_group **out)
+{
+    const bt_p2p_options p2p = {.timeout_ns = timeout_ns, .engines = row->engines};
+    const bt_nccl_options nccl = {.timeout_ns = timeout_ns, .own_order = row->own_order};
+    if (row->kind != HOST) {
+        return row->kind == P2P ? bt_group_p2p_create(control, device, &p2p, out)
+                                : bt_group_nccl_create(control, device, &nccl, out);
+    }
+    *out = control;
+    return BT_OK;
+}
 
 static bt_status find_group(const char *name, const char *device, const group_row **out)
 {
@@ -156,7 +140,7 @@ static bt_status open_rank(const job *all, int rank, collective_rank *self)
     BT_TRY(self->device.backend->stream_create(&self->device, true, &self->stream));
     BT_TRY(bt_group_host_join(all->meeting_fd, rank, all->size, timeout_ns, &self->meeting));
     BT_TRY(bt_group_host_join(all->control_fd, rank, all->size, timeout_ns, &control));
-    bt_status status = all->row->make(control, &self->device, &self->group);
+    bt_status status = make_group(all->row, control, &self->device, &self->group);
     if (status != BT_OK) {
         bt_group_destroy(control);
         return status;

@@ -1,3 +1,4 @@
+// harness/cases/collective_check.c - the calls of a collective case, and their expected values
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -106,24 +107,6 @@ static int expected_at(const collective_rank *rank, const check_row *row, int sa
     return value_of(row->call == broadcast ? 0 : (self + size - 1) % size, salt, i);
 }
 
-static void put(const collective_rank *rank, void *data, int64_t i, int value)
-{
-    if (rank->dtype == BT_BF16) {
-        ((uint16_t *)data)[i] = bt_f32_to_bf16((float)value);
-    } else if (rank->dtype == BT_F64) {
-        ((double *)data)[i] = value;
-    } else {
-        ((float *)data)[i] = (float)value;
-    }
-}
-
-static double get(const collective_rank *rank, const void *data, int64_t i)
-{
-    return rank->dtype == BT_BF16  ? (double)bt_bf16_to_f32(((const uint16_t *)data)[i])
-           : rank->dtype == BT_F64 ? ((const double *)data)[i]
-                                   : (double)((const float *)data)[i];
-}
-
 static bt_status copy(collective_rank *rank, void *to, const void *from, int64_t count,
                       bt_copy_kind kind)
 {
@@ -140,15 +123,17 @@ static bt_status check_values(collective_rank *rank, int salt, void *host)
     int64_t given = row->call == all_gather ? rank->part : rank->count;
     int64_t got = row->call == reduce_scatter ? rank->part : rank->count;
     for (int64_t i = 0; i < given; ++i) {
-        put(rank, host, i, value_of(self, salt, i));
+        const double value = value_of(self, salt, i);
+        bt_kernel_narrow(rank->dtype, &value, 1, (char *)host + bytes_of(rank, i));
     }
     BT_TRY(copy(rank, row->in_place ? rank->out : rank->in, host, given, BT_COPY_HOST_TO_DEVICE));
     BT_TRY(rank->call(rank));
     BT_TRY(copy(rank, host, rank->out, got, BT_COPY_DEVICE_TO_HOST));
     BT_TRY(bt_group_check(rank->group));
     for (int64_t i = 0; i < got; ++i) {
-        double value = get(rank, host, i);
+        double value = 0;
         int expected = expected_at(rank, row, salt, i);
+        bt_kernel_widen(rank->dtype, (const char *)host + bytes_of(rank, i), 1, &value);
         BT_FAIL_IF(!(value == expected), BT_STATUS_INTERNAL,
                    "%s: rank %d has %g at element %" PRId64 ", expected %d", row->name, self, value,
                    i, expected);

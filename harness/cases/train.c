@@ -39,12 +39,6 @@ static bt_train_optimizer optimizer_of(const cJSON *train)
     };
 }
 
-static bool has_text(const cJSON *train, const char *key, const char *text)
-{
-    const char *given = bt_json_text_or_null(train, key);
-    return given && strcmp(given, text) == 0;
-}
-
 static double checkpoint_value(const cJSON *train, const char *key)
 {
     return bt_json_number_of(bt_json_get(train, "checkpoint"), key);
@@ -80,8 +74,8 @@ static bt_train_checkpoints checkpoints_of(const bt_case_work *work, const cJSON
         .at_end = cJSON_IsTrue(bt_json_get(keys, "at_end")),
         .max_to_keep = (int64_t)checkpoint_value(train, "max_to_keep"),
         .asynchronous = cJSON_IsTrue(bt_json_get(keys, "asynchronous")),
-        .host_snapshot = has_text(keys, "snapshot", "host"),
-        .parameters_only = has_text(keys, "content", "parameters"),
+        .host_snapshot = bt_json_is_text(keys, "snapshot", "host"),
+        .parameters_only = bt_json_is_text(keys, "content", "parameters"),
         .reload = cJSON_IsTrue(bt_json_get(keys, "reload")),
         .resume = work->resume,
         .resume_below = work->resume_below,
@@ -179,9 +173,9 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .eval_every = whole(train, "eval_every"),
         .eval_batches = whole(train, "eval_batches"),
         .profile_steps = whole(train, "profile_steps"),
-        .sequential = has_text(train, "order", "sequential"),
+        .sequential = bt_json_is_text(train, "order", "sequential"),
         .recompute_blocks = whole(train, "recompute_blocks"),
-        .compile = has_text(train, "compile", "on"),
+        .compile = bt_json_is_text(train, "compile", "on"),
         .seed = (uint64_t)bt_plan_number(train, "seed"),
         .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes"),
         .slowdown = work->inject_slowdown,

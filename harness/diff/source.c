@@ -41,9 +41,9 @@ bt_status bt_diff_source_open(const cJSON *item, const char *device, bool ranks,
                                .ordinal = out->ordinal,
                                .alone = !apart,
                                .group_later = apart,
-                               .train_shards = (const char *const *)out->data.train,
+                               .train_shards = out->data.train,
                                .train_shard_count = out->data.train_count,
-                               .val_shards = (const char *const *)out->data.val,
+                               .val_shards = out->data.val,
                                .val_shard_count = out->data.val_count};
     BT_TRY(bt_case_train_plan(&work, &out->train));
     out->train.eval_every = out->train.profile_steps = out->train.warmup_timing_steps = 0;

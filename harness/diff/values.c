@@ -7,18 +7,9 @@
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
 #include "framework/checkpoint/safetensors.h"
+#include "harness/record/keep.h"
 
 enum { FILE_ALIGNMENT = 64 };
-
-static bt_status keep_text(bt_diff_values *values, const char *text, const char **out)
-{
-    const size_t size_bytes = strlen(text) + 1;
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(&values->arena, size_bytes, &block));
-    memcpy(block, text, size_bytes);
-    *out = block;
-    return BT_OK;
-}
 
 bt_status bt_diff_values_next(bt_diff_values *values, bt_diff_value **out)
 {
@@ -34,9 +25,9 @@ static bt_status add_as(bt_diff_values *values, bt_context *context, const bt_tr
     bt_diff_value *row = NULL;
     void *data = NULL;
     BT_TRY(bt_diff_values_next(values, &row));
-    BT_TRY(keep_text(values, value->name, &row->name));
-    BT_TRY(keep_text(values, value->layer, &row->layer));
-    BT_TRY(keep_text(values, value->op, &row->op));
+    BT_TRY(bt_keep(&values->arena, value->name, &row->name));
+    BT_TRY(bt_keep(&values->arena, value->layer, &row->layer));
+    BT_TRY(bt_keep(&values->arena, value->op, &row->op));
     row->place = *place;
     row->kind = value->kind;
     row->depth = value->depth;
@@ -129,7 +120,7 @@ static bt_status take_entries(bt_diff_values *values, const bt_safetensors *file
         if (!kind_of(entry->name, &row->kind)) {
             continue;
         }
-        BT_TRY(keep_text(values, entry->name, &row->name));
+        BT_TRY(bt_keep(&values->arena, entry->name, &row->name));
         row->layer = row->op = "";
         row->dtype = entry->dtype;
         row->shape = entry->shape;

@@ -23,12 +23,11 @@ static void append_rank(const bt_rank *rank, bt_str *out)
     bt_str_append(out, ",\"in\":");
     bt_json_string(path, out);
     if (bt_flight_read(&rank->flight, atomic_load(&board->calls), &call)) {
-        bt_str text = {0};
+        BT_SCOPED(bt_str) text = {0};
         bt_flight_describe(&call, &text);
         bt_str_format(out, ",\"call_done\":%s,\"call\":",
                       atomic_load(&call.state) == BT_FLIGHT_ENTERED ? "false" : "true");
         bt_json_string(bt_str_text(&text), out);
-        bt_str_release(&text);
     }
     bt_str_append(out, "}");
 }

@@ -7,46 +7,40 @@
 
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
-#include "framework/data/dataset.h"
 #include "framework/data/shard.h"
 #include "harness/data/corpus.h"
+#include "harness/record/keep.h"
 #include "harness/run/child.h"
 #include "harness/suite/json.h"
 #include "harness/suite/suite.h"
 
-static bt_status copy_text(const char *text, char ***list, int64_t *count)
-{
-    void *block = *list;
-    BT_TRY(bt_mem_resize(&block, (size_t)*count + 1, sizeof(char *)));
-    *list = block;
-    BT_TRY(bt_mem_strdup(text, &(*list)[*count]));
-    ++*count;
-    return BT_OK;
-}
-
 // ---- shards by path ----------------------------------------------------------------------------
 
-// Opens a shard and reads its header and size, so that errors show before the run begins.
-static bt_status add_shard(const char *path, char ***list, int64_t *count, int64_t *tokens)
+// Opens each shard and reads its header and size, so that errors show before the run begins.
+static bt_status add_shards(const cJSON *list, bt_arena *arena, const char *const **out,
+                            int64_t *count, int64_t *tokens)
 {
-    bt_shard shard = {0};
-    BT_TRY(bt_shard_open(path, &shard));
-    *tokens += shard.count;
-    bt_shard_close(&shard);
-    return copy_text(path, list, count);
+    const cJSON *node = NULL;
+    const char **paths = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, cJSON_GetArraySize(list), &paths));
+    *out = paths;
+    cJSON_ArrayForEach(node, list) {
+        bt_shard shard = {0};
+        BT_TRY(bt_shard_open(node->valuestring, &shard));
+        *tokens += shard.count;
+        bt_shard_close(&shard);
+        BT_TRY(bt_keep(arena, node->valuestring, &paths[(*count)++]));
+    }
+    return BT_OK;
 }
 
 static bt_status find_by_path(const cJSON *dataset, bt_run_data *out)
 {
-    const cJSON *node = NULL;
+    const cJSON *train = bt_json_get(dataset, "train"), *val = bt_json_get(dataset, "val");
     int64_t val_tokens = 0;
     (void)snprintf(out->name, sizeof out->name, "shards by path");
-    cJSON_ArrayForEach(node, bt_json_get(dataset, "train")) {
-        BT_TRY(add_shard(node->valuestring, &out->train, &out->train_count, &out->tokens));
-    }
-    cJSON_ArrayForEach(node, bt_json_get(dataset, "val")) {
-        BT_TRY(add_shard(node->valuestring, &out->val, &out->val_count, &val_tokens));
-    }
+    BT_TRY(add_shards(train, &out->arena, &out->train, &out->train_count, &out->tokens));
+    BT_TRY(add_shards(val, &out->arena, &out->val, &out->val_count, &val_tokens));
     return out->train_count ? BT_OK
                             : bt_error(BT_STATUS_INVALID_ARGUMENT, "dataset.train names no shard");
 }
@@ -168,21 +162,6 @@ static bt_status half_fetched(const char *name, const char *folder)
                     name, folder, name);
 }
 
-static bt_status take_dataset(const bt_dataset *dataset, bt_run_data *out)
-{
-    out->tokens = dataset->train.tokens;
-    out->vocab = dataset->vocab;
-    (void)snprintf(out->digest, sizeof out->digest, "%s", dataset->digest.hex);
-    (void)snprintf(out->tokenizer, sizeof out->tokenizer, "%s", dataset->tokenizer.hex);
-    for (int64_t i = 0; i < dataset->train.count; ++i) {
-        BT_TRY(copy_text(dataset->train.shards[i].path, &out->train, &out->train_count));
-    }
-    for (int64_t i = 0; i < dataset->val.count; ++i) {
-        BT_TRY(copy_text(dataset->val.shards[i].path, &out->val, &out->val_count));
-    }
-    return BT_OK;
-}
-
 // Up to this many bytes of shards are compared with their digests before a run: at most a second.
 // Larger data are checked by 'bt-bench data verify'.
 #define VERIFY_BYTES_MAX (256ULL << 20)
@@ -214,11 +193,19 @@ static bt_status find_by_name(const char *name, bt_run_data_say say, void *self,
     if (status == BT_OK && is_half_fetched(bt_str_text(&folder))) {
         status = half_fetched(name, bt_str_text(&folder));
     }
-    BT_SCOPED(bt_dataset) dataset = {0};
-    BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
-    BT_IF_OK(status, verify_if_small(&dataset));
-    BT_IF_OK(status, take_dataset(&dataset, out));
-    return status;
+    bt_dataset *dataset = &out->dataset;
+    BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), dataset));
+    BT_TRY(status);
+    BT_TRY(verify_if_small(dataset));
+    out->tokens = dataset->train.tokens;
+    out->vocab = dataset->vocab;
+    out->train = dataset->train.paths;
+    out->train_count = dataset->train.count;
+    out->val = dataset->val.paths;
+    out->val_count = dataset->val.count;
+    (void)snprintf(out->digest, sizeof out->digest, "%s", dataset->digest.hex);
+    (void)snprintf(out->tokenizer, sizeof out->tokenizer, "%s", dataset->tokenizer.hex);
+    return BT_OK;
 }
 
 bt_status bt_run_data_find(const cJSON *dataset, bt_run_data_say say, void *self, bt_run_data *out)
@@ -236,22 +223,16 @@ bt_status bt_run_data_find(const cJSON *dataset, bt_run_data_say say, void *self
 bt_status bt_run_data_find_hellaswag(bt_run_data *out)
 {
     BT_SCOPED(bt_str) path = {0};
+    BT_SCOPED_MEM(char *) ranks = NULL;
     BT_TRY(bt_run_data_questions(NULL, &path));
-    BT_TRY(bt_str_take(&path, &out->questions));
-    return bt_run_data_ranks(&out->ranks);
+    BT_TRY(bt_keep(&out->arena, bt_str_text(&path), &out->questions));
+    BT_TRY(bt_run_data_ranks(&ranks));
+    return bt_keep(&out->arena, ranks, &out->ranks);
 }
 
 void bt_run_data_release(bt_run_data *data)
 {
-    for (int64_t i = 0; i < data->train_count; ++i) {
-        bt_mem_free(data->train[i]);
-    }
-    for (int64_t i = 0; i < data->val_count; ++i) {
-        bt_mem_free(data->val[i]);
-    }
-    bt_mem_free(data->train);
-    bt_mem_free(data->val);
-    bt_mem_free(data->questions);
-    bt_mem_free(data->ranks);
+    bt_dataset_release(&data->dataset);
+    bt_arena_release(&data->arena);
     memset(data, 0, sizeof *data);
 }

@@ -6,22 +6,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "framework/base/status.h"
+#include "framework/base/mem.h"
 #include "framework/base/str.h"
+#include "framework/data/dataset.h"
 
-// The shards of one case. Paths are owned.
+// The shards of one case. Lists and texts are of the dataset or the arena.
 typedef struct bt_run_data {
-    char **train; // [train_count]
+    const char *const *train; // [train_count]
     int64_t train_count;
-    char **val; // [val_count]
+    const char *const *val; // [val_count]
     int64_t val_count;
-    char name[96];      // of the dataset, "shards by path"
-    char digest[80];    // identifies its contents; "": unknown
-    char tokenizer[80]; // digest of its ranks; "": unknown
-    int64_t tokens;     // in the training shards
-    int64_t vocab;      // token ids are below this; 0: unknown
-    char *questions;    // files of HellaSwag's questions and the tokenizer's ranks; NULL: not used
-    char *ranks;
+    char name[96];         // of the dataset, "shards by path"
+    char digest[80];       // identifies its contents; "": unknown
+    char tokenizer[80];    // digest of its ranks; "": unknown
+    int64_t tokens;        // in the training shards
+    int64_t vocab;         // token ids are below this; 0: unknown
+    const char *questions; // files of HellaSwag's questions and the tokenizer's ranks; NULL: not
+    const char *ranks;     // used
+    bt_dataset dataset;    // owned; empty: shards by path
+    bt_arena arena;        // owned
 } bt_run_data;
 
 // Reports progress of preparing a dataset to the user.

@@ -46,21 +46,15 @@ static void list_peers(const char *root, const char *folder, bt_str *names)
 
 static bt_status no_system(const char *root, const char *given)
 {
-    bt_str folder = {0}, names = {0}, nearest = {0}, listed = {0};
+    BT_SCOPED(bt_str) folder = {0}, names = {0}, nearest = {0}, listed = {0};
     bt_str_format(&folder, "%s/harness/peers", root);
     list_peers(root, bt_str_text(&folder), &names);
     bt_home_hint(given, bt_str_text(&names), &nearest, &listed);
-    bt_status status =
-        bt_error(BT_STATUS_INVALID_ARGUMENT,
-                 "no system \"%s\"%s\nallowed: blutrain; a peer of %s (%s), alone or with more "
-                 "after a dash, as in pytorch-eager; any other program by its path, as in "
-                 "--system blutrain,./peer.py",
-                 given, bt_str_text(&nearest), bt_str_text(&folder), bt_str_text(&listed));
-    bt_str *const texts[] = {&folder, &names, &nearest, &listed};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
-        bt_str_release(texts[i]);
-    }
-    return status;
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "no system \"%s\"%s\nallowed: blutrain; a peer of %s (%s), alone or with more "
+                    "after a dash, as in pytorch-eager; any other program by its path, as in "
+                    "--system blutrain,./peer.py",
+                    given, bt_str_text(&nearest), bt_str_text(&folder), bt_str_text(&listed));
 }
 
 // A file that exists and cannot be started needs another remedy than an unknown name.

@@ -128,10 +128,9 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
                              : "first step");
     }
     if (event->type == BT_RUN_EVENT_EVAL && event->as.eval.step == 0) {
-        bt_str text = {0};
+        BT_SCOPED(bt_str) text = {0};
         bt_str_format(&text, "validation %.3f; first step", event->as.eval.loss);
         show_phase(view, bt_str_text(&text));
-        bt_str_release(&text);
     } else if (event->type == BT_RUN_EVENT_EVAL) {
         view->spent_ns += (double)event->as.eval.host_ns;
     }
