@@ -12,7 +12,7 @@
 
 #include "framework/base/idioms.h"
 #include "framework/base/mem.h"
-#include "harness/run/child_env.h"
+#include "harness/run/child.h"
 
 enum { EXIT_NOT_STARTED = 127, EXIT_SIGNALLED = 128 };
 

@@ -78,12 +78,14 @@ static void describe_end(const bt_rank *rank, bt_str *text)
     }
 }
 
-static void set(bt_cause *out, bt_cause_kind kind, int rank, bt_status status, const bt_str *text)
+void bt_cause_set(bt_cause *cause, bt_cause_kind kind, int rank, bt_status status,
+                  const char *format, ...)
 {
-    out->kind = kind;
-    out->rank = rank;
-    out->status = status;
-    (void)snprintf(out->message, sizeof out->message, "%s", bt_str_text(text));
+    va_list arguments;
+    va_start(arguments, format);
+    *cause = (bt_cause){.kind = kind, .rank = rank, .status = status};
+    (void)vsnprintf(cause->message, sizeof cause->message, format, arguments);
+    va_end(arguments);
 }
 
 // The rank that ended first among those that `test` names; NULL: none.
@@ -156,7 +158,8 @@ static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *
                       stopped ? "is stopped" : "was the first without progress",
                       *path ? ", in " : "", path);
     }
-    set(out, divergent ? BT_CAUSE_DIVERGENT : BT_CAUSE_HANG, rank, BT_STATUS_UNAVAILABLE, text);
+    bt_cause_set(out, divergent ? BT_CAUSE_DIVERGENT : BT_CAUSE_HANG, rank, BT_STATUS_UNAVAILABLE,
+                 "%s", bt_str_text(text));
 }
 
 static void judge_end(const bt_rank *ranks, int size, bt_cause *out, bt_str *text)
@@ -166,11 +169,12 @@ static void judge_end(const bt_rank *ranks, int size, bt_cause *out, bt_str *tex
     const bt_rank *internal = first_of(ranks, size, has_said_internal);
     if (killed) {
         describe_end(killed, text);
-        set(out, BT_CAUSE_KILLED, killed->rank, BT_STATUS_UNAVAILABLE, text);
+        bt_cause_set(out, BT_CAUSE_KILLED, killed->rank, BT_STATUS_UNAVAILABLE, "%s",
+                     bt_str_text(text));
         return;
     }
     if (internal && find_blamed(ranks, size, &rank, text) && is_divergence(text)) {
-        set(out, BT_CAUSE_DIVERGENT, rank, BT_STATUS_INTERNAL, text);
+        bt_cause_set(out, BT_CAUSE_DIVERGENT, rank, BT_STATUS_INTERNAL, "%s", bt_str_text(text));
         return;
     }
     bt_str_clear(text); // it does not explain an error that a rank did not enter a call
@@ -180,12 +184,13 @@ static void judge_end(const bt_rank *ranks, int size, bt_cause *out, bt_str *tex
         return;
     }
     if (guilty->said != BT_OK) {
-        bt_str_format(text, "rank %d: %s", guilty->rank, guilty->message);
-        set(out, kind_of_error(guilty->said), guilty->rank, guilty->said, text);
+        bt_cause_set(out, kind_of_error(guilty->said), guilty->rank, guilty->said, "rank %d: %s",
+                     guilty->rank, guilty->message);
     } else {
         describe_end(guilty, text);
         bt_str_append(text, ", without a result");
-        set(out, BT_CAUSE_EXIT, guilty->rank, BT_STATUS_UNAVAILABLE, text);
+        bt_cause_set(out, BT_CAUSE_EXIT, guilty->rank, BT_STATUS_UNAVAILABLE, "%s",
+                     bt_str_text(text));
     }
 }
 

@@ -32,6 +32,9 @@ typedef struct bt_cause {
     char message[1200];
 } bt_cause;
 
+// Sets all members; the message is formatted.
+void bt_cause_set(bt_cause *cause, bt_cause_kind kind, int rank, bt_status status,
+                  const char *format, ...) BT_PRINTF(5, 6);
 // Whether the cause is already known: a rank was killed, or failed with an error of its own rather
 // than one that names another rank.
 // Shapes  ranks [size]

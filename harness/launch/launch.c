@@ -54,11 +54,10 @@ static void take_error(bt_rank *rank, const bt_run_event *event)
     (void)snprintf(rank->message, sizeof rank->message, "%s", event->as.error.message);
 }
 
-static bt_status take_line(bt_supervisor *supervisor, bt_rank *rank, const char *line,
-                           size_t size_bytes)
+static bt_status take_line(bt_supervisor *supervisor, bt_rank *rank, const bt_child_line *line)
 {
     bt_run_event event;
-    bt_status status = bt_run_event_parse(&rank->state, line, size_bytes, &event);
+    bt_status status = bt_run_event_parse(&rank->state, line->text, line->size_bytes, &event);
     if (status == BT_STATUS_CORRUPT_DATA) { // violates the protocol: handled like an error event
         rank->said = BT_STATUS_INTERNAL;
         (void)snprintf(rank->message, sizeof rank->message, "%s", bt_error_message());
@@ -72,10 +71,11 @@ static bt_status take_line(bt_supervisor *supervisor, bt_rank *rank, const char 
                        *event.as.result.params_digest ? event.as.result.params_digest : "none");
     }
     if (event.type == BT_RUN_EVENT_TIMELINE) {
-        status = bt_supervisor_take_timeline(supervisor, rank->rank, line, size_bytes);
+        status = bt_supervisor_take_timeline(supervisor, rank->rank, &event);
     } else if (rank->rank == 0 && event.type == BT_RUN_EVENT_RESULT) {
-        status = bt_supervisor_keep_result(supervisor, line,
-                                           size_bytes); // reported when all ranks have theirs
+        // It is reported when all ranks have theirs.
+        status = bt_run_event_copy(&event, &supervisor->result);
+        supervisor->has_result = status == BT_OK;
     } else if (rank->rank == 0) {
         status = bt_relay_take(&supervisor->relay, &event);
     }
@@ -87,16 +87,11 @@ static bt_status take_line(bt_supervisor *supervisor, bt_rank *rank, const char 
 static bt_status serve(bt_supervisor *supervisor, bt_rank *rank)
 {
     bt_child_said said = BT_CHILD_LINE;
-    bt_rank_drain(rank, false);
     while (!rank->over && said != BT_CHILD_NOTHING) {
-        const char *line = NULL;
-        size_t size_bytes = 0;
-        bool complete = false;
-        bt_status status = bt_child_listen(&rank->child, 0, BT_RUN_EVENT_LINE_BYTES_MAX, &said,
-                                           &line, &size_bytes, &complete);
-        BT_TRY(status);
-        if (said == BT_CHILD_LINE && complete) {
-            BT_TRY(take_line(supervisor, rank, line, size_bytes));
+        bt_child_line line;
+        BT_TRY(bt_child_listen(&rank->child, 0, BT_RUN_EVENT_LINE_BYTES_MAX, &said, &line));
+        if (said == BT_CHILD_LINE && line.complete) {
+            BT_TRY(take_line(supervisor, rank, &line));
         } else if (said == BT_CHILD_END) {
             if (!bt_child_wait(&rank->child, 2000)) { // closed its output and still runs
                 bt_child_kill(&rank->child);
@@ -104,7 +99,6 @@ static bt_status serve(bt_supervisor *supervisor, bt_rank *rank)
             }
             rank->over = true;
             rank->over_ns = bt_clock_ns();
-            bt_rank_drain(rank, true);
         }
     }
     return BT_OK;
@@ -117,7 +111,7 @@ static void wait_for_any(const bt_supervisor *supervisor, int timeout_ms)
     BT_EACH(const bt_rank, rank, supervisor->ranks, supervisor->size) {
         if (!rank->over) {
             watched[count++] = (struct pollfd){.fd = rank->child.output, .events = POLLIN};
-            watched[count++] = (struct pollfd){.fd = rank->errors, .events = POLLIN};
+            watched[count++] = (struct pollfd){.fd = rank->child.errors, .events = POLLIN};
             watched[count++] = (struct pollfd){.fd = rank->pidfd, .events = POLLIN};
         }
     }
@@ -187,10 +181,9 @@ static bt_status judge_loss(bt_supervisor *supervisor, int lost, bt_cause *cause
     }
     bt_cause_find(supervisor->ranks, supervisor->size, 0, cause);
     if (cause->kind == BT_CAUSE_NONE) {
-        *cause = (bt_cause){.kind = BT_CAUSE_KILLED, .rank = lost, .status = BT_STATUS_UNAVAILABLE};
-        (void)snprintf(cause->message, sizeof cause->message,
-                       "rank %d (process %d) died, but its process did not exit within %d s", lost,
-                       (int)rank->child.process, END_MS / 1000);
+        bt_cause_set(cause, BT_CAUSE_KILLED, lost, BT_STATUS_UNAVAILABLE,
+                     "rank %d (process %d) died, but its process did not exit within %d s", lost,
+                     (int)rank->child.process, END_MS / 1000);
     }
     return BT_OK;
 }
@@ -198,8 +191,7 @@ static bt_status judge_loss(bt_supervisor *supervisor, int lost, bt_cause *cause
 static bt_status replay_differs(bt_status status, bt_cause *cause)
 {
     if (status == BT_STATUS_CORRUPT_DATA) {
-        *cause = (bt_cause){.kind = BT_CAUSE_REPLAY, .rank = 0, .status = status};
-        (void)snprintf(cause->message, sizeof cause->message, "%s", bt_error_message());
+        bt_cause_set(cause, BT_CAUSE_REPLAY, 0, status, "%s", bt_error_message());
         return BT_OK;
     }
     return status;
@@ -322,7 +314,8 @@ static bt_status finish(bt_supervisor *supervisor)
                    BT_STATUS_CORRUPT_DATA, "rank %d ended with the state %s, rank 0 with %s", i,
                    supervisor->ranks[i].digest, supervisor->ranks[0].digest);
     }
-    return bt_supervisor_tell_result(supervisor);
+    return supervisor->has_result ? bt_relay_take(&supervisor->relay, &supervisor->result)
+                                  : bt_error(BT_STATUS_INTERNAL, "rank 0 ended without a result");
 }
 
 // Ends all ranks and reads their remaining output: a state that rank 0 has saved must not be ahead

@@ -2,9 +2,7 @@
 //
 // Invariants
 //   1. The launcher owns the flight recorder, which can be read after the rank has died.
-//   2. A rank's standard error is copied line by line to the launcher's standard error, each line
-//      prefixed with the rank; nothing is lost when the rank dies.
-//   3. The kernel kills the rank when the launcher dies.
+//   2. The kernel kills the rank when the launcher dies.
 #ifndef BT_HARNESS_LAUNCH_RANK_H
 #define BT_HARNESS_LAUNCH_RANK_H
 
@@ -20,8 +18,6 @@ typedef struct bt_rank {
     bt_flight flight;
     int flight_fd;            // owned; -1: none
     int pidfd;                // owned; -1: none
-    int errors;               // owned: the pipe of its standard error; -1: closed
-    bt_str words;             // incomplete last line of its standard error
     bt_run_event_state state; // of its protocol
     bool over;                // its output has ended and it has been waited for
     bool replaced;            // the launcher killed it because of another rank
@@ -45,8 +41,6 @@ typedef struct bt_rank_start {
 // Creates the flight recorder and starts the process, which waits for its task.
 // Owns    *rank: the caller, bt_rank_release, also on failure
 BT_CHECKED bt_status bt_rank_begin(const bt_rank_start *start, bt_rank *rank);
-// Copies its standard error to ours. `last`: also an incomplete line.
-void bt_rank_drain(bt_rank *rank, bool last);
 // Whether a signal has stopped the process (SIGSTOP, a debugger).
 bool bt_rank_is_stopped(const bt_rank *rank);
 void bt_rank_kill(bt_rank *rank);

@@ -12,20 +12,28 @@ static void forget_bits(bt_relay *relay, int64_t next_step)
     relay->bit_count = 0;
 }
 
+static void drop_ranges(bt_relay *relay)
+{
+    while (relay->range_count > 0) {
+        bt_run_event_release(&relay->ranges[--relay->range_count]);
+    }
+}
+
 void bt_relay_restart(bt_relay *relay, bool same_bits)
 {
     relay->replayed_to = relay->next_step;
     if (!same_bits) {
         forget_bits(relay, relay->next_step);
     }
-    bt_str_clear(&relay->ranges);
+    drop_ranges(relay);
 }
 
 void bt_relay_release(bt_relay *relay)
 {
+    drop_ranges(relay);
+    bt_mem_free(relay->ranges);
     bt_mem_free(relay->bits);
     bt_str_release(&relay->kernels);
-    bt_str_release(&relay->ranges);
 }
 
 static bt_status take_start(bt_relay *relay, const bt_run_event *event)
@@ -34,8 +42,10 @@ static bt_status take_start(bt_relay *relay, const bt_run_event *event)
         return BT_OK;
     }
     relay->started = true;
-    relay->first_step = relay->next_step = relay->next_eval = relay->next_score =
-        relay->next_state = relay->replayed_to = event->as.start.first_step;
+    const int64_t first = event->as.start.first_step;
+    relay->first_step = relay->next_step = relay->replayed_to = first;
+    relay->next[BT_RUN_EVENT_EVAL] = relay->next[BT_RUN_EVENT_SCORE] =
+        relay->next[BT_RUN_EVENT_STATE] = first;
     return relay->tell(relay->self, event);
 }
 
@@ -47,27 +57,21 @@ static bt_status keep_bits(bt_relay *relay, uint32_t bits)
 }
 
 // Ranges of a step come before it. They are reported with it, so that a lost step leaves none.
+static bt_status keep_range(bt_relay *relay, const bt_run_event *event)
+{
+    BT_TRY(BT_MEM_GROW(relay->range_count + 1, &relay->range_capacity, &relay->ranges));
+    BT_TRY(bt_run_event_copy(event, &relay->ranges[relay->range_count]));
+    ++relay->range_count;
+    return BT_OK;
+}
+
 static bt_status tell_ranges(bt_relay *relay)
 {
-    const char *at = bt_str_text(&relay->ranges);
-    bt_status status = bt_str_status(&relay->ranges);
-    for (const char *end = strchr(at, '\n'); end && status == BT_OK; end = strchr(at, '\n')) {
-        bt_run_event event = {.type = BT_RUN_EVENT_RANGE};
-        status = bt_json_parse("range", at, (size_t)(end - at), &event.json);
-        if (status == BT_OK) {
-            const cJSON *path = bt_json_get(event.json.root, "path");
-            event.as.range = (bt_store_range){
-                .step = (int64_t)bt_json_number_of(event.json.root, "step"),
-                .path = path->valuestring,
-                .count = (int64_t)bt_json_number_of(event.json.root, "count"),
-                .device_ns = (int64_t)bt_json_number_of(event.json.root, "device_ns"),
-                .host_ns = (int64_t)bt_json_number_of(event.json.root, "host_ns")};
-            status = relay->tell(relay->self, &event);
-        }
-        bt_run_event_release(&event);
-        at = end + 1;
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < relay->range_count && status == BT_OK; ++i) {
+        status = relay->tell(relay->self, &relay->ranges[i]);
     }
-    bt_str_clear(&relay->ranges);
+    drop_ranges(relay);
     return status;
 }
 
@@ -85,7 +89,7 @@ static bt_status take_step(bt_relay *relay, const bt_run_event *event)
         relay->next_step = step->step + 1;
         return relay->tell(relay->self, event);
     }
-    bt_str_clear(&relay->ranges);
+    drop_ranges(relay);
     if (step->step < relay->first_step) { // the ranks resumed from an older state than the first
         return BT_OK;
     }
@@ -109,32 +113,30 @@ static bt_status take_kernel(bt_relay *relay, const bt_run_event *event)
     return known ? BT_OK : relay->tell(relay->self, event);
 }
 
-static bt_status take_counted(bt_relay *relay, const bt_run_event *event, int64_t step,
-                              int64_t *next)
+static bt_status take_counted(bt_relay *relay, const bt_run_event *event, int64_t step)
 {
-    if (step < *next) {
+    if (step < relay->next[event->type]) {
         return BT_OK;
     }
-    *next = step + 1;
+    relay->next[event->type] = step + 1;
     return relay->tell(relay->self, event);
 }
 
 bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
 {
-    switch (event->type) {
+    switch ((int)event->type) {
     case BT_RUN_EVENT_START:
         return take_start(relay, event);
     case BT_RUN_EVENT_STEP:
         return take_step(relay, event);
     case BT_RUN_EVENT_EVAL:
-        return take_counted(relay, event, event->as.eval.step, &relay->next_eval);
+        return take_counted(relay, event, event->as.eval.step);
     case BT_RUN_EVENT_SCORE:
-        return take_counted(relay, event, event->as.score.step, &relay->next_score);
+        return take_counted(relay, event, event->as.score.step);
     case BT_RUN_EVENT_STATE:
-        return take_counted(relay, event, event->as.state.step, &relay->next_state);
+        return take_counted(relay, event, event->as.state.step);
     case BT_RUN_EVENT_RANGE:
-        bt_run_event_write(event, &relay->ranges);
-        return bt_str_status(&relay->ranges);
+        return keep_range(relay, event);
     case BT_RUN_EVENT_KERNEL:
         return take_kernel(relay, event);
     case BT_RUN_EVENT_LAUNCH:
@@ -143,19 +145,7 @@ bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
         return event->as.fault.step < relay->replayed_to ? BT_OK : relay->tell(relay->self, event);
     case BT_RUN_EVENT_ERROR: // the launcher reports the result of the run
         return BT_OK;
-    case BT_RUN_EVENT_SAMPLES:
-    case BT_RUN_EVENT_MEASURED:
-    case BT_RUN_EVENT_GROUP:
-    case BT_RUN_EVENT_GROUP_CALLS:
-    case BT_RUN_EVENT_TIMELINE:
-    case BT_RUN_EVENT_MEMORY:
-    case BT_RUN_EVENT_RESULT:
-    case BT_RUN_EVENT_VERSIONS:
-    case BT_RUN_EVENT_OUTPUTS:
-    case BT_RUN_EVENT_SAVE:
-    case BT_RUN_EVENT_RECOVERY:
-    case BT_RUN_EVENT_COUNT:
-        break;
+    default: // forwarded as it comes
+        return relay->tell(relay->self, event);
     }
-    return relay->tell(relay->self, event);
 }

@@ -8,13 +8,14 @@ typedef struct bt_relay {
     bt_status (*tell)(void *self, const bt_run_event *event);
     void *self;
     bool started;
-    int64_t next_step; // first step that has not been forwarded
-    int64_t next_eval, next_score, next_state;
+    int64_t next_step;                // first step that has not been forwarded
+    int64_t next[BT_RUN_EVENT_COUNT]; // the same of evaluations, scores and states, by type
     uint32_t *bits; // owned [bit_count]: bits of the forwarded losses, from first_step on
     int64_t bit_count, bit_capacity, first_step;
-    int64_t replayed_to; // steps below were forwarded by an earlier generation
-    bt_str kernels;      // kernels already reported, a line each
-    bt_str ranges;       // of a profiled step that is not forwarded yet: JSON lines
+    int64_t replayed_to;  // steps below were forwarded by an earlier generation
+    bt_str kernels;       // kernels already reported, a line each
+    bt_run_event *ranges; // owned [range_count]; of a profiled step that is not forwarded yet
+    int64_t range_count, range_capacity;
 } bt_relay;
 
 // Starts a new generation: events that it repeats are not forwarded again. same_bits: it must

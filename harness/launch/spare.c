@@ -11,7 +11,6 @@
 //   3. If a spare exits, the run continues without spares.
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/scoped.h"
 #include "framework/dist/host.h"
@@ -19,17 +18,7 @@
 
 void bt_supervisor_drop_spares(bt_supervisor *supervisor)
 {
-    for (int i = 0; i < supervisor->spare_count; ++i) {
-        bt_rank_kill(&supervisor->spares[i]); // all at once, then one by one
-    }
-    for (int i = 0; i < supervisor->spare_count; ++i) {
-        bt_rank_release(&supervisor->spares[i]);
-    }
-    supervisor->spare_count = 0;
-    if (supervisor->spare_fd >= 0) {
-        (void)close(supervisor->spare_fd);
-    }
-    supervisor->spare_fd = -1;
+    bt_supervisor_drop(supervisor->spares, &supervisor->spare_count, &supervisor->spare_fd);
 }
 
 static bt_status begin_spare(bt_supervisor *supervisor, int number)
@@ -80,18 +69,14 @@ static void begin_spares(bt_supervisor *supervisor)
 static bool has_ended(bt_rank *rank)
 {
     bt_child_said said = BT_CHILD_NOTHING;
-    const char *line = NULL;
-    size_t size_bytes = 0;
-    bool complete = false;
-    bt_rank_drain(rank, false);
-    if (bt_child_listen(&rank->child, 0, BT_RUN_EVENT_LINE_BYTES_MAX, &said, &line, &size_bytes,
-                        &complete) != BT_OK) {
+    bt_child_line line;
+    if (bt_child_listen(&rank->child, 0, BT_RUN_EVENT_LINE_BYTES_MAX, &said, &line) != BT_OK) {
         bt_error_clear();
         return true;
     }
     if (said == BT_CHILD_LINE) {
         (void)fprintf(stderr, "launcher: a spare of rank %d reports %.*s\n", rank->rank,
-                      (int)size_bytes, line);
+                      (int)line.size_bytes, line.text);
     }
     return said != BT_CHILD_NOTHING;
 }

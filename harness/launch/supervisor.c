@@ -1,10 +1,11 @@
+// harness/launch/supervisor.c - the beginning and end of a generation: devices, processors, tasks
 #include "harness/launch/supervisor.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/scoped.h"
 #include "framework/dist/host.h"
+#include "harness/launch/affinity.h"
 
 static bt_status tell(void *self, const bt_run_event *event)
 {
@@ -30,20 +31,22 @@ void bt_supervisor_init(const bt_launch *launch, bt_supervisor *supervisor)
     }
 }
 
+void bt_supervisor_drop(bt_rank *ranks, int *count, int *group_fd)
+{
+    for (int i = 0; i < *count; ++i) {
+        bt_rank_kill(&ranks[i]); // all at once, then one by one
+    }
+    for (int i = 0; i < *count; ++i) {
+        bt_rank_release(&ranks[i]);
+    }
+    *count = 0;
+    bt_child_close(group_fd);
+}
+
 void bt_supervisor_end(bt_supervisor *supervisor)
 {
-    for (int i = 0; i < supervisor->size; ++i) {
-        bt_rank_kill(&supervisor->ranks[i]); // all at once, then one by one
-    }
-    for (int i = 0; i < supervisor->size; ++i) {
-        bt_rank_release(&supervisor->ranks[i]);
-    }
-    supervisor->size = 0;
+    bt_supervisor_drop(supervisor->ranks, &supervisor->size, &supervisor->group_fd);
     bt_supervisor_drop_timelines(supervisor);
-    if (supervisor->group_fd >= 0) {
-        (void)close(supervisor->group_fd);
-    }
-    supervisor->group_fd = -1;
     if (supervisor->has_result) {
         bt_run_event_release(&supervisor->result);
         supervisor->has_result = false;
@@ -56,6 +59,33 @@ void bt_supervisor_release(bt_supervisor *supervisor)
     bt_supervisor_drop_spares(supervisor);
     bt_relay_release(&supervisor->relay);
     bt_xid_watch_close(&supervisor->xids);
+}
+
+// ---- ranks --------------------------------------------------------------------------------------
+
+// The n-th slot that is not quarantined.
+int bt_supervisor_slot_of(const bt_supervisor *supervisor, int rank)
+{
+    int left = rank;
+    for (int slot = 0; slot < supervisor->launch->size; ++slot) {
+        if (!supervisor->quarantined[slot] && left-- == 0) {
+            return slot;
+        }
+    }
+    return rank;
+}
+
+bt_status bt_supervisor_start_rank(const bt_supervisor *supervisor, const bt_rank_start *start,
+                                   bt_rank *rank)
+{
+    const bt_launch *launch = supervisor->launch;
+    cpu_set_t processors;
+    bt_rank_start how = *start;
+    how.program = launch->program;
+    if (bt_affinity_of(start->slot, launch->size, launch->devices != NULL, &processors)) {
+        how.processors = &processors;
+    }
+    return bt_rank_begin(&how, rank);
 }
 
 static bt_status give_task(bt_supervisor *supervisor, int number)
@@ -109,18 +139,4 @@ bt_status bt_supervisor_begin(bt_supervisor *supervisor)
     }
     bt_supervisor_write_status(supervisor, true);
     return BT_OK;
-}
-
-bt_status bt_supervisor_keep_result(bt_supervisor *supervisor, const char *line, size_t size_bytes)
-{
-    bt_run_event_state state = {.started = true, .next_step = supervisor->ranks[0].state.next_step};
-    BT_TRY(bt_run_event_parse(&state, line, size_bytes, &supervisor->result));
-    supervisor->has_result = true;
-    return BT_OK;
-}
-
-bt_status bt_supervisor_tell_result(bt_supervisor *supervisor)
-{
-    return supervisor->has_result ? bt_relay_take(&supervisor->relay, &supervisor->result)
-                                  : bt_error(BT_STATUS_INTERNAL, "rank 0 ended without a result");
 }

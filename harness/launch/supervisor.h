@@ -51,19 +51,18 @@ void bt_supervisor_release(bt_supervisor *supervisor);
 BT_CHECKED bt_status bt_supervisor_begin(bt_supervisor *supervisor);
 // Kills the ranks, waits for them and frees their memory.
 void bt_supervisor_end(bt_supervisor *supervisor);
-BT_CHECKED bt_status bt_supervisor_keep_result(bt_supervisor *supervisor, const char *line,
-                                               size_t size_bytes);
-BT_CHECKED bt_status bt_supervisor_tell_result(bt_supervisor *supervisor);
-// supervisor_timeline.c: stores the timeline in a rank's `line` until all ranks have reported that
-// step; then reports them, with starts relative to the first. Once per run.
+// supervisor_timeline.c: keeps a rank's timeline until all ranks have reported that step; then
+// reports them, with starts relative to the first. Once per run.
 BT_CHECKED bt_status bt_supervisor_take_timeline(bt_supervisor *supervisor, int rank,
-                                                 const char *line, size_t size_bytes);
+                                                 const bt_run_event *event);
 void bt_supervisor_drop_timelines(bt_supervisor *supervisor);
 // The slot of a rank of the next generation.
 int bt_supervisor_slot_of(const bt_supervisor *supervisor, int rank);
 // Starts a rank's process, which waits for its task; the supervisor sets program and processors.
 BT_CHECKED bt_status bt_supervisor_start_rank(const bt_supervisor *supervisor,
                                               const bt_rank_start *start, bt_rank *rank);
+// Kills ranks [*count], waits for them and closes the memory of their group.
+void bt_supervisor_drop(bt_rank *ranks, int *count, int *group_fd);
 
 // ---- spare.c ------------------------------------------------------------------------------------
 
@@ -75,8 +74,7 @@ bool bt_supervisor_spares_joined(const bt_supervisor *supervisor);
 bool bt_supervisor_take_spares(bt_supervisor *supervisor);
 void bt_supervisor_drop_spares(bt_supervisor *supervisor);
 
-// ---- supervisor_watch.c
-// -------------------------------------------------------------------------------
+// ---- supervisor_watch.c -------------------------------------------------------------------------
 
 // Reads the ranks' steps from their flight recorders.
 void bt_supervisor_note_steps(bt_supervisor *supervisor);
@@ -91,8 +89,7 @@ void bt_supervisor_cause_faults(bt_supervisor *supervisor);
 // of all.
 BT_CHECKED bt_status bt_supervisor_note_stragglers(bt_supervisor *supervisor);
 
-// ---- supervisor_status.c
-// ------------------------------------------------------------------------------
+// ---- supervisor_status.c ------------------------------------------------------------------------
 
 // Writes launch->status_path, at most once a second unless `now`.
 void bt_supervisor_write_status(bt_supervisor *supervisor, bool now);

@@ -29,18 +29,17 @@ static bt_status tell_all(bt_supervisor *supervisor)
     return status;
 }
 
-bt_status bt_supervisor_take_timeline(bt_supervisor *supervisor, int rank, const char *line,
-                                      size_t size_bytes)
+bt_status bt_supervisor_take_timeline(bt_supervisor *supervisor, int rank,
+                                      const bt_run_event *event)
 {
     bt_run_event *kept = &supervisor->timelines[rank];
-    bt_run_event_state state = {.started = true};
     bool complete = true;
     if (supervisor->timelines_told) {
         return BT_OK; // from an earlier generation, which did the step before
     }
     bt_run_event_release(kept);
     *kept = (bt_run_event){.type = BT_RUN_EVENT_COUNT};
-    BT_TRY(bt_run_event_parse(&state, line, size_bytes, kept));
+    BT_TRY(bt_run_event_copy(event, kept));
     kept->as.timeline.rank = rank;
     for (int i = 0; i < supervisor->size; ++i) {
         complete = complete && supervisor->timelines[i].type == BT_RUN_EVENT_TIMELINE &&

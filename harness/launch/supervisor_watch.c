@@ -82,13 +82,10 @@ bool bt_supervisor_look_for_xids(bt_supervisor *supervisor, bt_cause *cause)
         const bt_xid_action action = bt_xid_action_of(xid, &meaning);
         for (int i = 0; i < supervisor->size && action != BT_XID_NONE; ++i) {
             if (supervisor->ranks[i].slot == gpu) {
-                *cause = (bt_cause){.kind = action == BT_XID_QUARANTINE ? BT_CAUSE_GPU_LOST
-                                                                        : BT_CAUSE_XID,
-                                    .rank = i,
-                                    .status = BT_STATUS_UNAVAILABLE};
-                (void)snprintf(cause->message, sizeof cause->message,
-                               "rank %d: the driver reports XID %llu for GPU %d: %s", i, xid, gpu,
-                               meaning);
+                bt_cause_set(cause, action == BT_XID_QUARANTINE ? BT_CAUSE_GPU_LOST : BT_CAUSE_XID,
+                             i, BT_STATUS_UNAVAILABLE,
+                             "rank %d: the driver reports XID %llu for GPU %d: %s", i, xid, gpu,
+                             meaning);
                 return true;
             }
         }

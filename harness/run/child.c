@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -14,7 +15,6 @@
 #include "framework/base/clock.h"
 #include "framework/base/idioms.h"
 #include "framework/base/mem.h"
-#include "harness/run/child_env.h"
 
 // ---- signals -----------------------------------------------------------------------------------
 
@@ -114,12 +114,11 @@ static bt_status open_pipe(int ends[2], int mine)
     return BT_OK;
 }
 
-static void close_pipe(int ends[2])
+void bt_child_close(int *end)
 {
-    for (int i = 0; i < 2; ++i) {
-        if (ends[i] >= 0) {
-            close(ends[i]);
-        }
+    if (*end >= 0) {
+        (void)close(*end);
+        *end = -1;
     }
 }
 
@@ -130,8 +129,10 @@ static bt_status fork_worker(const worker_program *program, bt_child *out)
     BT_IF_OK(status, open_pipe(output, 0));
     BT_IF_OK(status, open_pipe(errors, 0));
     if (status != BT_OK) {
-        close_pipe(input);
-        close_pipe(output);
+        for (int i = 0; i < 2; ++i) {
+            bt_child_close(&input[i]);
+            bt_child_close(&output[i]);
+        }
         return status;
     }
     pid_t parent = getpid();
@@ -140,9 +141,9 @@ static bt_status fork_worker(const worker_program *program, bt_child *out)
         become_worker(program, input[0], output[1], errors[1], parent);
     }
     status = process < 0 ? failed("no process") : BT_OK;
-    close(input[0]);
-    close(output[1]);
-    close(errors[1]);
+    bt_child_close(&input[0]);
+    bt_child_close(&output[1]);
+    bt_child_close(&errors[1]);
     out->input = input[1];
     out->output = output[0];
     out->errors = errors[0];
@@ -168,6 +169,7 @@ bt_status bt_child_begin(const bt_child_start *start, bt_child *out)
     worker_program worker = {.path = start->program, .build = start->build, .start = start};
     memset(out, 0, sizeof *out);
     out->input = out->output = out->errors = out->log = -1;
+    (void)snprintf(out->prefix, sizeof out->prefix, "%s", start->prefix ? start->prefix : "");
     bt_status status = bt_child_env_make(&worker.environment);
     BT_IF_OK(status, open_log(start->log_path, out));
     BT_IF_OK(status, fork_worker(&worker, out));
@@ -193,14 +195,6 @@ bt_status bt_child_give(bt_child *child, const char *task)
 
 // ---- input and output --------------------------------------------------------------------------
 
-static void close_end(int *end)
-{
-    if (*end >= 0) {
-        close(*end);
-        *end = -1;
-    }
-}
-
 // Writes as much as the pipe accepts. A worker that has closed its input gets nothing more.
 static void feed(bt_child *child)
 {
@@ -209,7 +203,7 @@ static void feed(bt_child *child)
     if (part > 0) {
         child->task_done += (size_t)part;
     } else if (part < 0 && errno != EAGAIN && errno != EINTR) {
-        close_end(&child->input);
+        bt_child_close(&child->input);
     }
 }
 
@@ -219,7 +213,7 @@ static bool has_task_left(const bt_child *child)
 }
 
 // Takes a line out of the buffer; false if there is none yet.
-static bool take_line(bt_child *child, const char **line, size_t *size_bytes)
+static bool take_line(bt_child *child, bt_child_line *line)
 {
     char *start = child->buffer + child->taken;
     size_t left = child->length - child->taken;
@@ -227,9 +221,8 @@ static bool take_line(bt_child *child, const char **line, size_t *size_bytes)
     if (!newline) {
         return false;
     }
-    *line = start;
-    *size_bytes = (size_t)(newline - start);
-    child->taken += *size_bytes + 1;
+    *line = (bt_child_line){start, (size_t)(newline - start), true};
+    child->taken += line->size_bytes + 1;
     return true;
 }
 
@@ -268,23 +261,18 @@ static bt_status receive(bt_child *child, bool *more)
     return BT_OK;
 }
 
-static void take_rest(bt_child *child, bt_child_said *said, const char **line, size_t *size_bytes,
-                      bool *complete)
+static bt_child_said take_rest(bt_child *child, bt_child_line *line)
 {
-    *size_bytes = child->length - child->taken;
-    *line = child->buffer + child->taken;
-    *complete = false;
-    *said = *size_bytes ? BT_CHILD_LINE : BT_CHILD_END;
+    *line = (bt_child_line){child->buffer + child->taken, child->length - child->taken, false};
     child->taken = child->length;
+    return line->size_bytes ? BT_CHILD_LINE : BT_CHILD_END;
 }
 
 bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max,
-                          bt_child_said *said, const char **line, size_t *size_bytes,
-                          bool *complete)
+                          bt_child_said *said, bt_child_line *line)
 {
     *said = BT_CHILD_LINE;
-    *complete = true;
-    if (take_line(child, line, size_bytes)) {
+    if (take_line(child, line)) {
         return BT_OK;
     }
     BT_FAIL_IF(child->length - child->taken > size_bytes_max, BT_STATUS_CORRUPT_DATA,
@@ -309,13 +297,13 @@ bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max
         size_t had = child->length - child->taken;
         BT_TRY(receive(child, &more));
         dead = dead && child->length - child->taken == had;
-        if (more && take_line(child, line, size_bytes)) {
+        if (more && take_line(child, line)) {
             return BT_OK;
         }
     }
     if (!more || dead) {
-        close_end(&child->output);
-        take_rest(child, said, line, size_bytes, complete);
+        bt_child_close(&child->output);
+        *said = take_rest(child, line);
         return BT_OK;
     }
     *said = BT_CHILD_NOTHING;
@@ -376,11 +364,12 @@ void bt_child_release(bt_child *child)
         bt_child_kill(child);
         (void)bt_child_wait(child, 5000);
     }
-    close_end(&child->input);
-    close_end(&child->output);
-    close_end(&child->errors);
-    close_end(&child->log);
+    bt_child_close(&child->input);
+    bt_child_close(&child->output);
+    bt_child_close(&child->errors);
+    bt_child_close(&child->log);
     bt_str_release(&child->task);
+    bt_str_release(&child->words);
     bt_mem_free(child->buffer);
     bt_mem_free(child->log_end);
     memset(child, 0, sizeof *child);

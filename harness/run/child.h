@@ -4,7 +4,9 @@
 //   1. The worker has its own process group: Ctrl-C reaches only the recorder, which then asks the
 //      worker to stop.
 //   2. The kernel kills the worker when the recorder dies (and its input ends).
-//   3. The log holds the first MiB of the worker's standard error, and the last 16 KiB.
+//   3. The log holds the first MiB of the worker's standard error, and the last 16 KiB. Without a
+//      log, its standard error is copied to ours line by line, each line with a prefix; nothing is
+//      lost when the worker dies.
 //   4. No function blocks for longer than its timeout, whatever the worker does.
 #ifndef BT_HARNESS_RUN_CHILD_H
 #define BT_HARNESS_RUN_CHILD_H
@@ -23,6 +25,8 @@ typedef struct bt_child {
     int log;                   // file of its standard error; -1: closed
     int64_t log_bytes;         // of its standard error so far
     char *log_end;             // owned, ring buffer of the last bytes; NULL until the log is full
+    char prefix[24];           // of the lines of its standard error; "": they go to the log
+    bt_str words;              // owned; an incomplete last line
     bt_str task;               // owned; its input, of which task_done bytes have been written
     size_t task_done;
     char *buffer; // owned, [capacity]; its output, of which `taken` bytes have been consumed
@@ -37,11 +41,21 @@ typedef enum bt_child_said {
     BT_CHILD_END      // it exited or closed its output
 } bt_child_said;
 
+typedef struct bt_child_line {
+    const char *text; // [size_bytes], without its newline; borrowed until the next call
+    size_t size_bytes;
+    bool complete; // false: a last line without newline
+} bt_child_line;
+
+// Closes a descriptor, after which it is -1; -1: nothing.
+void bt_child_close(int *end);
+
 // How a worker is started.
 typedef struct bt_child_start {
     const char *program;  // NULL: this program's own worker
     bool build;           // the program is another bt-bench: runs its verb `worker`
-    const char *log_path; // file for its standard error; NULL: the caller reads child->errors
+    const char *log_path; // file for its standard error; NULL: it is copied to ours
+    const char *prefix;   // then of each line
     const int *kept;      // [kept_count] descriptors that it inherits under the same numbers
     int kept_count;
     const cpu_set_t *processors; // CPU affinity; NULL: all
@@ -56,12 +70,10 @@ BT_CHECKED bt_status bt_child_spawn(const char *program, bool build, const char 
                                     bt_child *out);
 // Sets `task` and a newline as its input, which bt_child_listen writes.
 BT_CHECKED bt_status bt_child_give(bt_child *child, const char *task);
-// Waits up to timeout_ms for a line. *line is borrowed until the next call; *complete is false for
-// a last line without newline. Errors  CORRUPT_DATA (a line longer than size_bytes_max), IO,
-// OUT_OF_MEMORY
+// Waits up to timeout_ms for a line. *line is set where *said is LINE.
+// Errors  CORRUPT_DATA (a line longer than size_bytes_max), IO, OUT_OF_MEMORY
 BT_CHECKED bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max,
-                                     bt_child_said *said, const char **line, size_t *size_bytes,
-                                     bool *complete);
+                                     bt_child_said *said, bt_child_line *line);
 // Asks it to stop after its current step: a line on its input.
 void bt_child_ask_stop(bt_child *child);
 void bt_child_kill(bt_child *child);
@@ -73,11 +85,17 @@ void bt_child_release(bt_child *child);
 
 // ---- child_log.c -------------------------------------------------------------------------------
 
-// Copies standard error to the log, a bounded amount at once, so that a flood cannot delay reading
-// the output. Never blocks; the log is truncated if it cannot be written.
+// Copies standard error to the log, or to ours, a bounded amount at once, so that a flood cannot
+// delay reading the output. Never blocks; the log is truncated if it cannot be written.
 void bt_child_log_take(bt_child *child);
-// The same, then appends the last bytes and closes pipe and log.
+// The same, then appends what is left, and closes pipe and log.
 void bt_child_log_finish(bt_child *child);
+
+// ---- child_env.c -------------------------------------------------------------------------------
+
+// The entries "NAME=value" of this process that a worker gets, by an allow-list, terminated by
+// NULL. Owns    *out: the caller, bt_mem_free; the entries are borrowed from this process
+BT_CHECKED bt_status bt_child_env_make(const char ***out);
 
 // ---- signals -----------------------------------------------------------------------------------
 

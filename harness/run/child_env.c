@@ -3,12 +3,11 @@
 // A peer is a program of somebody else, and a build of `ab` is a revision proposed by somebody
 // else: neither gets the tokens of the shell or the CI job that started the recorder. Our own
 // worker gets the same variables, so that all systems of a run have equal environments.
-#include "harness/run/child_env.h"
-
 #include <string.h>
 
 #include "framework/base/environment.h"
 #include "framework/base/mem.h"
+#include "harness/run/child.h"
 
 // Names; a name that ends with '*' is a prefix.
 static const char *const allowed[] = {

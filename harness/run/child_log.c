@@ -4,20 +4,17 @@
 // written at the end, after a line that gives the number of missing bytes.
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "framework/base/mem.h"
 #include "harness/run/child.h"
 
-enum { LOG_HEAD_BYTES = 1 << 20, LOG_END_BYTES = 16384 };
-
-static void close_end(int *end)
-{
-    if (*end >= 0) {
-        close(*end);
-        *end = -1;
-    }
-}
+enum {
+    LOG_HEAD_BYTES = 1 << 20,
+    LOG_END_BYTES = 16384,
+    WORDS_BYTES_MAX = 4096 // a longer line is cut into pieces
+};
 
 // A log that cannot be written (a full disk) is truncated there: it must not end the round.
 static void write_log(bt_child *child, const char *bytes, size_t size_bytes)
@@ -25,7 +22,7 @@ static void write_log(bt_child *child, const char *bytes, size_t size_bytes)
     while (size_bytes > 0 && child->log >= 0) {
         ssize_t part = write(child->log, bytes, size_bytes);
         if (part <= 0) {
-            close_end(&child->log);
+            bt_child_close(&child->log);
             return;
         }
         bytes += part;
@@ -33,9 +30,34 @@ static void write_log(bt_child *child, const char *bytes, size_t size_bytes)
     }
 }
 
+static void say_words(bt_child *child)
+{
+    if (child->words.length_bytes > 0) {
+        (void)fprintf(stderr, "%s%s\n", child->prefix, bt_str_text(&child->words));
+        bt_str_clear(&child->words);
+    }
+}
+
+static void take_words(bt_child *child, const char *bytes, size_t size_bytes)
+{
+    for (size_t at = 0; at < size_bytes;) {
+        const char *newline = memchr(bytes + at, '\n', size_bytes - at);
+        const size_t length = newline ? (size_t)(newline - bytes) - at : size_bytes - at;
+        bt_str_append_bytes(&child->words, bytes + at, length);
+        if (newline || child->words.length_bytes >= WORDS_BYTES_MAX) {
+            say_words(child);
+        }
+        at += length + (newline != NULL);
+    }
+}
+
 // The head goes to the file, later bytes to the ring buffer.
 static void take_errors(bt_child *child, const char *bytes, size_t size_bytes)
 {
+    if (*child->prefix) {
+        take_words(child, bytes, size_bytes);
+        return;
+    }
     int64_t room = LOG_HEAD_BYTES - child->log_bytes;
     size_t head = room <= 0 ? 0 : (size_t)room < size_bytes ? (size_t)room : size_bytes;
     write_log(child, bytes, head);
@@ -60,7 +82,7 @@ void bt_child_log_take(bt_child *child)
         if (part > 0) {
             take_errors(child, bytes, (size_t)part);
         } else if (part == 0 || (errno != EAGAIN && errno != EINTR)) {
-            close_end(&child->errors);
+            bt_child_close(&child->errors);
         } else {
             return;
         }
@@ -70,11 +92,12 @@ void bt_child_log_take(bt_child *child)
 void bt_child_log_finish(bt_child *child)
 {
     bt_child_log_take(child);
-    close_end(&child->errors);
+    bt_child_close(&child->errors);
+    say_words(child);
     int64_t behind = child->log_bytes - LOG_HEAD_BYTES;
     int64_t kept = behind < LOG_END_BYTES ? behind : LOG_END_BYTES;
     if (child->log < 0 || !child->log_end || behind <= 0) {
-        close_end(&child->log);
+        bt_child_close(&child->log);
         return;
     }
     if (behind > kept) {
@@ -86,5 +109,5 @@ void bt_child_log_finish(bt_child *child)
     for (int64_t i = child->log_bytes - kept; i < child->log_bytes; ++i) {
         write_log(child, &child->log_end[i % LOG_END_BYTES], 1);
     }
-    close_end(&child->log);
+    bt_child_close(&child->log);
 }

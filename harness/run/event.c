@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "framework/base/timeline.h"
 #include "harness/record/fields.h"
 
@@ -140,21 +140,21 @@ bool bt_run_event_is_record(bt_run_event_type type, bt_fields_of *kind)
 // The fields of an event, those of its record first. Returns their number.
 static size_t fields_of(bt_run_event_type type, field rows[FIELDS_MAX])
 {
-    static const field_type types[] = {[BT_FIELD_INTEGER] = FIELD_INTEGER,
-                                       [BT_FIELD_REAL] = FIELD_REAL,
-                                       [BT_FIELD_FLOAT] = FIELD_FLOAT_NULL,
-                                       [BT_FIELD_LOSS] = FIELD_FLOAT_NULL,
-                                       [BT_FIELD_REAL_LOSS] = FIELD_REAL_NULL,
-                                       [BT_FIELD_BOOL] = FIELD_BOOL,
-                                       [BT_FIELD_TEXT] = FIELD_TEXT};
+    static const field_type field_types[] = {[BT_FIELD_INTEGER] = FIELD_INTEGER,
+                                             [BT_FIELD_REAL] = FIELD_REAL,
+                                             [BT_FIELD_FLOAT] = FIELD_FLOAT_NULL,
+                                             [BT_FIELD_LOSS] = FIELD_FLOAT_NULL,
+                                             [BT_FIELD_REAL_LOSS] = FIELD_REAL_NULL,
+                                             [BT_FIELD_BOOL] = FIELD_BOOL,
+                                             [BT_FIELD_TEXT] = FIELD_TEXT};
     const record_event *record = record_of(type);
     const bt_fields *members = record ? bt_fields_info(record->kind) : NULL;
     size_t count = 0;
     for (size_t i = 0; members && i < members->count; ++i) {
         const bt_field *from = &members->rows[i];
-        rows[count++] =
-            (field){type, from->key, types[from->type], is_listed(record->required, from->key),
-                    offsetof(bt_run_event, as) + from->offset};
+        rows[count++] = (field){type, from->key, field_types[from->type],
+                                is_listed(record->required, from->key),
+                                offsetof(bt_run_event, as) + from->offset};
     }
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
         if (fields[i].event == type) {
@@ -164,15 +164,16 @@ static size_t fields_of(bt_run_event_type type, field rows[FIELDS_MAX])
     return count;
 }
 
-const char *bt_run_event_name(bt_run_event_type type)
-{
-    static const char *const names[] = {
-#define BT_RUN_EVENT_NAME(name, text) text,
-        BT_RUN_EVENT_LIST(BT_RUN_EVENT_NAME)
-#undef BT_RUN_EVENT_NAME
-    };
-    return names[type];
-}
+static const struct {
+    const char *word;
+    enum { ANY, TRAIN, CALLS } cases;
+} types[BT_RUN_EVENT_COUNT] = {
+#define BT_RUN_EVENT_ROW(name, text, cases) {text, cases},
+    BT_RUN_EVENT_LIST(BT_RUN_EVENT_ROW)
+#undef BT_RUN_EVENT_ROW
+};
+
+const char *bt_run_event_name(bt_run_event_type type) { return types[type].word; }
 
 bt_status bt_run_event_status(const char *text)
 {
@@ -259,10 +260,28 @@ static bool store_field(const field *row, const cJSON *node, bt_run_event *event
     return false;
 }
 
-static bt_status refuse(const bt_run_event_state *state, const char *what, const char *detail)
+// The value of an optional key that is absent: "", NaN; others are 0 already.
+static void set_unknown(const field *row, bt_run_event *event)
 {
-    return bt_error(BT_STATUS_CORRUPT_DATA, "worker, line %lld: %s%s", (long long)state->line, what,
-                    detail);
+    void *place = (char *)event + row->offset;
+    if (row->type == FIELD_TEXT) {
+        *(const char **)place = "";
+    } else if (row->type == FIELD_REAL_NULL) {
+        *(double *)place = (double)NAN;
+    } else if (row->type == FIELD_FLOAT_NULL) {
+        *(float *)place = NAN;
+    }
+}
+
+BT_PRINTF(2, 3)
+static bt_status refuse(const bt_run_event_state *state, const char *format, ...)
+{
+    char what[768];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return bt_error(BT_STATUS_CORRUPT_DATA, "worker, line %lld: %s", (long long)state->line, what);
 }
 
 static bt_status fill(const bt_run_event_state *state, bt_run_event *event)
@@ -273,17 +292,12 @@ static bt_status fill(const bt_run_event_state *state, bt_run_event *event)
         const field *row = &rows[i];
         const cJSON *node = bt_json_get(event->json.root, row->key);
         if (!node && row->required) {
-            return refuse(state, bt_run_event_name(event->type), " lacks a required key");
+            return refuse(state, "%s lacks a required key", bt_run_event_name(event->type));
         }
-        if (node && !store_field(row, node, event)) {
-            return refuse(state, "wrong type or range of ", row->key);
-        }
-        if (!node && row->type == FIELD_TEXT) {
-            *(const char **)(void *)((char *)event + row->offset) = "";
-        } else if (!node && row->type == FIELD_REAL_NULL) {
-            *(double *)(void *)((char *)event + row->offset) = (double)NAN;
-        } else if (!node && row->type == FIELD_FLOAT_NULL) {
-            *(float *)(void *)((char *)event + row->offset) = NAN;
+        if (!node) {
+            set_unknown(row, event);
+        } else if (!store_field(row, node, event)) {
+            return refuse(state, "wrong type or range of %s", row->key);
         }
     }
     return BT_OK;
@@ -291,26 +305,12 @@ static bt_status fill(const bt_run_event_state *state, bt_run_event *event)
 
 int64_t bt_run_event_lines_max(int64_t steps) { return 20000 + 2000 * steps; }
 
-static bt_status refuse_more(const bt_run_event_state *state, const char *what, int64_t limit)
-{
-    char text[64];
-    (void)snprintf(text, sizeof text, "%lld", (long long)limit);
-    return refuse(state, what, text);
-}
-
 // Whether a worker of this kind of case has such events.
 static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
 {
     const char *kind = state->limits.kind;
-    bool of_train = kind && strcmp(kind, "train") == 0;
-    return !(kind && !of_train &&
-             (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL || type == BT_RUN_EVENT_SAVE ||
-              type == BT_RUN_EVENT_SCORE || type == BT_RUN_EVENT_STATE ||
-              type == BT_RUN_EVENT_LAUNCH || type == BT_RUN_EVENT_TIMELINE ||
-              type == BT_RUN_EVENT_GROUP || type == BT_RUN_EVENT_GROUP_CALLS ||
-              type == BT_RUN_EVENT_RECOVERY)) &&
-           !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
-                          type == BT_RUN_EVENT_OUTPUTS));
+    const bool trains = kind && strcmp(kind, "train") == 0;
+    return !kind || types[type].cases == ANY || types[type].cases == (trains ? TRAIN : CALLS);
 }
 
 static bt_status check_limits(bt_run_event_state *state, const bt_run_event *event)
@@ -318,64 +318,64 @@ static bt_status check_limits(bt_run_event_state *state, const bt_run_event *eve
     const bt_run_event_limits *limits = &state->limits;
     bt_run_event_type type = event->type;
     if (limits->lines && state->line > limits->lines) {
-        return refuse_more(state, "more lines than a correct worker prints: ", limits->lines);
+        return refuse(state, "more lines than a correct worker prints: %lld",
+                      (long long)limits->lines);
     }
     if (!is_of_kind(state, type)) {
-        return refuse(state, "not an event of this kind of case: ", bt_run_event_name(type));
+        return refuse(state, "not an event of this kind of case: %s", bt_run_event_name(type));
     }
     if (type == BT_RUN_EVENT_STEP && limits->steps && event->as.step.step >= limits->steps) {
-        return refuse_more(state, "more steps than the plan's ", limits->steps);
+        return refuse(state, "more steps than the plan's %lld", (long long)limits->steps);
     }
     if (type == BT_RUN_EVENT_SAMPLES) {
         state->samples += event->as.samples.count;
     }
     if (limits->samples && state->samples > limits->samples) {
-        return refuse_more(state, "more samples than requested: ", limits->samples);
+        return refuse(state, "more samples than requested: %lld", (long long)limits->samples);
     }
     return BT_OK;
 }
 
-// Steps of scores ascend as those of evaluations do, and there are at most as many correct answers
-// as questions.
-static bt_status check_score(bt_run_event_state *state, const bt_store_score *score)
+// Evaluations, scores and states come at most once for a step, in order of the steps.
+static bt_status check_ascends(bt_run_event_state *state, bt_run_event_type type, int64_t step,
+                               const char *what)
 {
-    if (score->step < state->next_score || score->step > state->next_step) {
-        return refuse(state, "a score of a step that was not run, or that already has one", "");
+    if (step < state->next[type] || step > state->next_step) {
+        return refuse(state, "%s of a step that was not run, or that already has one", what);
     }
-    if (score->questions < 1 || score->correct > score->questions ||
-        score->normalised_correct > score->questions) {
-        return refuse(state, "a score with more correct answers than questions, or with none", "");
-    }
-    state->next_score = score->step + 1;
+    state->next[type] = step + 1;
     return BT_OK;
 }
 
-static bt_status check_state(bt_run_event_state *state, const bt_store_state *given)
+static bt_status check_score(const bt_run_event_state *state, const bt_store_score *score)
 {
-    if (given->step < state->next_state || given->step > state->next_step) {
-        return refuse(state, "a state of a step that was not run, or that already has one", "");
-    }
-    if (strlen(given->digest) != 32 || strspn(given->digest, "0123456789abcdef") != 32) {
-        return refuse(state, "a state's digest is not 32 hex digits", "");
-    }
-    state->next_state = given->step + 1;
-    return BT_OK;
+    return score->questions < 1 || score->correct > score->questions ||
+                   score->normalised_correct > score->questions
+               ? refuse(state, "a score with more correct answers than questions, or with none")
+               : BT_OK;
+}
+
+static bt_status check_state(const bt_run_event_state *state, const bt_store_state *given)
+{
+    return strlen(given->digest) != 32 || strspn(given->digest, "0123456789abcdef") != 32
+               ? refuse(state, "a state's digest is not 32 hex digits")
+               : BT_OK;
 }
 
 enum { TIMELINE_RANKS_MAX = 1024 };
 
-static bt_status check_timeline(bt_run_event_state *state, const bt_store_timeline *given)
+static bt_status check_timeline(const bt_run_event_state *state, const bt_store_timeline *given)
 {
     const double parts = (double)given->products_ns + (double)given->attention_ns +
                          (double)given->other_ns + (double)given->communication_ns;
     if (strlen(given->work) != BT_TIMELINE_PARTS || strlen(given->phases) != BT_TIMELINE_PARTS) {
-        return refuse(state, "a timeline's work and phases need 600 letters each", "");
+        return refuse(state, "a timeline's work and phases need 600 letters each");
     }
     if (given->rank >= TIMELINE_RANKS_MAX) {
-        return refuse(state, "a timeline of a rank above 1023", "");
+        return refuse(state, "a timeline of a rank above 1023");
     }
     return parts > (double)given->time_ns
-               ? refuse(state, "the parts of a timeline take longer than its time_ns", "")
+               ? refuse(state, "the parts of a timeline take longer than its time_ns")
                : BT_OK;
 }
 
@@ -384,68 +384,66 @@ static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *e
 {
     bool measuring = event->type == BT_RUN_EVENT_SAMPLES || event->type == BT_RUN_EVENT_MEASURED;
     if (measuring && state->measured) {
-        return refuse(state, "an event of the measurement follows the event measured", "");
+        return refuse(state, "an event of the measurement follows the event measured");
     }
     state->measured = state->measured || event->type == BT_RUN_EVENT_MEASURED;
-    if (event->type == BT_RUN_EVENT_EVAL) {
-        if (event->as.eval.step < state->next_eval || event->as.eval.step > state->next_step) {
-            return refuse(state,
-                          "an evaluation of a step that was not run, or that already has one", "");
-        }
-        state->next_eval = event->as.eval.step + 1;
-    }
-    if (event->type == BT_RUN_EVENT_SCORE) {
+    switch ((int)event->type) {
+    case BT_RUN_EVENT_EVAL:
+        return check_ascends(state, event->type, event->as.eval.step, "an evaluation");
+    case BT_RUN_EVENT_SCORE:
+        BT_TRY(check_ascends(state, event->type, event->as.score.step, "a score"));
         return check_score(state, &event->as.score);
-    }
-    if (event->type == BT_RUN_EVENT_LAUNCH && event->as.launch.step != state->next_step - 1) {
-        return refuse(state, "a launch of another step than the last", "");
-    }
-    if (event->type == BT_RUN_EVENT_TIMELINE) {
-        return check_timeline(state, &event->as.timeline);
-    }
-    if (event->type == BT_RUN_EVENT_STATE) {
+    case BT_RUN_EVENT_STATE:
+        BT_TRY(check_ascends(state, event->type, event->as.state.step, "a state"));
         return check_state(state, &event->as.state);
+    case BT_RUN_EVENT_LAUNCH:
+        return event->as.launch.step != state->next_step - 1
+                   ? refuse(state, "a launch of another step than the last")
+                   : BT_OK;
+    case BT_RUN_EVENT_TIMELINE:
+        return check_timeline(state, &event->as.timeline);
+    default:
+        return BT_OK;
     }
-    return BT_OK;
 }
 
 static bt_status check_order(bt_run_event_state *state, const bt_run_event *event)
 {
     bt_run_event_type type = event->type;
     if (state->failed) {
-        return refuse(state, "an event follows the error", "");
+        return refuse(state, "an event follows the error");
     }
     if (type == BT_RUN_EVENT_ERROR) {
         state->failed = true;
         return BT_OK;
     }
     if (state->done) {
-        return refuse(state, "an event follows the result", "");
+        return refuse(state, "an event follows the result");
     }
     if ((type == BT_RUN_EVENT_START) == state->started) {
-        return refuse(state, state->started ? "a second start" : "the first event is not start",
-                      "");
+        return refuse(state, "%s",
+                      state->started ? "a second start" : "the first event is not start");
     }
     state->started = true;
     if (type == BT_RUN_EVENT_START && event->as.start.protocol != BT_RUN_EVENT_PROTOCOL) {
-        return refuse(state, "another protocol than 1", "");
+        return refuse(state, "another protocol than 1");
     }
     if (type == BT_RUN_EVENT_START) {
-        state->next_step = state->next_eval = event->as.start.first_step;
+        state->next_step = state->next[BT_RUN_EVENT_EVAL] = event->as.start.first_step;
         if (state->next_step > state->limits.first_step) {
-            return refuse_more(state, "first_step is beyond the last recorded step, ",
-                               state->limits.first_step);
+            return refuse(state, "first_step is beyond the last recorded step, %lld",
+                          (long long)state->limits.first_step);
         }
     }
     BT_TRY(check_limits(state, event));
     if (type == BT_RUN_EVENT_STEP && event->as.step.step != state->next_step++) {
-        return refuse(state, "steps must count up from the first without a gap", "");
+        return refuse(state, "steps must count up from the first without a gap");
     }
     BT_TRY(check_sequence(state, event));
     if (type == BT_RUN_EVENT_RESULT) {
         state->done = true;
         if (event->as.result.steps_done != state->next_step) {
-            return refuse(state, "steps_done is not the number of steps", "");
+            return refuse(state, "steps_done is not the number of steps");
         }
     }
     return BT_OK;
@@ -468,15 +466,14 @@ static bt_status parse(bt_run_event_state *state, const char *line, size_t size_
 {
     bt_status status = bt_json_parse("event", line, size_bytes, &event->json);
     if (status == BT_STATUS_INVALID_ARGUMENT) {
-        char reason[512], quoted[QUOTED_MAX + 4];
+        char quoted[QUOTED_MAX + 4];
         quote(line, size_bytes, quoted);
-        (void)snprintf(reason, sizeof reason, "\"%s\"; %.200s", quoted, bt_error_message());
-        return refuse(state, "not a JSON object: ", reason);
+        return refuse(state, "not a JSON object: \"%s\"; %.200s", quoted, bt_error_message());
     }
     BT_TRY(status);
     const cJSON *name = bt_json_get(event->json.root, "event");
     if (!cJSON_IsObject(event->json.root) || !cJSON_IsString(name)) {
-        return refuse(state, "an object without the key event", "");
+        return refuse(state, "an object without the key event");
     }
     for (int i = 0; i < BT_RUN_EVENT_COUNT; ++i) {
         if (strcmp(name->valuestring, bt_run_event_name((bt_run_event_type)i)) == 0) {
@@ -485,7 +482,7 @@ static bt_status parse(bt_run_event_state *state, const char *line, size_t size_
             return check_order(state, event);
         }
     }
-    return refuse(state, "unknown event", "");
+    return refuse(state, "unknown event");
 }
 
 bt_status bt_run_event_parse(bt_run_event_state *state, const char *line, size_t size_bytes,
@@ -495,7 +492,7 @@ bt_status bt_run_event_parse(bt_run_event_state *state, const char *line, size_t
     ++state->line;
     bt_status status = size_bytes <= BT_RUN_EVENT_LINE_BYTES_MAX
                            ? parse(state, line, size_bytes, event)
-                           : refuse(state, "longer than 65536 bytes", "");
+                           : refuse(state, "longer than 65536 bytes");
     if (status != BT_OK) {
         bt_run_event_release(event);
     }
@@ -555,4 +552,19 @@ void bt_run_event_write(const bt_run_event *event, bt_str *out)
         write_field(&rows[i], event, out);
     }
     bt_str_append(out, "}\n");
+}
+
+bt_status bt_run_event_copy(const bt_run_event *event, bt_run_event *out)
+{
+    const bt_run_event_state state = {.line = 1};
+    BT_SCOPED(bt_str) line = {0};
+    *out = (bt_run_event){.type = event->type};
+    bt_run_event_write(event, &line);
+    BT_TRY(bt_str_status(&line));
+    bt_status status = bt_json_parse("event", line.text, line.length_bytes - 1, &out->json);
+    BT_IF_OK(status, fill(&state, out));
+    if (status != BT_OK) {
+        bt_run_event_release(out);
+    }
+    return status;
 }

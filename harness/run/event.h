@@ -19,31 +19,32 @@
 #define BT_RUN_EVENT_PROTOCOL       1
 #define BT_RUN_EVENT_LINE_BYTES_MAX 65536
 
+// X(enumerator, word, cases that have it: training, calls that are timed, or any)
 #define BT_RUN_EVENT_LIST(X)                                                                       \
-    X(START, "start")                                                                              \
-    X(STEP, "step")                                                                                \
-    X(EVAL, "eval")                                                                                \
-    X(RANGE, "range")                                                                              \
-    X(KERNEL, "kernel")                                                                            \
-    X(SAMPLES, "samples")                                                                          \
-    X(MEASURED, "measured")                                                                        \
-    X(FAULT, "fault")                                                                              \
-    X(SCORE, "hellaswag")                                                                          \
-    X(STATE, "state")                                                                              \
-    X(LAUNCH, "launch")                                                                            \
-    X(GROUP, "group")                                                                              \
-    X(GROUP_CALLS, "group_calls")                                                                  \
-    X(TIMELINE, "timeline")                                                                        \
-    X(MEMORY, "memory")                                                                            \
-    X(RESULT, "result")                                                                            \
-    X(ERROR, "error")                                                                              \
-    X(VERSIONS, "versions")                                                                        \
-    X(OUTPUTS, "outputs")                                                                          \
-    X(SAVE, "save")                                                                                \
-    X(RECOVERY, "recovery")
+    X(START, "start", ANY)                                                                         \
+    X(STEP, "step", TRAIN)                                                                         \
+    X(EVAL, "eval", TRAIN)                                                                         \
+    X(RANGE, "range", ANY)                                                                         \
+    X(KERNEL, "kernel", ANY)                                                                       \
+    X(SAMPLES, "samples", CALLS)                                                                   \
+    X(MEASURED, "measured", CALLS)                                                                 \
+    X(FAULT, "fault", ANY)                                                                         \
+    X(SCORE, "hellaswag", TRAIN)                                                                   \
+    X(STATE, "state", TRAIN)                                                                       \
+    X(LAUNCH, "launch", TRAIN)                                                                     \
+    X(GROUP, "group", TRAIN)                                                                       \
+    X(GROUP_CALLS, "group_calls", TRAIN)                                                           \
+    X(TIMELINE, "timeline", TRAIN)                                                                 \
+    X(MEMORY, "memory", ANY)                                                                       \
+    X(RESULT, "result", ANY)                                                                       \
+    X(ERROR, "error", ANY)                                                                         \
+    X(VERSIONS, "versions", ANY)                                                                   \
+    X(OUTPUTS, "outputs", CALLS)                                                                   \
+    X(SAVE, "save", TRAIN)                                                                         \
+    X(RECOVERY, "recovery", TRAIN)
 
 typedef enum bt_run_event_type {
-#define BT_RUN_EVENT_ENUM(name, text) BT_RUN_EVENT_##name,
+#define BT_RUN_EVENT_ENUM(name, text, cases) BT_RUN_EVENT_##name,
     BT_RUN_EVENT_LIST(BT_RUN_EVENT_ENUM)
 #undef BT_RUN_EVENT_ENUM
         BT_RUN_EVENT_COUNT
@@ -156,12 +157,11 @@ int64_t bt_run_event_lines_max(int64_t steps);
 // State of the protocol of one worker.
 typedef struct bt_run_event_state {
     bt_run_event_limits limits;
-    int64_t line;       // lines read
-    int64_t next_step;  // the step that must come next
-    int64_t next_eval;  // the earliest step of which an evaluation may come
-    int64_t next_score; // the same for a score
-    int64_t next_state; // the same for a digest of the state
-    int64_t samples;    // samples accepted
+    int64_t line;      // lines read
+    int64_t next_step; // the step that must come next
+    // By type, of evaluations, scores and digests of the state: the earliest step that may have one
+    int64_t next[BT_RUN_EVENT_COUNT];
+    int64_t samples; // samples accepted
     bool started, measured, done, failed;
 } bt_run_event_state;
 
@@ -170,6 +170,9 @@ typedef struct bt_run_event_state {
 // Errors  CORRUPT_DATA "worker, line 7: ...", OUT_OF_MEMORY
 BT_CHECKED bt_status bt_run_event_parse(bt_run_event_state *state, const char *line,
                                         size_t size_bytes, bt_run_event *event);
+// Makes *out a copy of an event, with texts of its own; the copy may be moved.
+// Owns    *out: the caller, bt_run_event_release. Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_run_event_copy(const bt_run_event *event, bt_run_event *out);
 void bt_run_event_release(bt_run_event *event);
 // The status for an error event's text; INTERNAL for unknown words.
 bt_status bt_run_event_status(const char *text);

@@ -15,6 +15,7 @@ enum { FAULTS_MAX = 1024 };
 
 typedef struct launching {
     cJSON *task; // borrowed; its keys ranks and checkpoints are replaced for each rank
+    const cJSON *train, *mesh; // of its case
     const bt_ranks_listener *listener;
     bt_state_folder folder;
     bool memory_state; // the state is in that folder; else in the case's checkpoints
@@ -23,15 +24,14 @@ typedef struct launching {
     double hang_s;
 } launching;
 
-static const cJSON *mesh_of(const cJSON *task)
+static const cJSON *train_of(const cJSON *task)
 {
-    return bt_json_get(bt_json_get(bt_json_get(task, "case"), "train"), "mesh");
+    return bt_json_get(bt_json_get(task, "case"), "train");
 }
 
 bool bt_ranks_wanted(const cJSON *task)
 {
-    const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
-    return bt_plan_mesh_of(train).ranks > 1 && !bt_json_get(task, "ranks");
+    return bt_plan_mesh_of(train_of(task)).ranks > 1 && !bt_json_get(task, "ranks");
 }
 
 // ---- tasks --------------------------------------------------------------------------------------
@@ -89,11 +89,11 @@ static bt_status write_preparation(void *context, const bt_rank_start *rank, int
 static bool fits(void *context, int size)
 {
     const launching *self = context;
-    const cJSON *train = bt_json_get(bt_json_get(self->task, "case"), "train");
+    const cJSON *train = self->train;
     const int64_t tokens = (int64_t)bt_json_number_of(train, "tokens_per_step");
     const int64_t batch =
         (int64_t)(bt_json_number_of(train, "micro_batch") * bt_json_number_of(train, "sequence"));
-    const int64_t shards = (int64_t)bt_json_number_of(mesh_of(self->task), "invariant");
+    const int64_t shards = (int64_t)bt_json_number_of(self->mesh, "invariant");
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
     const int64_t data = size * mesh.data / mesh.ranks;
     return data > 0 && batch > 0 && data * (mesh.ranks / mesh.data) == size &&
@@ -135,76 +135,58 @@ static bool should_stop(void *context)
 
 // ---- the mesh -----------------------------------------------------------------------------------
 
-// `train`: rejects a fault at a step that does not exist.
-static bt_status read_fault(launching *self, const cJSON *node, const cJSON *train, int size,
-                            int64_t *count)
+// Rejects a fault at a step that does not exist.
+static bt_status read_fault(launching *self, const cJSON *node, bt_launch *how)
 {
-    const int64_t steps = (int64_t)bt_json_number_of(train, "steps");
-    BT_FAIL_IF(*count == FAULTS_MAX || !cJSON_IsString(node), BT_STATUS_INVALID_ARGUMENT,
+    const int64_t count = how->fault_count;
+    BT_FAIL_IF(count == FAULTS_MAX || !cJSON_IsString(node), BT_STATUS_INVALID_ARGUMENT,
                "train.mesh.faults: expected at most %d texts", FAULTS_MAX);
-    bt_launch_fault *fault = &self->faults[(*count)++];
-    BT_TRY(bt_launch_fault_parse(node->valuestring, size, fault));
-    return fault->step < steps ? BT_OK
-                               : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                          "train.mesh.faults: '%s': the run's last step is %lld",
-                                          node->valuestring, (long long)steps - 1);
+    BT_TRY(bt_launch_fault_parse(node->valuestring, how->size, &self->faults[count]));
+    BT_FAIL_IF(self->faults[count].step >= how->steps, BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.faults: '%s': the run's last step is %lld", node->valuestring,
+               (long long)how->steps - 1);
+    ++how->fault_count;
+    return BT_OK;
 }
 
 // `list`: a text, or a list of texts.
-static bt_status read_faults(launching *self, const cJSON *list, const cJSON *train, int size,
-                             int64_t *count)
+static bt_status read_faults(launching *self, const cJSON *list, bt_launch *how)
 {
-    *count = 0;
     if (cJSON_IsString(list)) {
-        return read_fault(self, list, train, size, count);
+        return read_fault(self, list, how);
     }
     const cJSON *node = NULL;
     cJSON_ArrayForEach(node, list) {
-        BT_TRY(read_fault(self, node, train, size, count));
+        BT_TRY(read_fault(self, node, how));
     }
     return BT_OK;
 }
 
-static bt_status check_mesh(launching *self, const cJSON *mesh, int size)
+static bool saves_itself(const launching *self)
 {
-    const int shards = (int)bt_json_number_of(mesh, "invariant");
-    const bt_plan_mesh degrees =
-        bt_plan_mesh_of(bt_json_get(bt_json_get(self->task, "case"), "train"));
-    BT_FAIL_IF(!fits(self, size), BT_STATUS_INVALID_ARGUMENT,
-               "train.mesh.data: %d ranks must divide the micro-batches of a step "
-               "(tokens_per_step / micro_batch / sequence)%s%.0d",
-               size * (int)degrees.data / (int)degrees.ranks,
-               shards > 0 ? " and train.mesh.invariant, which is " : "", shards);
-    return BT_OK;
-}
-
-static bool saves_itself(const cJSON *task)
-{
-    const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
-    const cJSON *keys = bt_json_get(train, "checkpoint");
-    return bt_json_get(task, "checkpoints") && (bt_json_number_of(keys, "every_steps") > 0 ||
-                                                bt_json_number_of(keys, "every_minutes") > 0);
+    const cJSON *keys = bt_json_get(self->train, "checkpoint");
+    return bt_json_get(self->task, "checkpoints") && (bt_json_number_of(keys, "every_steps") > 0 ||
+                                                      bt_json_number_of(keys, "every_minutes") > 0);
 }
 
 static bt_status launch(launching *self, const char *program)
 {
-    const cJSON *train = bt_json_get(bt_json_get(self->task, "case"), "train");
-    const cJSON *mesh = mesh_of(self->task);
-    const cJSON *device = bt_json_get(self->task, "device");
-    const cJSON *status_path = bt_json_get(self->task, "ranks_file");
-    const bool gpu = cJSON_IsString(device) && strcmp(device->valuestring, "cpu") != 0;
-    const int size = (int)bt_plan_mesh_of(train).ranks;
+    const cJSON *mesh = self->mesh;
+    const char *device = bt_json_text_or_null(self->task, "device");
+    const bool gpu = device && strcmp(device, "cpu") != 0;
+    const bt_plan_mesh degrees = bt_plan_mesh_of(self->train);
+    const int size = (int)degrees.ranks, shards = (int)bt_json_number_of(mesh, "invariant");
     bt_launch how = {
         .size = size,
         .program = program,
         .shrink = cJSON_IsTrue(bt_json_get(mesh, "shrink")),
-        .invariant = bt_json_number_of(mesh, "invariant") > 0,
+        .invariant = shards > 0,
         .spare = cJSON_IsTrue(bt_json_get(mesh, "spare")),
         .hang_s = self->hang_s,
-        .steps = (int64_t)bt_json_number_of(train, "steps"),
+        .steps = (int64_t)bt_json_number_of(self->train, "steps"),
         .first_step = (int64_t)bt_json_number_of(bt_json_get(self->task, "checkpoints"), "below"),
         .faults = self->faults,
-        .status_path = cJSON_IsString(status_path) ? status_path->valuestring : NULL,
+        .status_path = bt_json_text_or_null(self->task, "ranks_file"),
         .devices = gpu ? self->devices : NULL,
         .listener = {.self = self,
                      .task = write_task,
@@ -213,8 +195,12 @@ static bt_status launch(launching *self, const char *program)
                      .event = tell,
                      .recovered = tell_recovery,
                      .should_stop = should_stop}};
-    BT_TRY(check_mesh(self, mesh, size));
-    BT_TRY(read_faults(self, bt_json_get(mesh, "faults"), train, size, &how.fault_count));
+    BT_FAIL_IF(!fits(self, size), BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.data: %d ranks must divide the micro-batches of a step "
+               "(tokens_per_step / micro_batch / sequence)%s%.0d",
+               size * (int)degrees.data / (int)degrees.ranks,
+               shards > 0 ? " and train.mesh.invariant, which is " : "", shards);
+    BT_TRY(read_faults(self, bt_json_get(mesh, "faults"), &how));
     if (gpu) {
         BT_TRY(bt_launch_devices(size, self->devices));
         (void)setenv(bt_environment_row(BT_VARIABLE_NCCL_NVLS_ENABLE)->name, "0", 1);
@@ -224,10 +210,13 @@ static bt_status launch(launching *self, const char *program)
 
 bt_status bt_ranks_launch(cJSON *task, const char *program, const bt_ranks_listener *listener)
 {
-    launching self = {.task = task, .listener = listener, .folder = {.lock = -1}};
-    const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
-    self.hang_s = bt_json_number_of(train, "hang_s");
-    self.memory_state = !saves_itself(task);
+    launching self = {.task = task,
+                      .train = train_of(task),
+                      .mesh = bt_json_get(train_of(task), "mesh"),
+                      .listener = listener,
+                      .hang_s = bt_json_number_of(train_of(task), "hang_s"),
+                      .folder = {.lock = -1}};
+    self.memory_state = !saves_itself(&self);
     BT_TRY(self.memory_state ? bt_state_folder_make(&self.folder) : BT_OK);
     (void)fprintf(stderr, "launcher: lost ranks restart from %s\n",
                   self.memory_state ? "the state of the last step, which is kept in memory"

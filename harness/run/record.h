@@ -10,17 +10,14 @@ typedef struct bt_recorder {
     bt_store *store; // borrowed
     int64_t round;
     const cJSON *item;    // borrowed: the case of the plan
-    bt_store_step *steps; // owned, [step_capacity]: for the measurements
+    bt_store_step *steps; // owned, [step_count]: for the measurements
     int64_t step_count, step_capacity;
     double *times_ns; // owned, [time_count]: samples of a kernel case
     int64_t time_count, time_capacity;
     bool measured;                // the result was correct and all samples have arrived
-    double error_share;           // NaN: not reported
-    double cpu_time_ns;           // of one call of a command, mean; 0: not reported
-    double launch_time_ns;        // of one call of a kernel; 0: not said
+    bt_run_event_measured calls;  // then; its text is `stop`
+    char stop[64];                // why there are no more samples
     int64_t compile_ns;           // of a step; 0: nothing is compiled
-    double compile_time_ns;       // of a chain, without a cache; 0: not reported
-    double load_time_ns;          // of a chain, with its code in the cache; 0: not reported
     double output_error_share;    // of the outputs returned by a peer; NaN: none returned
     double total_ns;              // of all calls that were timed
     double evals_ns;              // of all evaluations
@@ -44,10 +41,9 @@ typedef struct bt_recorder {
     double time_ns;                      // mean of a call or a step; NaN: it was not timed
     double rate_tok_s;                   // of the timed steps; NaN: none
     double energy_j, work_power_w;       // as in bt_telemetry_summary; NaN: not known
-    char stop[64];                       // why there are no more samples
     double *val_losses;                  // owned, [eval_count]
     int64_t eval_count, eval_capacity;
-    bt_store_memory memory;
+    bt_store_memory memory; // the most so far
     int64_t started_ns;
     char params_digest[65];
 } bt_recorder;
@@ -63,15 +59,11 @@ BT_CHECKED bt_status bt_recorder_take(bt_recorder *recorder, const bt_run_event 
 // Writes the round's measurements and ends it.
 BT_CHECKED bt_status bt_recorder_end(bt_recorder *recorder, bt_run_status status,
                                      const char *message);
-// record_saves.c: cost of the checkpoints, if any.
-BT_CHECKED bt_status bt_recorder_measure_saves(const bt_recorder *recorder);
-// record_recoveries.c: recovery times, if ranks have failed.
-BT_CHECKED bt_status bt_recorder_take_recovery(bt_recorder *recorder,
-                                               const bt_run_event_recovery *recovery);
-BT_CHECKED bt_status bt_recorder_measure_recoveries(const bt_recorder *recorder);
-// record_ranks.c: communication of several ranks, from ranges of profiled steps and by estimate.
-void bt_recorder_note_range(bt_recorder *recorder, const bt_store_range *range);
-BT_CHECKED bt_status bt_recorder_measure_ranks(const bt_recorder *recorder);
 void bt_recorder_release(bt_recorder *recorder);
+
+// ---- record_measure.c --------------------------------------------------------------------------
+
+// Writes all measurements of the round.
+BT_CHECKED bt_status bt_recorder_measure(bt_recorder *recorder);
 
 #endif

@@ -9,9 +9,9 @@
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/returned.h"
-#include "harness/plan/plan.h"
-#include "harness/run/child.h"
+#include "harness/plan/kernel.h"
 #include "harness/run/plausible.h"
+#include "harness/run/record.h"
 #include "harness/stats/noise.h"
 #include "harness/stats/stats.h"
 
@@ -21,6 +21,7 @@
 
 typedef struct listening {
     const bt_round_request *request;
+    bt_running *run; // of the request
     bt_child child;
     bt_recorder recorder;
     bt_run_event_state state;
@@ -47,12 +48,6 @@ static void append_paths(const char *key, const char *const *paths, int64_t coun
         bt_json_string(paths[i], out);
     }
     bt_str_append(out, "]");
-}
-
-const char *bt_round_system(const char *worker, const char *system)
-{
-    const char *slash = worker ? strrchr(worker, '/') : NULL;
-    return system ? system : slash ? slash + 1 : worker ? worker : "blutrain";
 }
 
 // Requirements for a peer's times to be comparable with ours (cases/kernel_time.c): cache mode,
@@ -96,11 +91,12 @@ static void append_world(const bt_world *world, const cJSON *train, bt_str *out)
 static void append_mesh(const bt_round_request *request, bt_str *out)
 {
     const cJSON *train = bt_json_get(request->item, "train");
+    const bt_world *world = request->run->request->world;
     if (bt_plan_mesh_of(train).ranks > 1) {
         bt_str_append(out, ",\"ranks_file\":");
         bt_json_string(request->ranks_path, out);
-        if (request->world && request->world->launcher) {
-            append_world(request->world, train, out);
+        if (world && world->launcher) {
+            append_world(world, train, out);
         }
     }
 }
@@ -108,24 +104,25 @@ static void append_mesh(const bt_round_request *request, bt_str *out)
 // Without the closing brace.
 static void append_task(const bt_round_request *request, bt_str *out)
 {
+    const bt_run_data *data = &request->run->data[request->what->case_index];
     bt_str_format(out, "{\"protocol\":%d,\"system\":", BT_RUN_EVENT_PROTOCOL);
-    bt_json_string(bt_round_system(request->worker, request->system), out);
+    bt_json_string(request->system, out);
     bt_str_format(out, ",\"round\":%lld,\"device\":\"%s\",\"ordinal\":0,\"case\":",
-                  (long long)request->ordinal, request->plan->device);
+                  (long long)request->what->ordinal, request->run->request->plan->device);
     bt_json_write(request->item, out);
     bt_str_append(out, ",\"shards\":{");
-    append_paths("train", request->train_shards, request->train_shard_count, out);
+    append_paths("train", data->train, data->train_count, out);
     bt_str_append(out, ",");
-    append_paths("val", request->val_shards, request->val_shard_count, out);
+    append_paths("val", data->val, data->val_count, out);
     bt_str_append(out, "}");
-    if (request->questions) {
+    if (data->questions) {
         bt_str_append(out, ",\"hellaswag\":{\"questions\":");
-        bt_json_string(request->questions, out);
+        bt_json_string(data->questions, out);
         bt_str_append(out, ",\"ranks\":");
-        bt_json_string(request->ranks, out);
+        bt_json_string(data->ranks, out);
         bt_str_append(out, "}");
     }
-    if (request->peer) {
+    if (request->peer->program) {
         append_rules(bt_json_get(request->item, "kernel"), out);
     }
     if (request->checkpoints) {
@@ -135,36 +132,26 @@ static void append_task(const bt_round_request *request, bt_str *out)
                       request->resume ? (long long)recorded_steps(request) + 1 : 0LL);
     }
     append_mesh(request, out);
-    if (request->inject_slowdown > 0) {
-        bt_str_format(out, ",\"inject_slowdown\":%.17g", request->inject_slowdown);
+    if (request->peer->inject_slowdown > 0) {
+        bt_str_format(out, ",\"inject_slowdown\":%.17g", request->peer->inject_slowdown);
     }
-    const char *system = bt_round_system(request->worker, request->system);
-    if (request->peer && request->versions && !bt_versions_know(request->versions, system)) {
+    if (request->peer->program && !bt_versions_know(&request->run->versions, request->system)) {
         bt_str_append(out, ",\"versions\":true");
     }
 }
 
-static void judge(listening *self, bt_run_status status, bt_status reason, const char *message)
+BT_PRINTF(4, 5)
+static void judge(listening *self, bt_run_status status, bt_status reason, const char *format, ...)
 {
+    va_list arguments;
+    va_start(arguments, format);
     self->outcome->status = status;
     self->outcome->reason = reason;
-    (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s", message);
+    (void)vsnprintf(self->outcome->message, sizeof self->outcome->message, format, arguments);
+    va_end(arguments);
 }
 
 // ---- telemetry ---------------------------------------------------------------------------------
-
-static void watch(const listening *self)
-{
-    if (self->request->telemetry) {
-        bt_telemetry_tick(self->request->telemetry);
-    }
-}
-
-static int watch_wait_ms(const listening *self)
-{
-    return self->request->telemetry ? bt_telemetry_wait_ms(self->request->telemetry, LISTEN_MS)
-                                    : LISTEN_MS;
-}
 
 // Records the samples; a round that passed and was disturbed is invalid. Samples are dropped when
 // out of memory.
@@ -173,22 +160,19 @@ static bt_status judge_noise(listening *self)
     bt_noise_verdict verdict;
     int64_t count = 0;
     bt_round_outcome *outcome = self->outcome;
-    if (!self->request->telemetry) {
-        return BT_OK;
-    }
-    const bt_store_telemetry *samples = bt_telemetry_samples(self->request->telemetry, &count);
+    bt_store *store = self->run->store;
+    const bt_store_telemetry *samples = bt_telemetry_samples(self->run->telemetry, &count);
     bt_noise_judge(samples, count, &verdict);
     outcome->noise = verdict.noise;
     if (outcome->status == BT_RUN_PASSED && bt_noise_invalidates(verdict.noise)) {
-        judge(self, BT_RUN_INVALID, BT_STATUS_UNAVAILABLE, verdict.reason);
+        judge(self, BT_RUN_INVALID, BT_STATUS_UNAVAILABLE, "%s", verdict.reason);
     }
     BT_TRY(bt_recorder_take_machine(&self->recorder, samples, count));
     const char *label = bt_noise_name(verdict.noise);
-    bt_status status =
-        bt_store_telemetry_set(self->request->store, self->recorder.round, label, samples, count);
+    bt_status status = bt_store_telemetry_set(store, self->recorder.round, label, samples, count);
     if (status == BT_STATUS_OUT_OF_MEMORY) {
         bt_error_clear();
-        status = bt_store_telemetry_set(self->request->store, self->recorder.round, label, NULL, 0);
+        status = bt_store_telemetry_set(store, self->recorder.round, label, NULL, 0);
     }
     return status;
 }
@@ -198,7 +182,7 @@ static bt_status judge_noise(listening *self)
 // Reports events of checkpoints that matter to the user.
 static void say_save(const listening *self, const bt_run_event_save *save)
 {
-    bt_progress_view *view = self->request->view;
+    bt_progress_view *view = &self->run->view;
     const char *folder = self->request->checkpoints ? self->request->checkpoints : "";
     if (strcmp(save->kind, "loaded") == 0) {
         bt_progress_say(view, "resumed   from the checkpoint of step %lld in %s\n",
@@ -219,13 +203,13 @@ static bt_status take_event(listening *self, const bt_run_event *event)
 {
     if (event->type == BT_RUN_EVENT_ERROR) {
         bt_status reason = bt_run_event_status(event->as.error.status);
-        bool cannot = self->request->peer &&
+        bool cannot = self->request->peer->program &&
                       (reason == BT_STATUS_UNAVAILABLE || reason == BT_STATUS_UNSUPPORTED);
         judge(self,
               reason == BT_STATUS_INTERRUPTED ? BT_RUN_INTERRUPTED
               : cannot                        ? BT_RUN_UNAVAILABLE
                                               : BT_RUN_FAILED,
-              reason, event->as.error.message);
+              reason, "%s", event->as.error.message);
     } else if (event->type == BT_RUN_EVENT_RESULT) {
         self->stopped = event->as.result.stopped;
         self->behind_ns = event->as.result.behind_ns;
@@ -234,23 +218,20 @@ static bt_status take_event(listening *self, const bt_run_event *event)
         (void)snprintf(self->precision, sizeof self->precision, "%s", event->as.outputs.precision);
     } else if (event->type == BT_RUN_EVENT_SAVE) {
         say_save(self, &event->as.save);
-    } else if (event->type == BT_RUN_EVENT_VERSIONS && self->request->versions) {
-        const bt_round_request *request = self->request;
-        BT_TRY(bt_versions_note(request->versions,
-                                bt_round_system(request->worker, request->system),
+    } else if (event->type == BT_RUN_EVENT_VERSIONS) {
+        BT_TRY(bt_versions_note(&self->run->versions, self->request->system,
                                 event->as.versions.packages));
     }
-    bt_progress_event_seen(self->request->view, event);
-    bt_metrics_event(self->request->metrics, event);
+    bt_progress_event_seen(&self->run->view, event);
+    bt_metrics_event(self->run->metrics, event);
     return bt_recorder_take(&self->recorder, event);
 }
 
 // Handles a line of the worker. An invalid line ends it: *mistaken.
-static bt_status take_line(listening *self, const char *line, size_t size_bytes, bool complete,
-                           bool *mistaken)
+static bt_status take_line(listening *self, const bt_child_line *line, bool *mistaken)
 {
     bt_run_event event;
-    bt_status status = bt_run_event_parse(&self->state, line, size_bytes, &event);
+    bt_status status = bt_run_event_parse(&self->state, line->text, line->size_bytes, &event);
     if (status == BT_OK) {
         self->heard_ns = bt_clock_ns();
         status = take_event(self, &event);
@@ -258,10 +239,10 @@ static bt_status take_line(listening *self, const char *line, size_t size_bytes,
         return status;
     }
     if (status == BT_STATUS_CORRUPT_DATA) {
-        *mistaken = complete; // an incomplete line comes from a killed worker: its exit status is
-                              // more specific
-        if (complete) {
-            judge(self, BT_RUN_FAILED, status, bt_error_message());
+        // An incomplete line comes from a killed worker, whose exit status is more specific.
+        *mistaken = line->complete;
+        if (line->complete) {
+            judge(self, BT_RUN_FAILED, status, "%s", bt_error_message());
         }
         return BT_OK;
     }
@@ -279,7 +260,7 @@ static void heed_interrupts(listening *self)
 {
     int count = bt_interrupt_count();
     if (count > 0 && self->interrupts_heeded == 0) {
-        bt_progress_say(self->request->view,
+        bt_progress_say(&self->run->view,
                         "stopping after this step%s, or in %d s; again (Ctrl-C) to stop at once\n",
                         self->request->checkpoints ? " and a checkpoint" : "", grace_s(self));
         bt_child_ask_stop(&self->child);
@@ -301,22 +282,20 @@ static const char *kind_of(const listening *self)
 // Gives up a worker that has been silent for longer than the plan allows: true.
 static bool give_up(listening *self)
 {
-    char message[256];
     double silent_s = (double)(bt_clock_ns() - self->heard_ns) / 1e9;
     if (self->timeout_s <= 0 || silent_s < self->timeout_s) {
         return false;
     }
     if (strcmp(kind_of(self), "command") == 0) {
-        (void)snprintf(message, sizeof message,
-                       "a call took longer than command.timeout_s, %.4g s, and was stopped",
-                       self->timeout_s);
+        judge(self, BT_RUN_FAILED, BT_STATUS_UNAVAILABLE,
+              "a call took longer than command.timeout_s, %.4g s, and was stopped",
+              self->timeout_s);
     } else {
-        (void)snprintf(message, sizeof message,
-                       "the worker printed nothing for %.4g s and was stopped, after %lld lines; "
-                       "%s.timeout_s is the limit",
-                       self->timeout_s, (long long)self->state.line, kind_of(self));
+        judge(self, BT_RUN_FAILED, BT_STATUS_UNAVAILABLE,
+              "the worker printed nothing for %.4g s and was stopped, after %lld lines; "
+              "%s.timeout_s is the limit",
+              self->timeout_s, (long long)self->state.line, kind_of(self));
     }
-    judge(self, BT_RUN_FAILED, BT_STATUS_UNAVAILABLE, message);
     return true;
 }
 
@@ -324,16 +303,15 @@ static bt_status listen_to_end(listening *self)
 {
     for (;;) {
         bt_child_said said = BT_CHILD_NOTHING;
-        const char *line = NULL;
-        size_t size_bytes = 0;
-        bool complete = false, mistaken = false;
+        bt_child_line line;
+        bool mistaken = false;
         heed_interrupts(self);
-        watch(self);
+        bt_telemetry_tick(self->run->telemetry);
         bt_status status =
-            bt_child_listen(&self->child, watch_wait_ms(self), BT_RUN_EVENT_LINE_BYTES_MAX, &said,
-                            &line, &size_bytes, &complete);
+            bt_child_listen(&self->child, bt_telemetry_wait_ms(self->run->telemetry, LISTEN_MS),
+                            BT_RUN_EVENT_LINE_BYTES_MAX, &said, &line);
         if (status == BT_STATUS_CORRUPT_DATA) {
-            judge(self, BT_RUN_FAILED, status, bt_error_message());
+            judge(self, BT_RUN_FAILED, status, "%s", bt_error_message());
             return BT_OK;
         }
         BT_TRY(status);
@@ -341,15 +319,15 @@ static bt_status listen_to_end(listening *self)
             return BT_OK;
         }
         if (said == BT_CHILD_LINE) {
-            BT_TRY(take_line(self, line, size_bytes, complete, &mistaken));
+            BT_TRY(take_line(self, &line, &mistaken));
         } else {
-            bt_progress_silence(self->request->view);
-            bt_metrics_tick(self->request->metrics);
+            bt_progress_silence(&self->run->view);
+            bt_metrics_tick(self->run->metrics);
         }
         if (mistaken || give_up(self)) {
             return BT_OK;
         }
-        BT_TRY(bt_store_tick(self->request->store));
+        BT_TRY(bt_store_tick(self->run->store));
     }
 }
 
@@ -394,31 +372,36 @@ static void judge_silent_end(listening *self)
         bt_str_append(&message, " (the system sends this signal when memory runs out)");
     }
     append_last_words(self->request->log_path, &message);
-    judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, bt_str_text(&message));
+    judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, "%s", bt_str_text(&message));
+}
+
+// A round with a wrong or impossible result has no measurements.
+static void reject(listening *self, bt_run_status status, const char *message)
+{
+    judge(self, status, BT_STATUS_CORRUPT_DATA, "%s", message);
+    self->recorder.measured = false;
 }
 
 // Implausible times fail a round that has otherwise passed.
 static void judge_times(listening *self, const bt_str *wrong)
 {
     if (bt_str_status(wrong) != BT_OK || wrong->length_bytes) {
-        judge(self, BT_RUN_FAILED, BT_STATUS_CORRUPT_DATA,
-              wrong->length_bytes ? bt_str_text(wrong) : bt_error_message());
-        self->recorder.measured = false; // it gets no measurements
-    }
-}
-
-// Times below the physical minimum make a round invalid: it is repeated.
-static void judge_floor(listening *self, const bt_str *wrong)
-{
-    if (wrong->length_bytes) {
-        judge(self, BT_RUN_INVALID, BT_STATUS_CORRUPT_DATA, bt_str_text(wrong));
-        self->recorder.measured = false;
+        reject(self, BT_RUN_FAILED, wrong->length_bytes ? bt_str_text(wrong) : bt_error_message());
     }
 }
 
 static double wall_ns(const listening *self)
 {
     return (double)(bt_clock_ns() - self->recorder.started_ns);
+}
+
+// A measured rate of this run, to which the case is compared; 0: none, or it is one itself.
+static double ceiling_of(const listening *self, double *(*of)(bt_running *, const cJSON *))
+{
+    const cJSON *item = self->request->item;
+    const bool compared = bt_running_copy_of(self->run, item) && !bt_plan_kernel_is_ceiling(item);
+    const double *rate = compared ? of(self->run, item) : NULL;
+    return rate ? *rate : 0;
 }
 
 static void judge_call_times(listening *self)
@@ -435,17 +418,19 @@ static void judge_call_times(listening *self)
                                     .bytes = bt_json_number_of(kernel, "bytes"),
                                     .flops = bt_json_number_of(kernel, "flops"),
                                     .copy_bytes_per_s = recorder->copy_bytes_per_s,
-                                    .product_flop_per_s = self->request->product_flop_per_s,
+                                    .product_flop_per_s = ceiling_of(self, bt_running_product_of),
                                     .hot = cache && strcmp(cache->valuestring, "hot") == 0,
-                                    .gpu = strcmp(self->request->plan->device, "cpu") != 0};
+                                    .gpu = strcmp(self->run->request->plan->device, "cpu") != 0};
         bt_plausible_check_kernel(&seen, &wrong);
         judge_times(self, &wrong);
         if (self->outcome->status == BT_RUN_PASSED) {
             bt_plausible_check_floor(&seen, &wrong);
-            judge_floor(self, &wrong);
+            if (wrong.length_bytes) { // below the physical minimum: the round is repeated
+                reject(self, BT_RUN_INVALID, bt_str_text(&wrong));
+            }
         }
     } else {
-        judge(self, BT_RUN_FAILED, BT_STATUS_OUT_OF_MEMORY, bt_error_message());
+        judge(self, BT_RUN_FAILED, BT_STATUS_OUT_OF_MEMORY, "%s", bt_error_message());
     }
 }
 
@@ -469,15 +454,13 @@ static void judge_step_times(listening *self)
 static void judge_measured(listening *self)
 {
     bt_recorder *recorder = &self->recorder;
-    char message[128];
-    (void)snprintf(message, sizeof message,
-                   "wrong result: the worker's largest error is %.3g times its tolerance",
-                   recorder->error_share);
-    if (recorder->measured && recorder->error_share > 1) {
-        judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, message);
+    if (recorder->measured && recorder->calls.error_share > 1) {
+        judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL,
+              "wrong result: the worker's largest error is %.3g times its tolerance",
+              recorder->calls.error_share);
         recorder->measured = false; // a wrong result has no time
     } else if (recorder->measured && recorder->time_count > 0) {
-        judge(self, BT_RUN_PASSED, BT_OK, "");
+        judge(self, BT_RUN_PASSED, BT_OK, "%s", "");
         judge_call_times(self);
     } else {
         judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL,
@@ -493,27 +476,22 @@ static void judge_good_end(listening *self)
         return;
     }
     int64_t planned = (int64_t)bt_plan_number(self->request->item, "train.steps");
-    char message[128];
-    (void)snprintf(message, sizeof message, "the worker ended after %lld of %lld steps",
-                   (long long)self->recorder.step_count, (long long)planned);
     if (self->recorder.step_count == planned) {
-        judge(self, BT_RUN_PASSED, BT_OK, "");
+        judge(self, BT_RUN_PASSED, BT_OK, "%s", "");
         judge_step_times(self);
     } else {
-        judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, message);
+        judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, "the worker ended after %lld of %lld steps",
+              (long long)self->recorder.step_count, (long long)planned);
     }
 }
 
 // Untimed work makes a round invalid that has otherwise passed.
 static void judge_behind(listening *self)
 {
-    char message[160];
-    (void)snprintf(message, sizeof message,
-                   BT_INVALID_UNJOINED "for %lld ns, on streams that the timed region "
-                                       "does not join",
-                   (long long)self->behind_ns);
     if (self->outcome->status == BT_RUN_PASSED && self->behind_ns > 0) {
-        judge(self, BT_RUN_INVALID, BT_STATUS_CORRUPT_DATA, message);
+        judge(self, BT_RUN_INVALID, BT_STATUS_CORRUPT_DATA,
+              BT_INVALID_UNJOINED "for %lld ns, on streams that the timed region does not join",
+              (long long)self->behind_ns);
         self->recorder.measured = false;
     }
 }
@@ -532,9 +510,8 @@ static void judge_returned(listening *self)
         self->recorder.output_error_share = worst;
         return;
     }
-    char message[900];
-    (void)snprintf(message, sizeof message, BT_INVALID_OUTPUTS "%.800s", bt_error_message());
-    judge(self, BT_RUN_INVALID, BT_STATUS_CORRUPT_DATA, message);
+    judge(self, BT_RUN_INVALID, BT_STATUS_CORRUPT_DATA, BT_INVALID_OUTPUTS "%.800s",
+          bt_error_message());
     self->recorder.measured = false; // a wrong result has no time
 }
 
@@ -549,7 +526,7 @@ static void bury(listening *self, bool at_once)
     }
     while (!bt_child_wait(&self->child, LISTEN_MS)) {
         heed_interrupts(self);
-        bt_progress_silence(self->request->view);
+        bt_progress_silence(&self->run->view);
         if ((double)(bt_clock_ns() - from_ns) > limit_s * 1e9 && !self->killed) {
             self->killed = true;
             bt_child_kill(&self->child);
@@ -562,7 +539,7 @@ static bt_status ask_for_outputs(listening *self, bt_str *task)
 {
     const bt_round_request *request = self->request;
     const cJSON *kernel = bt_json_get(request->item, "kernel");
-    if (!request->peer || request->build || !kernel || !bt_returned_can(kernel)) {
+    if (!request->peer->program || request->peer->build || !kernel || !bt_returned_can(kernel)) {
         return BT_OK;
     }
     bt_str_format(&self->folder, "%s.returns", request->log_path);
@@ -579,19 +556,16 @@ static bt_status run_worker(listening *self)
     bt_str_append(&task, "}");
     BT_IF_OK(status, bt_str_status(&task));
     BT_IF_OK(status, self->child.process ? BT_OK
-                                         : bt_child_spawn(request->worker, request->build,
+                                         : bt_child_spawn(request->worker, request->peer->build,
                                                           request->log_path, &self->child));
     BT_IF_OK(status, bt_child_give(&self->child, bt_str_text(&task)));
     BT_TRY(status);
-    judge(self, BT_RUN_RUNNING, BT_OK, "");
+    judge(self, BT_RUN_RUNNING, BT_OK, "%s", "");
     self->heard_ns = bt_clock_ns();
-    if (request->telemetry) {
-        bt_telemetry_begin(request->telemetry, self->child.process, request->gpus);
-    }
+    bt_telemetry_begin(self->run->telemetry, self->child.process,
+                       self->run->request->world ? 1 : bt_running_gpus_of(request->item));
     status = listen_to_end(self);
-    if (request->telemetry) {
-        bt_telemetry_end(request->telemetry);
-    }
+    bt_telemetry_end(self->run->telemetry);
     bury(self, status != BT_OK || (self->outcome->status == BT_RUN_FAILED && !self->state.failed));
     BT_TRY(status);
     if (self->outcome->status != BT_RUN_RUNNING) {
@@ -624,31 +598,30 @@ static void set_limits(listening *self)
                                                .samples = BT_RUN_EVENT_SAMPLES_MAX};
 }
 
+static bt_status run_round(listening *self)
+{
+    const bt_round_request *request = self->request;
+    const bt_running *run = self->run;
+    bt_recorder *recorder = &self->recorder;
+    BT_TRY(bt_recorder_begin(run->store, run->outcome->run, run->request->plan->suite,
+                             request->item, request->system, request->what->ordinal, recorder));
+    recorder->copy_bytes_per_s = ceiling_of(self, bt_running_copy_of);
+    recorder->before = request->before;
+    set_limits(self);
+    BT_TRY(run_worker(self));
+    BT_TRY(judge_noise(self));
+    BT_TRY(bt_recorder_end(recorder, self->outcome->status, self->outcome->message));
+    self->outcome->bandwidth_bytes_per_s = recorder->bandwidth_bytes_per_s;
+    self->outcome->time_ns = recorder->time_ns;
+    return BT_OK;
+}
+
 bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcome)
 {
-    listening self = {.request = request,
-                      .outcome = outcome,
-                      .child = {.input = -1, .output = -1, .errors = -1, .log = -1}};
-    if (request->started && request->started->process) {
-        self.child = *request->started;
-    }
-    memset(outcome, 0, sizeof *outcome);
-    outcome->noise = BT_NOISE_QUIET;
-    bt_status status = bt_recorder_begin(
-        request->store, request->run, request->plan->suite, request->item,
-        bt_round_system(request->worker, request->system), request->ordinal, &self.recorder);
-    self.recorder.copy_bytes_per_s = request->copy_bytes_per_s;
-    self.recorder.before = request->before;
-    set_limits(&self);
-    if (status == BT_OK) {
-        status = run_worker(&self);
-        BT_IF_OK(status, judge_noise(&self));
-        if (status == BT_OK) {
-            status = bt_recorder_end(&self.recorder, outcome->status, outcome->message);
-            outcome->bandwidth_bytes_per_s = self.recorder.bandwidth_bytes_per_s;
-            outcome->time_ns = self.recorder.time_ns;
-        }
-    }
+    listening self = {
+        .request = request, .run = request->run, .outcome = outcome, .child = request->started};
+    *outcome = (bt_round_outcome){.noise = BT_NOISE_QUIET};
+    bt_status status = run_round(&self);
     if (self.folder.length_bytes > 0) {
         bt_returned_remove(bt_str_text(&self.folder));
     }

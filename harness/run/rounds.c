@@ -46,17 +46,15 @@ static void take_outcome(bt_running *self, const char *name, const bt_round_outc
 static bt_status name_round(const bt_running *self, const bt_run_schedule_round *what,
                             const char *name, const bt_peer *peer, bt_str *label, bt_str *log)
 {
-    int64_t wanted = self->schedule.wanted[what->case_index];
-    bt_str_append(label, name);
-    if (bt_running_is_named(self, peer)) {
-        bt_str_format(label, " %s", peer->name);
-    }
+    const int64_t wanted = self->schedule.wanted[what->case_index];
+    const bool named = bt_running_is_named(self, peer);
+    const char *system = named ? peer->name : "";
+    bt_str_format(label, "%s%s%s", name, named ? " " : "", system);
     if (wanted > 1) {
         bt_str_format(label, " %lld/%lld", (long long)what->ordinal + 1, (long long)wanted);
     }
-    bt_str_format(log, "%s/%s%s%s-%lld", bt_str_text(&self->out_dir), name,
-                  bt_running_is_named(self, peer) ? "-" : "",
-                  bt_running_is_named(self, peer) ? peer->name : "", (long long)what->ordinal);
+    bt_str_format(log, "%s/%s%s%s-%lld", bt_str_text(&self->out_dir), name, named ? "-" : "",
+                  system, (long long)what->ordinal);
     if (what->attempt > 0) {
         bt_str_format(log, ".%d", what->attempt);
     }
@@ -86,64 +84,25 @@ static const bt_store_round *round_before(const bt_running *self, const bt_run_s
 // Checkpoints of a round are in FOLDER/CASE-SYSTEM-ORDINAL. Another attempt of a round, or the same
 // one after an interruption, resumes from those of the previous one, as far as the record goes, or
 // starts from the beginning. Peers always start from the beginning.
-static bt_status find_checkpoints(const bt_running *self, const bt_run_schedule_round *what,
-                                  bt_round_request *request, bt_str *folder)
+static bt_status find_checkpoints(bt_round_request *request, bt_str *folder)
 {
+    const bt_running *self = request->run;
+    const bt_run_schedule_round *what = request->what;
     const cJSON *keys = bt_json_get(bt_json_get(request->item, "train"), "checkpoint");
-    const cJSON *given = bt_json_get(keys, "folder");
+    const char *given = bt_json_text_or_null(keys, "folder");
     const char *name = bt_json_get(request->item, "name")->valuestring;
-    const char *system = bt_round_system(request->worker, request->system);
     if (!keys) {
         return BT_OK;
     }
-    if (cJSON_IsString(given)) {
-        bt_str_append(folder, given->valuestring);
-    } else {
-        bt_str_format(folder, "%s/checkpoints", bt_str_text(&self->out_dir));
-    }
-    bt_str_format(folder, "/%s-%s-%lld", name, system, (long long)what->ordinal);
+    bt_str_format(folder, "%s%s/%s-%s-%lld", given ? given : bt_str_text(&self->out_dir),
+                  given ? "" : "/checkpoints", name, request->system, (long long)what->ordinal);
     BT_TRY(bt_str_status(folder));
-    const bt_store_round *before = round_before(self, what, name, system);
+    const bt_store_round *before = round_before(self, what, name, request->system);
     request->checkpoints = bt_str_text(folder);
-    request->resume = !request->peer && (what->attempt > 0 || self->record);
+    request->resume = !request->peer->program && (what->attempt > 0 || self->record);
     // A round that completed but was disturbed is repeated from its beginning.
     request->before = before && before->status != BT_RUN_INVALID ? before : NULL;
     return BT_OK;
-}
-
-static bt_round_request request_of(bt_running *self, const bt_run_schedule_round *what,
-                                   const bt_peer *peer, const char *log_path)
-{
-    const bt_run_data *data = &self->data[what->case_index];
-    const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
-    const double *copy = bt_running_copy_of(self, item),
-                 *product = bt_running_product_of(self, item);
-    bool named = bt_running_is_named(self, peer);
-    bool shared = copy && !bt_plan_kernel_is_ceiling(item);
-    return (bt_round_request){.store = self->store,
-                              .run = self->outcome->run,
-                              .plan = self->request->plan,
-                              .item = item,
-                              .ordinal = what->ordinal,
-                              .train_shards = (const char *const *)data->train,
-                              .train_shard_count = data->train_count,
-                              .val_shards = (const char *const *)data->val,
-                              .val_shard_count = data->val_count,
-                              .questions = data->questions,
-                              .ranks = data->ranks,
-                              .worker = peer->program ? peer->program : self->request->worker,
-                              .build = peer->build,
-                              .inject_slowdown = peer->inject_slowdown,
-                              .system = named ? peer->name : NULL,
-                              .peer = peer->program != NULL,
-                              .copy_bytes_per_s = shared ? *copy : 0,
-                              .product_flop_per_s = shared && product ? *product : 0,
-                              .log_path = log_path,
-                              .versions = &self->versions,
-                              .telemetry = self->telemetry,
-                              .gpus = self->request->world ? 1 : bt_running_gpus_of(item),
-                              .metrics = self->metrics,
-                              .view = &self->view};
 }
 
 static void show_round(bt_running *self, const cJSON *item, const char *label)
@@ -157,30 +116,24 @@ static void show_round(bt_running *self, const cJSON *item, const char *label)
     }
 }
 
-static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, const bt_peer *peer,
-                           const char *label, const char *log_path)
+static bt_status run_named(bt_running *self, bt_round_request *request, const char *label)
 {
-    const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
+    const cJSON *item = request->item;
+    const bt_run_schedule_round *what = request->what;
+    const bool alone = self->schedule.alone[what->case_index];
     bt_round_outcome round = {0};
+    BT_SCOPED(bt_str) folder = {0}, ranks = {0};
     show_round(self, item, label);
-    bt_round_request request = request_of(self, what, peer, log_path);
-    const bt_metrics_round watched = {bt_json_get(item, "name")->valuestring,
-                                      bt_round_system(request.worker, request.system),
+    const bt_metrics_round watched = {bt_json_get(item, "name")->valuestring, request->system,
                                       what->ordinal, (int64_t)bt_plan_number(item, "train.steps")};
     bt_metrics_round_begin(self->metrics, &watched);
-    bt_child started;
-    int64_t count = 0;
-    const bt_peer *systems = bt_running_systems(self, &count);
-    const bool alone = self->schedule.alone[what->case_index];
-    bt_ahead_take(&self->ahead, systems, alone ? count : what->system, log_path, &started);
-    request.started = &started;
-    BT_SCOPED(bt_str) folder = {0}, ranks = {0};
+    bt_ahead_take(&self->ahead, self->systems, alone ? self->system_count : what->system,
+                  request->log_path, &request->started);
     bt_str_format(&ranks, "%s/ranks.json", bt_str_text(&self->out_dir));
-    request.ranks_path = bt_str_text(&ranks);
-    request.world = self->request->world;
+    request->ranks_path = bt_str_text(&ranks);
     bt_status status = bt_str_status(&ranks);
-    BT_IF_OK(status, find_checkpoints(self, what, &request, &folder));
-    BT_IF_OK(status, bt_round_run(&request, &round));
+    BT_IF_OK(status, find_checkpoints(request, &folder));
+    BT_IF_OK(status, bt_round_run(request, &round));
     bt_metrics_round_end(self->metrics, bt_run_status_name(round.status),
                          status == BT_OK ? round.message : bt_error_message());
     BT_TRY(status);
@@ -191,19 +144,25 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     bt_running_take_ceiling(self, item, round.bandwidth_bytes_per_s, round.time_ns);
     bt_run_schedule_note(&self->schedule, what, round.status, round.time_ns);
     take_outcome(self, label, &round);
-    return bt_running_artifact(self, "log", log_path);
+    return bt_running_artifact(self, "log", request->log_path);
 }
 
 static bt_status run_round(bt_running *self, const bt_run_schedule_round *what)
 {
     const bt_peer ours = {0};
     const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
-    int64_t count = 0;
-    const bt_peer *systems = bt_running_systems(self, &count);
-    const bt_peer *peer = self->schedule.alone[what->case_index] ? &ours : &systems[what->system];
+    const bool alone = self->schedule.alone[what->case_index];
+    const bt_peer *peer = alone ? &ours : &self->systems[what->system];
     BT_SCOPED(bt_str) log = {0}, label = {0};
     BT_TRY(name_round(self, what, bt_json_get(item, "name")->valuestring, peer, &label, &log));
-    return run_named(self, what, peer, bt_str_text(&label), bt_str_text(&log));
+    bt_round_request request = {.run = self,
+                                .what = what,
+                                .item = item,
+                                .peer = peer,
+                                .worker = bt_running_worker_of(self, peer),
+                                .system = bt_running_name_of(self, peer),
+                                .log_path = bt_str_text(&log)};
+    return run_named(self, &request, bt_str_text(&label));
 }
 
 // ---- all rounds --------------------------------------------------------------------------------
@@ -230,10 +189,9 @@ bt_status bt_running_schedule(bt_running *self)
         return BT_OK;
     }
     self->outcome->status = BT_RUN_PASSED;
-    int64_t rounds_max = request->wish ? request->wish->rounds_max : 0, systems = 0;
-    (void)bt_running_systems(self, &systems);
-    BT_TRY(bt_run_schedule_make(request->plan, systems, request->plan->rounds, rounds_max,
-                                request->schedule_seed, &self->schedule));
+    const int64_t rounds_max = request->wish ? request->wish->rounds_max : 0;
+    BT_TRY(bt_run_schedule_make(request->plan, self->system_count, request->plan->rounds,
+                                rounds_max, request->schedule_seed, &self->schedule));
     BT_TRY(bt_running_note_record(self));
     for (int64_t i = 0; i < request->plan->case_count; ++i) {
         BT_TRY(wish(self, i));
@@ -241,65 +199,51 @@ bt_status bt_running_schedule(bt_running *self)
     return BT_OK;
 }
 
-// A case that was disturbed in every attempt was not measured: the run reports it.
-static void judge_lost(bt_running *self)
+enum { STATES = BT_ROUND_EXCLUDED + 1 };
+
+// Counts the rounds of a case by their state.
+static void count_states(const bt_running *self, int64_t case_index, int64_t counts[STATES])
 {
-    const bt_plan *plan = self->request->plan;
-    for (int64_t i = 0; i < plan->case_count; ++i) {
-        int64_t kept = 0, lost = 0, systems = 0;
-        (void)bt_running_systems(self, &systems);
-        systems = self->schedule.alone[i] ? 1 : systems;
-        for (int64_t system = 0; system < systems; ++system) {
-            for (int64_t ordinal = 0; ordinal < self->schedule.wanted[i]; ++ordinal) {
-                bt_round_state state =
-                    bt_run_schedule_cell_of(&self->schedule, i, system, ordinal)->state;
-                kept += state == BT_ROUND_KEPT;
-                lost += state == BT_ROUND_LOST;
-            }
-        }
-        if (lost > 0 && kept == 0 && self->outcome->status == BT_RUN_PASSED) {
-            self->outcome->status = BT_RUN_INVALID;
-            self->outcome->reason = BT_STATUS_UNAVAILABLE;
-            (void)snprintf(self->outcome->message, sizeof self->outcome->message,
-                           "%s: all rounds were disturbed, in each of %d attempts; 'bt-bench show "
-                           "%lld' shows the causes",
-                           bt_json_get(bt_plan_case(plan, i), "name")->valuestring,
-                           BT_ROUND_ATTEMPTS, (long long)self->outcome->run);
+    const bt_run_schedule *schedule = &self->schedule;
+    const int64_t systems = schedule->alone[case_index] ? 1 : self->system_count;
+    for (int64_t system = 0; system < systems; ++system) {
+        for (int64_t ordinal = 0; ordinal < schedule->wanted[case_index]; ++ordinal) {
+            ++counts[bt_run_schedule_cell_of(schedule, case_index, system, ordinal)->state];
         }
     }
 }
 
-// A run in which no system could run a case measured nothing: the run reports it. Ceilings do not
-// count.
-static void judge_unavailable(bt_running *self)
+// The run reports that a case was not measured because it was disturbed in every attempt, or that
+// nothing was measured because no system could run any case. Ceilings do not count for the latter.
+static void judge_run(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
-    int64_t missing = 0, systems = 0;
-    const bt_peer *peers = bt_running_systems(self, &systems);
-    const char *name = "";
+    bt_run_outcome *outcome = self->outcome;
+    int64_t kept = 0, unavailable = 0;
     for (int64_t i = 0; i < plan->case_count; ++i) {
-        if (bt_plan_kernel_is_ceiling(bt_plan_case(plan, i))) {
-            continue;
-        }
-        for (int64_t cell = 0; cell < systems * self->schedule.wanted[i]; ++cell) {
-            const int64_t system = cell / self->schedule.wanted[i];
-            bt_round_state state =
-                bt_run_schedule_cell_of(&self->schedule, i, system, cell % self->schedule.wanted[i])
-                    ->state;
-            if (state == BT_ROUND_UNAVAILABLE) {
-                name = missing++ ? name : peers[system].name;
-            } else if (state == BT_ROUND_KEPT) {
-                return;
-            }
+        int64_t counts[STATES] = {0};
+        count_states(self, i, counts);
+        kept += self->schedule.alone[i] ? 0 : counts[BT_ROUND_KEPT];
+        unavailable += self->schedule.alone[i] ? 0 : counts[BT_ROUND_UNAVAILABLE];
+        if (counts[BT_ROUND_LOST] > 0 && counts[BT_ROUND_KEPT] == 0 &&
+            outcome->status == BT_RUN_PASSED) {
+            outcome->status = BT_RUN_INVALID;
+            outcome->reason = BT_STATUS_UNAVAILABLE;
+            (void)snprintf(outcome->message, sizeof outcome->message,
+                           "%s: all rounds were disturbed, in each of %d attempts; 'bt-bench show "
+                           "%lld' shows the causes",
+                           bt_json_get(bt_plan_case(plan, i), "name")->valuestring,
+                           BT_ROUND_ATTEMPTS, (long long)outcome->run);
         }
     }
-    if (missing > 0 && self->outcome->status == BT_RUN_PASSED) {
-        self->outcome->status = BT_RUN_UNAVAILABLE;
-        self->outcome->reason = BT_STATUS_UNAVAILABLE;
-        (void)snprintf(self->outcome->message, sizeof self->outcome->message,
+    if (unavailable > 0 && kept == 0 && outcome->status == BT_RUN_PASSED) {
+        outcome->status = BT_RUN_UNAVAILABLE;
+        outcome->reason = BT_STATUS_UNAVAILABLE;
+        (void)snprintf(outcome->message, sizeof outcome->message,
                        "nothing was measured: %s could not run any case here; 'bt-bench show %lld' "
                        "shows the reasons",
-                       systems == 1 ? name : "the systems", (long long)self->outcome->run);
+                       self->system_count == 1 ? self->systems[0].name : "the systems",
+                       (long long)outcome->run);
     }
 }
 
@@ -307,9 +251,7 @@ bt_status bt_running_rounds(bt_running *self)
 {
     bt_run_schedule_round next;
     BT_TRY(bt_running_schedule(self));
-    int64_t count = 0;
-    const bt_peer *systems = bt_running_systems(self, &count);
-    BT_TRY(bt_ahead_make(systems, count, bt_ahead_allowed(self->request->plan),
+    BT_TRY(bt_ahead_make(self->systems, self->system_count, bt_ahead_allowed(self->request->plan),
                          bt_str_text(&self->out_dir), &self->ahead));
     while (bt_run_schedule_next(&self->schedule, &next)) {
         if (bt_interrupt_count() > 0) {
@@ -322,7 +264,6 @@ bt_status bt_running_rounds(bt_running *self)
         BT_TRY(run_round(self, &next));
         BT_TRY(wish(self, next.case_index));
     }
-    judge_lost(self);
-    judge_unavailable(self);
+    judge_run(self);
     return BT_OK;
 }

@@ -100,15 +100,15 @@ static bt_status record_schedule(const bt_running *self, const bt_store_build *o
     const bt_run_wish *wish = request->wish;
     bt_store_schedule schedule = {.seed = request->schedule_seed,
                                   .kind = wish && wish->kind ? wish->kind : "",
-                                  .rule_json = wish && wish->rule_json ? wish->rule_json : ""};
-    const bt_peer *systems = bt_running_systems(self, &schedule.system_count);
+                                  .rule_json = wish && wish->rule_json ? wish->rule_json : "",
+                                  .system_count = self->system_count};
     if (!schedule.seed && !*schedule.kind && !request->system_count) {
         return BT_OK;
     }
     BT_SCOPED_MEM(bt_store_system *) rows = NULL;
     BT_TRY(BT_MEM_ARRAY(schedule.system_count, &rows));
     for (int64_t i = 0; i < schedule.system_count; ++i) {
-        const bt_peer *peer = &systems[i];
+        const bt_peer *peer = &self->systems[i];
         rows[i] = (bt_store_system){
             .name = peer->name, .program = peer->program, .inject_slowdown = peer->inject_slowdown};
         // A peer is identified by its name alone.
@@ -256,8 +256,12 @@ static bt_status run_begun(bt_running *self)
 
 static bt_status execute(bt_running *self)
 {
-    if (!self->request->system_count) {
+    self->systems = self->request->systems;
+    self->system_count = self->request->system_count;
+    if (!self->system_count) {
         BT_TRY(bt_peers_find(self->request->plan->systems, self->request->trusted, &self->peers));
+        self->systems = self->peers.items;
+        self->system_count = self->peers.count;
     }
     BT_TRY(bt_plan_check_commands(self->request->plan, self->request->trusts_commands));
     if (self->request->out_dir) {

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "framework/base/find.h"
-#include "framework/base/idioms.h"
-#include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/plan/kernel.h"
-#include "harness/run/round.h"
 #include "harness/stats/summary.h"
 
 double *bt_running_copy_of(bt_running *self, const cJSON *item)
@@ -43,25 +41,24 @@ void bt_running_take_ceiling(bt_running *self, const cJSON *item, double bandwid
     }
 }
 
-const bt_peer *bt_running_systems(const bt_running *self, int64_t *count)
-{
-    bool given = self->request->system_count > 0;
-    *count = given ? self->request->system_count : self->peers.count;
-    return given ? self->request->systems : self->peers.items;
-}
-
 bool bt_running_is_named(const bt_running *self, const bt_peer *peer)
 {
     return peer->program || (self->request->system_count && peer->name);
 }
 
-// The name of a system in the record.
-static const char *system_name(const bt_running *self, int64_t system)
+const char *bt_running_worker_of(const bt_running *self, const bt_peer *peer)
 {
-    int64_t count = 0;
-    const bt_peer *peer = &bt_running_systems(self, &count)[system];
-    return bt_round_system(peer->program ? peer->program : self->request->worker,
-                           bt_running_is_named(self, peer) ? peer->name : NULL);
+    return peer->program ? peer->program : self->request->worker;
+}
+
+const char *bt_running_name_of(const bt_running *self, const bt_peer *peer)
+{
+    const char *worker = bt_running_worker_of(self, peer);
+    const char *slash = worker ? strrchr(worker, '/') : NULL;
+    return bt_running_is_named(self, peer) ? peer->name
+           : slash                         ? slash + 1
+           : worker                        ? worker
+                                           : "blutrain";
 }
 
 // ---- completed rounds ---------------------------------------------------------------------------
@@ -101,21 +98,16 @@ static void take_failure(bt_running *self)
 
 bt_status bt_running_note_record(bt_running *self)
 {
-    const char **names = NULL;
+    BT_SCOPED_MEM(const char **) names = NULL;
     if (!self->record) {
         return BT_OK;
     }
     bt_versions_take(&self->versions, self->record);
-    int64_t count = 0;
-    (void)bt_running_systems(self, &count);
-    BT_TRY(BT_MEM_ARRAY(count, &names));
-    for (int64_t i = 0; i < count; ++i) {
-        names[i] = system_name(self, i);
+    BT_TRY(BT_MEM_ARRAY(self->system_count, &names));
+    for (int64_t i = 0; i < self->system_count; ++i) {
+        names[i] = bt_running_name_of(self, &self->systems[i]);
     }
-    bt_status status =
-        bt_run_schedule_note_run(&self->schedule, self->request->plan, names, self->record);
-    bt_mem_free(names);
-    BT_TRY(status);
+    BT_TRY(bt_run_schedule_note_run(&self->schedule, self->request->plan, names, self->record));
     take_failure(self);
     return take_ceilings(self);
 }

@@ -24,7 +24,9 @@ typedef struct bt_running {
     bt_store_run recorded;      // owned: the record of a resumed run
     const bt_store_run *record; // that, or NULL
     bt_progress_view view;
-    bt_peers peers; // empty: the request's systems
+    bt_peers peers;         // owned: the plan's systems; empty: the request names others
+    const bt_peer *systems; // [system_count], on which the cases run: the request's, or the plan's
+    int64_t system_count;
     bt_run_schedule schedule;
     bt_versions versions;     // of peers
     bt_ahead ahead;           // peers that were started early
@@ -46,8 +48,6 @@ void bt_running_unlock(bt_running *self);
 // case of the plan uses: CUDA's 0 to N - 1.
 int bt_running_gpus_of(const cJSON *item);
 int bt_running_gpus(const bt_plan *plan);
-// The systems that the cases run on: the request's, or the plan's.
-const bt_peer *bt_running_systems(const bt_running *self, int64_t *count);
 // resume.c: loads the run of the request, which must be of this plan, build and machine.
 BT_CHECKED bt_status bt_running_resume(bt_running *self);
 // Restores state from the record of a resumed run: rounds, failures, ceilings.
@@ -58,6 +58,10 @@ double *bt_running_copy_of(bt_running *self, const cJSON *item);
 double *bt_running_product_of(bt_running *self, const cJSON *item);
 // Whether logs name the system: our own worker only if the request names several systems.
 bool bt_running_is_named(const bt_running *self, const bt_peer *peer);
+// The program that runs the cases of a system, NULL: our own worker; and the system's name in the
+// record: its own, or else the last part of the program's path.
+const char *bt_running_worker_of(const bt_running *self, const bt_peer *peer);
+const char *bt_running_name_of(const bt_running *self, const bt_peer *peer);
 // Stores the result of a ceiling's round, as a reference for other cases; no effect for rounds of
 // other cases or without a result.
 void bt_running_take_ceiling(bt_running *self, const cJSON *item, double bandwidth_bytes_per_s,

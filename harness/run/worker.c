@@ -59,6 +59,10 @@ static bt_status say(worker *self, const bt_run_event *event)
     return status;
 }
 
+// Writes an event; the arguments after its type and union member initialize that member.
+#define SAY(self, TYPE, member, ...)                                                               \
+    say(self, &(bt_run_event){.type = BT_RUN_EVENT_##TYPE, .as.member = {__VA_ARGS__}})
+
 // Runs on the watching thread. A thread in the middle of writing a line waits for the recorder: not
 // a hang.
 static bool hangs(void *context, const char *where, const char *device)
@@ -83,84 +87,61 @@ static bool hangs(void *context, const char *where, const char *device)
 
 static bt_status on_start(void *context, const bt_train_start *start)
 {
-    bt_run_event event = {.type = BT_RUN_EVENT_START,
-                          .as.start = {BT_RUN_EVENT_PROTOCOL, "blutrain", start->device->name,
-                                       start->parameters, start->tensors, start->accumulation,
-                                       start->train_tokens, start->val_tokens, start->first_step,
-                                       start->compile_ns}};
-    return say(context, &event);
+    return SAY(context, START, start, BT_RUN_EVENT_PROTOCOL, "blutrain", start->device->name,
+               start->parameters, start->tensors, start->accumulation, start->train_tokens,
+               start->val_tokens, start->first_step, start->compile_ns);
 }
 
 static bt_status on_step(void *context, const bt_train_step *step)
 {
-    bt_run_event event = {.type = BT_RUN_EVENT_STEP,
-                          .as.step = {.step = step->step,
-                                      .loss = step->loss,
-                                      .grad_norm = step->grad_norm,
-                                      .lr = step->lr,
-                                      .tokens = step->tokens,
-                                      .host_ns = step->host_ns,
-                                      .device_ns = step->device_ns,
-                                      .allocated_bytes = (int64_t)step->allocated_bytes,
-                                      .peak_allocated_bytes = (int64_t)step->peak_allocated_bytes,
-                                      .reserved_bytes = (int64_t)step->reserved_bytes,
-                                      .resident_bytes = (int64_t)step->resident_bytes,
-                                      .warmup = step->warmup,
-                                      .profiled = step->profiled,
-                                      .launch_ns = step->enqueue_ns}};
     worker *self = context;
     bt_ranks_step(self->ranks, step->step + 1);
-    return say(self, &event);
+    return SAY(self, STEP, step, .step = step->step, .loss = step->loss,
+               .grad_norm = step->grad_norm, .lr = step->lr, .tokens = step->tokens,
+               .host_ns = step->host_ns, .device_ns = step->device_ns,
+               .allocated_bytes = (int64_t)step->allocated_bytes,
+               .peak_allocated_bytes = (int64_t)step->peak_allocated_bytes,
+               .reserved_bytes = (int64_t)step->reserved_bytes,
+               .resident_bytes = (int64_t)step->resident_bytes, .warmup = step->warmup,
+               .profiled = step->profiled, .launch_ns = step->enqueue_ns);
 }
 
 static bt_status on_eval(void *context, const bt_train_eval *eval)
 {
-    bt_run_event event = {.type = BT_RUN_EVENT_EVAL,
-                          .as.eval = {eval->step, eval->loss, eval->tokens, eval->host_ns}};
-    return say(context, &event);
+    return SAY(context, EVAL, eval, eval->step, eval->loss, eval->tokens, eval->host_ns);
 }
 
 static bt_status on_score(void *context, const bt_train_score *score)
 {
-    bt_run_event event = {.type = BT_RUN_EVENT_SCORE,
-                          .as.score = {score->step, score->score.questions, score->score.correct,
-                                       score->score.normalised_correct, score->host_ns}};
-    return say(context, &event);
+    return SAY(context, SCORE, score, score->step, score->score.questions, score->score.correct,
+               score->score.normalised_correct, score->host_ns);
 }
 
 static bt_status on_mode(void *context, const bt_train_mode *mode)
 {
-    bt_run_event event = {
-        .type = BT_RUN_EVENT_LAUNCH,
-        .as.launch = {mode->step, bt_train_launch_name(mode->launch), mode->message}};
-    return say(context, &event);
+    return SAY(context, LAUNCH, launch, mode->step, bt_train_launch_name(mode->launch),
+               mode->message);
 }
 
 static bt_status on_state(void *context, const bt_train_state *state)
 {
-    bt_run_event event = {.type = BT_RUN_EVENT_STATE,
-                          .as.state = {state->step, state->digest, state->host_ns}};
-    return say(context, &event);
+    return SAY(context, STATE, state, state->step, state->digest, state->host_ns);
 }
 
 static bt_status on_range(void *context, const bt_train_range *range)
 {
-    bt_run_event event = {
-        .type = BT_RUN_EVENT_RANGE,
-        .as.range = {range->step, range->path, range->count, range->device_ns, range->host_ns}};
-    return say(context, &event);
+    return SAY(context, RANGE, range, range->step, range->path, range->count, range->device_ns,
+               range->host_ns);
 }
 
 static bt_status on_group(void *context, const bt_train_group *group)
 {
-    bt_run_event event = {.type = BT_RUN_EVENT_GROUP,
-                          .as.group = {group->direction, group->kind, group->kernel, group->ops,
-                                       group->count, group->calls, group->bytes_before,
-                                       group->bytes_after, group->time_ns}};
-    bt_run_event calls = {.type = BT_RUN_EVENT_GROUP_CALLS,
-                          .as.group_calls = {group->direction, group->kernel, group->apart_ns}};
-    BT_TRY(say(context, &event));
-    return group->apart_ns > 0 ? say(context, &calls) : BT_OK;
+    BT_TRY(SAY(context, GROUP, group, group->direction, group->kind, group->kernel, group->ops,
+               group->count, group->calls, group->bytes_before, group->bytes_after,
+               group->time_ns));
+    return group->apart_ns > 0 ? SAY(context, GROUP_CALLS, group_calls, group->direction,
+                                     group->kernel, group->apart_ns)
+                               : BT_OK;
 }
 
 // Timeline of one rank of several; the launcher makes the starts relative
@@ -170,33 +151,25 @@ static bt_status on_timeline(void *context, const bt_train_timeline *timeline)
     const worker *self = context;
     const bt_timeline *line = timeline->line;
     const int64_t *work_ns = line->work_ns;
-    bt_run_event event = {
-        .type = BT_RUN_EVENT_TIMELINE,
-        .as.timeline = {.step = timeline->step,
-                        .rank = bt_ranks_group(self->ranks)->rank,
-                        .start_ns = bt_ranks_launched(self->ranks) ? timeline->start_ns : 0,
-                        .time_ns = line->time_ns,
-                        .products_ns = work_ns[BT_TIMELINE_PRODUCTS],
-                        .attention_ns = work_ns[BT_TIMELINE_ATTENTION],
-                        .other_ns = work_ns[BT_TIMELINE_OTHER],
-                        .communication_ns = work_ns[BT_TIMELINE_COMMUNICATION],
-                        .work = line->work,
-                        .phases = line->phases}};
-    return say(context, &event);
+    return SAY(context, TIMELINE, timeline, .step = timeline->step,
+               .rank = bt_ranks_group(self->ranks)->rank,
+               .start_ns = bt_ranks_launched(self->ranks) ? timeline->start_ns : 0,
+               .time_ns = line->time_ns, .products_ns = work_ns[BT_TIMELINE_PRODUCTS],
+               .attention_ns = work_ns[BT_TIMELINE_ATTENTION],
+               .other_ns = work_ns[BT_TIMELINE_OTHER],
+               .communication_ns = work_ns[BT_TIMELINE_COMMUNICATION], .work = line->work,
+               .phases = line->phases);
 }
 
 static bt_status on_kernel(void *context, const bt_train_kernel *kernel)
 {
-    bt_run_event event = {.type = BT_RUN_EVENT_KERNEL, .as.kernel = {kernel->op, kernel->kernel}};
-    return say(context, &event);
+    return SAY(context, KERNEL, kernel, kernel->op, kernel->kernel);
 }
 
 static bt_status on_fault(void *context, const bt_train_fault *fault)
 {
-    bt_run_event event = {
-        .type = BT_RUN_EVENT_FAULT,
-        .as.fault = {fault->step, bt_train_fault_name(fault->kind), fault->action, fault->message}};
-    return say(context, &event);
+    return SAY(context, FAULT, fault, fault->step, bt_train_fault_name(fault->kind), fault->action,
+               fault->message);
 }
 
 static bt_status on_note(void *context, const char *text) // goes to the round's log
@@ -208,11 +181,8 @@ static bt_status on_note(void *context, const char *text) // goes to the round's
 
 static bt_status on_save(void *context, const bt_train_save *save)
 {
-    bt_run_event event = {.type = BT_RUN_EVENT_SAVE,
-                          .as.save = {bt_train_save_name(save->kind), save->step, save->seen_step,
-                                      save->host_ns, save->blocked_ns, save->size_bytes,
-                                      save->message}};
-    return say(context, &event);
+    return SAY(context, SAVE, save, bt_train_save_name(save->kind), save->step, save->seen_step,
+               save->host_ns, save->blocked_ns, save->size_bytes, save->message);
 }
 
 #define SAMPLES_PER_LINE 1024 // at most 25 bytes each
@@ -221,8 +191,7 @@ static bt_status on_samples(void *context, const double *times_ns, int64_t count
 {
     for (int64_t at = 0; at < count; at += SAMPLES_PER_LINE) {
         int64_t part = count - at < SAMPLES_PER_LINE ? count - at : SAMPLES_PER_LINE;
-        bt_run_event event = {.type = BT_RUN_EVENT_SAMPLES, .as.samples = {times_ns + at, part}};
-        BT_TRY(say(context, &event));
+        BT_TRY(SAY(context, SAMPLES, samples, times_ns + at, part));
     }
     return BT_OK;
 }
@@ -230,13 +199,10 @@ static bt_status on_samples(void *context, const double *times_ns, int64_t count
 static bt_status on_measured(void *context, const bt_case_measured *measured)
 {
     worker *self = context;
-    bt_run_event event = {.type = BT_RUN_EVENT_MEASURED,
-                          .as.measured = {measured->calls_per_sample, measured->error_share,
-                                          measured->stop, measured->cpu_time_ns,
-                                          measured->launch_time_ns, measured->compile_time_ns,
-                                          measured->load_time_ns}};
     self->peak_resident_bytes = measured->peak_resident_bytes;
-    return say(self, &event);
+    return SAY(self, MEASURED, measured, measured->calls_per_sample, measured->error_share,
+               measured->stop, measured->cpu_time_ns, measured->launch_time_ns,
+               measured->compile_time_ns, measured->load_time_ns);
 }
 
 // Any line on the input means 'stop', and so does its end: the recorder is gone.
@@ -301,8 +267,7 @@ static bt_status understand(worker *self, bt_case_work *work)
     const bool on_cpu = strcmp(device->valuestring, "cpu") == 0; // there is only one
     work->ordinal =
         (int)bt_json_number_of(root, "ordinal") + (on_cpu ? 0 : bt_ranks_slot(self->ranks));
-    const cJSON *slowdown = bt_json_get(root, "inject_slowdown");
-    work->inject_slowdown = cJSON_IsNumber(slowdown) ? slowdown->valuedouble : 0;
+    work->inject_slowdown = bt_json_number_of(root, "inject_slowdown");
     const cJSON *checkpoints = bt_json_get(root, "checkpoints");
     work->checkpoints = bt_json_text_or_null(checkpoints, "folder");
     work->memory_state = cJSON_IsTrue(bt_json_get(checkpoints, "memory"));
@@ -321,15 +286,12 @@ static bt_status say_memory(worker *self, const bt_train_result *result)
 {
     struct rusage usage;
     bool known = getrusage(RUSAGE_SELF, &usage) == 0;
-    bt_run_event event = {
-        .type = BT_RUN_EVENT_MEMORY,
-        .as.memory = {.phase = "run",
-                      .peak_allocated_bytes = (int64_t)result->peak_allocated_bytes,
-                      .peak_reserved_bytes = (int64_t)result->peak_reserved_bytes,
-                      .peak_resident_bytes = self->peak_resident_bytes ? self->peak_resident_bytes
-                                             : known ? (int64_t)usage.ru_maxrss * 1024
-                                                     : 0}};
-    return say(self, &event);
+    return SAY(self, MEMORY, memory, .phase = "run",
+               .peak_allocated_bytes = (int64_t)result->peak_allocated_bytes,
+               .peak_reserved_bytes = (int64_t)result->peak_reserved_bytes,
+               .peak_resident_bytes = self->peak_resident_bytes ? self->peak_resident_bytes
+                                      : known                   ? (int64_t)usage.ru_maxrss * 1024
+                                                                : 0);
 }
 
 static bt_status run_case(worker *self)
@@ -347,14 +309,14 @@ static bt_status run_case(worker *self)
                                            .should_stop = should_stop,
                                            .note = on_note,
                                            .mode = on_mode,
-                                           .save = on_save},
+                                           .save = on_save,
+                                           .fault = on_fault,
+                                           .group = on_group,
+                                           .timeline = self->ranks ? on_timeline : NULL,
+                                           .ranges = &self->ranges},
                                  .samples = on_samples,
                                  .measured = on_measured};
     BT_TRY(understand(self, &work));
-    listener.train.fault = on_fault;
-    listener.train.group = on_group;
-    listener.train.timeline = self->ranks ? on_timeline : NULL;
-    listener.train.ranges = &self->ranges;
     const double limit_s = bt_plan_number(work.item, "train.hang_s");
     BT_TRY(bt_watchdog_start(&self->ranges, limit_s, (bt_watchdog_alarm){hangs, self},
                              &self->watchdog));
@@ -367,10 +329,8 @@ static bt_status run_case(worker *self)
     if (*result.state_digest) {
         (void)snprintf(digest, sizeof digest, "%s%s", BT_STATE_DIGEST_PREFIX, result.state_digest);
     }
-    bt_run_event event = {.type = BT_RUN_EVENT_RESULT,
-                          .as.result = {result.steps_done, result.stopped, digest, result.val_loss,
-                                        result.behind_ns}};
-    return say(self, &event);
+    return SAY(self, RESULT, result, result.steps_done, result.stopped, digest, result.val_loss,
+               result.behind_ns);
 }
 
 // A spare rank gets its task twice: first with the key "prepare", to open its device and join its
@@ -413,10 +373,8 @@ int bt_worker_main(int input, int output)
     bt_status status = work_on(&self);
     int code = bt_status_exit_code(status);
     if (status != BT_OK) {
-        bt_run_event event = {.type = BT_RUN_EVENT_ERROR,
-                              .as.error = {bt_status_text(status), bt_error_message()}};
         // If the reader of the error is gone, the exit code remains.
-        (void)!say(&self, &event);
+        (void)!SAY(&self, ERROR, error, bt_status_text(status), bt_error_message());
     }
     bt_ranks_leave(self.ranks);
     bt_str_release(&self.line);

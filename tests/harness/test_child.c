@@ -48,16 +48,13 @@ static const char *hear(const char *script, bool is_late)
     ASSERT_OK(bt_child_give(&child, "{}"));
     late = is_late ? child.process : 0;
     while (said != BT_CHILD_END) {
-        const char *line = NULL;
-        size_t size_bytes = 0;
-        bool complete = false;
-        ASSERT_OK(
-            bt_child_listen(&child, 50, LINE_BYTES_MAX, &said, &line, &size_bytes, &complete));
+        bt_child_line line;
+        ASSERT_OK(bt_child_listen(&child, 50, LINE_BYTES_MAX, &said, &line));
         if (said == BT_CHILD_LINE) {
-            assert_true(length + size_bytes + 2 < sizeof heard);
-            memcpy(heard + length, line, size_bytes);
-            length += size_bytes;
-            heard[length++] = complete ? '|' : '-';
+            assert_true(length + line.size_bytes + 2 < sizeof heard);
+            memcpy(heard + length, line.text, line.size_bytes);
+            length += line.size_bytes;
+            heard[length++] = line.complete ? '|' : '-';
         }
     }
     heard[length] = '\0';
@@ -141,20 +138,18 @@ static void peers_wait_for_their_turn_where_allowed(void **state)
     assert_true(first.process > 0 && second.process > 0 && first.process != second.process);
     bt_child *const children[] = {&first, &second};
     for (int i = 0; i < 2; ++i) {
-        const char *line = NULL;
-        size_t size_bytes = 0;
-        bool complete = false;
+        bt_child_line line;
         bt_child_said said = BT_CHILD_NOTHING;
-        ASSERT_OK(bt_child_listen(children[i], 10000, 100, &said, &line, &size_bytes, &complete));
+        ASSERT_OK(bt_child_listen(children[i], 10000, 100, &said, &line));
         assert_int_equal(said, BT_CHILD_LINE);
-        assert_memory_equal(line, "ready", 5);
+        assert_memory_equal(line.text, "ready", 5);
         ASSERT_OK(bt_child_give(children[i], i ? "two" : "one"));
         said = BT_CHILD_NOTHING;
         for (int tries = 0; said == BT_CHILD_NOTHING && tries < 100; ++tries) {
-            ASSERT_OK(bt_child_listen(children[i], 100, 100, &said, &line, &size_bytes, &complete));
+            ASSERT_OK(bt_child_listen(children[i], 100, 100, &said, &line));
         }
         assert_int_equal(said, BT_CHILD_LINE);
-        assert_memory_equal(line, i ? "got two" : "got one", 7);
+        assert_memory_equal(line.text, i ? "got two" : "got one", 7);
         bt_child_release(children[i]);
     }
     for (int i = 0; i < 2 * BT_AHEAD_DEPTH; ++i) { // each one taken has a successor

@@ -355,21 +355,16 @@ static bt_status keep_line(void *self, const bt_run_event *event)
 static bt_status give_line(bt_supervisor *supervisor, int rank, int64_t step, int64_t start_ns)
 {
     char letters[BT_TIMELINE_PARTS + 1];
-    bt_str line = {0};
     memset(letters, 'p', BT_TIMELINE_PARTS);
     letters[BT_TIMELINE_PARTS] = '\0';
-    bt_run_event_write(&(bt_run_event){.type = BT_RUN_EVENT_TIMELINE,
-                                       .as.timeline = {.step = step,
-                                                       .rank = rank,
-                                                       .start_ns = start_ns,
-                                                       .time_ns = 9,
-                                                       .work = letters,
-                                                       .phases = letters}},
-                       &line);
-    const bt_status status =
-        bt_supervisor_take_timeline(supervisor, rank, bt_str_text(&line), line.length_bytes - 1);
-    bt_str_release(&line);
-    return status;
+    const bt_run_event event = {.type = BT_RUN_EVENT_TIMELINE,
+                                .as.timeline = {.step = step,
+                                                .rank = rank,
+                                                .start_ns = start_ns,
+                                                .time_ns = 9,
+                                                .work = letters,
+                                                .phases = letters}};
+    return bt_supervisor_take_timeline(supervisor, rank, &event);
 }
 
 // Those of a generation that was lost stand beside no other.
