@@ -68,22 +68,18 @@ static bt_status make_constant(bt_chain *chain, const bt_chain_args *args)
 {
     const bt_dtype dtype = args->wide ? BT_F64 : args->body->dtype;
     int64_t dim = 0;
-    double *values = NULL;
+    BT_SCOPED_MEM(double *) values = NULL;
     BT_SCOPED_MEM(void *) narrow = NULL;
     BT_TRY(bt_chain_constant(args, &dim, &values));
     if (dim == 0) {
         return BT_OK;
     }
-    bt_status status =
-        bt_tensor_create(&chain->context, dtype, BT_SHAPE(dim, dim), "constant", &chain->constant);
-    BT_IF_OK(status, bt_mem_alloc((size_t)(dim * dim), bt_dtype_size(dtype), &narrow));
-    if (status == BT_OK) {
-        bt_kernel_narrow(dtype, values, dim * dim, narrow);
-        status = bt_tensor_write(&chain->context, chain->constant, narrow);
-    }
-    BT_IF_OK(status, bt_context_synchronize(&chain->context)); // narrow ends here
-    bt_mem_free(values);
-    return status;
+    BT_TRY(
+        bt_tensor_create(&chain->context, dtype, BT_SHAPE(dim, dim), "constant", &chain->constant));
+    BT_TRY(bt_mem_alloc((size_t)(dim * dim), bt_dtype_size(dtype), &narrow));
+    bt_kernel_narrow(dtype, values, dim * dim, narrow);
+    BT_TRY(bt_tensor_write(&chain->context, chain->constant, narrow));
+    return bt_context_synchronize(&chain->context); // narrow ends here
 }
 
 static void require_gradients(const bt_chain_args *args, const tensors *t)

@@ -89,20 +89,16 @@ static bt_status compare(const char *folder, const char *path, const char *was, 
 {
     BT_SCOPED(bt_json_doc) a = {0}, b = {0};
     BT_SCOPED(bt_str) differs = {0};
-    bt_status status = bt_json_parse(path, was, strlen(was), &a);
-    status = status == BT_STATUS_INVALID_ARGUMENT ? bt_error_context(BT_STATUS_CORRUPT_DATA, "plan")
-                                                  : status;
-    BT_IF_OK(status, bt_json_parse("case", is, strlen(is), &b));
-    if (status == BT_OK) {
-        list_differences(a.root, b.root, "", &differs);
-        status = bt_str_status(&differs);
-    }
-    if (status == BT_OK && differs.length_bytes > 0) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "the checkpoints in %s belong to another plan:%.1200s", folder,
-                          bt_str_text(&differs));
-    }
-    return status;
+    const bt_status status = bt_json_parse(path, was, strlen(was), &a);
+    BT_TRY(status == BT_STATUS_INVALID_ARGUMENT ? bt_error_context(BT_STATUS_CORRUPT_DATA, "plan")
+                                                : status);
+    BT_TRY(bt_json_parse("case", is, strlen(is), &b));
+    list_differences(a.root, b.root, "", &differs);
+    BT_TRY(bt_str_status(&differs));
+    BT_FAIL_IF(differs.length_bytes > 0, BT_STATUS_INVALID_ARGUMENT,
+               "the checkpoints in %s belong to another plan:%.1200s", folder,
+               bt_str_text(&differs));
+    return BT_OK;
 }
 
 bt_status bt_case_settle(const char *folder, const char *identity)
@@ -111,15 +107,13 @@ bt_status bt_case_settle(const char *folder, const char *identity)
     BT_SCOPED_MEM(void *) text = NULL;
     size_t size_bytes = 0;
     bt_str_format(&path, "%s/plan.json", folder);
-    bt_status status = bt_str_status(&path);
-    if (status == BT_OK && access(bt_str_text(&path), F_OK) == 0) {
-        status = bt_file_read(bt_str_text(&path), &text, &size_bytes);
-        BT_IF_OK(status, compare(folder, bt_str_text(&path), text, identity));
-    } else if (status == BT_OK) {
-        status = bt_io_make_folders(&bt_file_ops_system, folder);
-        BT_IF_OK(status, bt_file_write(bt_str_text(&path), identity, strlen(identity)));
+    BT_TRY(bt_str_status(&path));
+    if (access(bt_str_text(&path), F_OK) == 0) {
+        BT_TRY(bt_file_read(bt_str_text(&path), &text, &size_bytes));
+        return compare(folder, bt_str_text(&path), text, identity);
     }
-    return status;
+    BT_TRY(bt_io_make_folders(&bt_file_ops_system, folder));
+    return bt_file_write(bt_str_text(&path), identity, strlen(identity));
 }
 
 // ---- removing checkpoints -----------------------------------------------------------------------

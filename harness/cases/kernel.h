@@ -90,8 +90,8 @@ void bt_kernel_chain_release(bt_kernel_chain *chain);
 // Units  ns; 0: nothing was compiled
 int64_t bt_kernel_chain_cold_ns(const bt_kernel_chain *chain);
 int64_t bt_kernel_chain_warm_ns(const bt_kernel_chain *chain);
-// Runs the call once, with the kernels of eager execution, on the CPU.
-BT_CHECKED bt_status bt_kernel_chain_reference(bt_device *device, const bt_kernel_args *args);
+// Runs the call once, with the kernels of eager execution, on the CPU of `context`.
+BT_CHECKED bt_status bt_kernel_chain_reference(bt_context *context, const bt_kernel_args *args);
 
 // ---- kernel_parts.c ----------------------------------------------------------------------------
 

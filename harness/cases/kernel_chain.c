@@ -132,15 +132,12 @@ static bt_status run_adding(bt_pool *pool, bt_chain *chain, const bt_chain_args 
     return status;
 }
 
-bt_status bt_kernel_chain_reference(bt_device *device, const bt_kernel_args *args)
+bt_status bt_kernel_chain_reference(bt_context *context, const bt_kernel_args *args)
 {
-    bt_context context = {.device = device};
     bt_chain *chain = NULL;
-    BT_TRY(bt_pool_create(device, 0, &context.pool));
-    bt_status status = bt_chain_open(&context, &args->chain, false, BT_TARGET_CPU, &chain);
-    BT_IF_OK(status, args->chain.accumulate ? run_adding(context.pool, chain, &args->chain)
-                                            : bt_chain_run(chain, args->chain.at));
+    BT_TRY(bt_chain_open(context, &args->chain, false, BT_TARGET_CPU, &chain));
+    const bt_status status = args->chain.accumulate ? run_adding(context->pool, chain, &args->chain)
+                                                    : bt_chain_run(chain, args->chain.at);
     bt_chain_close(chain);
-    bt_pool_destroy(context.pool);
     return status;
 }

@@ -25,6 +25,7 @@ typedef struct checking {
     kernel_parts parts;
     kernel_part part;
     bt_device cpu;
+    bt_context context;             // of the CPU: with its pool, for workspaces
     double *tiles[BT_OPERANDS_MAX]; // owned: inputs' sequences
     void *at[BT_OPERANDS_MAX];      // owned, of the CPU's device: operands of a part
     int64_t room[BT_OPERANDS_MAX];  // elements at `at`
@@ -130,25 +131,6 @@ static void lay_out(const checking *self)
     }
 }
 
-static bt_status run_on_cpu(checking *self, bt_kernel_op op, const bt_kernel_args *args)
-{
-    const bt_kernel *kernel = NULL;
-    void *workspace = NULL;
-    bt_status status = bt_kernel_find(&self->cpu, op, BT_F64, args, &kernel);
-    size_t bytes = status == BT_OK && kernel->workspace ? kernel->workspace(&self->cpu, args) : 0;
-    if (bytes) {
-        status = self->cpu.backend->memory_alloc(&self->cpu, bytes, &workspace);
-    }
-    if (status == BT_OK) {
-        bt_launch launch = {&self->cpu, NULL, workspace, bytes, 0};
-        status = kernel->launch(&launch, args);
-    }
-    if (workspace) {
-        self->cpu.backend->memory_free(&self->cpu, workspace);
-    }
-    return status;
-}
-
 // Updates a mean over the rows of a part to that over all rows so far.
 static void weigh_means(checking *self)
 {
@@ -173,17 +155,17 @@ static bt_status run_reference(checking *self)
     memset(&args, 0, sizeof args);
     if (body->saved) {
         body->saved(body, body->rows, self->at, &args);
-        BT_TRY(run_on_cpu(self, body->saved_op, &args));
+        BT_TRY(bt_context_launch(&self->context, body->saved_op, BT_F64, &args));
         memset(&args, 0, sizeof args);
     }
     BT_TRY(BT_MEM_ARRAY(1, &items));
     const bt_kernel_asked asked = {
         .rows = body->rows, .at = self->at, .wide = true, .accumulate = adds, .items = items};
     body->args(body, &asked, &args);
-    bt_status status = body->is_chain ? bt_kernel_chain_reference(&self->cpu, &args)
-                                      : run_on_cpu(self, body->op, &args);
+    BT_TRY(body->is_chain ? bt_kernel_chain_reference(&self->context, &args)
+                          : bt_context_launch(&self->context, body->op, BT_F64, &args));
     weigh_means(self);
-    return status;
+    return BT_OK;
 }
 
 // ---- comparing ---------------------------------------------------------------------------------
@@ -299,7 +281,9 @@ bt_status bt_kernel_check_outputs(const bt_kernel_body *body, uint64_t seed,
     checking self = {.body = body, .outputs = outputs};
     bt_kernel_parts_make(body, seed, &self.parts);
     BT_TRY(bt_device_open("cpu", 0, &self.cpu));
-    bt_status status = check(&self, seed, name);
+    self.context.device = &self.cpu;
+    bt_status status = bt_pool_create(&self.cpu, 0, &self.context.pool);
+    BT_IF_OK(status, check(&self, seed, name));
     *worst = self.worst;
     for (int i = 0; i < body->count; ++i) {
         bt_mem_free(self.tiles[i]);
@@ -309,6 +293,7 @@ bt_status bt_kernel_check_outputs(const bt_kernel_body *body, uint64_t seed,
     }
     bt_mem_free(self.narrow);
     bt_mem_free(self.pieces);
+    bt_pool_destroy(self.context.pool);
     bt_device_close(&self.cpu);
     return status;
 }

@@ -84,15 +84,15 @@ bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args, bt_target
     for (int f = 0; f < BT_KERNEL_OPERANDS_MOST; ++f) {
         values[f] = -1;
     }
-    bt_status status = make_graph(op, args, graph, values);
-    status = status ? status : make_group(graph, kind, group);
-    for (int i = 0; status == BT_OK && i < group->operand_count; ++i) {
+    BT_TRY(make_graph(op, args, graph, values));
+    BT_TRY(make_group(graph, kind, group));
+    for (int i = 0; i < group->operand_count; ++i) {
         field_of[i] = 0;
         for (int f = 0; f < BT_KERNEL_OPERANDS_MOST; ++f) {
             field_of[i] = values[f] == group->operands[i].value ? f : field_of[i];
         }
     }
-    return status;
+    return BT_OK;
 }
 
 bt_status bt_kernel_generated_make(const bt_device *device, bt_kernel_op op, bt_dtype dtype,

@@ -27,10 +27,8 @@ static const bool can_return[BT_KERNEL_CASE_OP_COUNT] = {
 
 bool bt_returned_can(const cJSON *kernel)
 {
-    const cJSON *op = bt_json_get(kernel, "op");
     bt_kernel_case_op what;
-    return cJSON_IsString(op) && bt_kernel_case_op_parse(op->valuestring, &what) &&
-           can_return[what];
+    return bt_kernel_case_op_parse(bt_json_text_of(kernel, "op"), &what) && can_return[what];
 }
 
 static uint64_t seed_of(const cJSON *kernel) { return (uint64_t)bt_json_number_of(kernel, "seed"); }

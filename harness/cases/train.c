@@ -227,23 +227,20 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
     BT_SCOPED(bt_hellaswag) questions = {0};
     char hash[33], build[33];
     BT_TRY(bt_case_train_plan(work, &plan));
-    bt_status status = bt_case_identity(work->item, &identity);
-    if (status == BT_OK && plan.checkpoints.folder) {
+    BT_TRY(bt_case_identity(work->item, &identity));
+    if (plan.checkpoints.folder) {
         bt_plan_hash(bt_str_text(&identity), hash);
         bt_build_digest(build);
         plan.checkpoints.plan_hash = hash;
         plan.checkpoints.build = build;
-        status = !work->group || work->group->rank == 0 // one rank writes
-                     ? bt_case_settle(plan.checkpoints.folder, bt_str_text(&identity))
-                     : BT_OK;
+        BT_TRY(!work->group || work->group->rank == 0 // one rank writes
+                   ? bt_case_settle(plan.checkpoints.folder, bt_str_text(&identity))
+                   : BT_OK);
     }
     plan.hellaswag = &questions;
     plan.hellaswag_every = whole(bt_json_get(work->item, "train"), "hellaswag_every");
-    if (status == BT_OK && plan.hellaswag_every > 0) {
-        status = read_questions(work, &questions);
-    }
-    BT_IF_OK(status, bt_train_run(&plan, &listener->train, result));
-    return status;
+    BT_TRY(plan.hellaswag_every > 0 ? read_questions(work, &questions) : BT_OK);
+    return bt_train_run(&plan, &listener->train, result);
 }
 
 // Kinds of cases, one row each.

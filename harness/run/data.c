@@ -98,18 +98,19 @@ bt_status bt_run_data_prepare(const char *folder, bt_run_data_say say, void *sel
 bt_status bt_run_data_ranks(char **path)
 {
     BT_SCOPED(bt_str) packages = {0};
+    BT_SCOPED_MEM(char *) found = NULL;
+    *path = NULL;
     bt_home_path(&packages);
     bt_str_append(&packages, "/ci/data/node_modules");
-    bt_status status = bt_str_status(&packages);
-    BT_IF_OK(status, bt_data_ranks_path(bt_str_text(&packages), path));
-    if (status == BT_OK && !bt_file_exists(*path)) {
-        status = bt_error(BT_STATUS_UNAVAILABLE,
-                          "GPT-2's tokenizer is missing: %s\nget it with 'bt-bench data prepare', "
-                          "or give a rank file with --ranks",
-                          *path);
-        BT_MEM_FREE(*path);
-    }
-    return status;
+    BT_TRY(bt_str_status(&packages));
+    BT_TRY(bt_data_ranks_path(bt_str_text(&packages), &found));
+    BT_FAIL_IF(!bt_file_exists(found), BT_STATUS_UNAVAILABLE,
+               "GPT-2's tokenizer is missing: %s\nget it with 'bt-bench data prepare', or give a "
+               "rank file with --ranks",
+               found);
+    *path = found;
+    found = NULL;
+    return BT_OK;
 }
 
 bt_status bt_run_data_questions(const char *given, bt_str *path)
@@ -154,14 +155,6 @@ static bool is_half_fetched(const char *folder)
     return half;
 }
 
-static bt_status half_fetched(const char *name, const char *folder)
-{
-    return bt_error(BT_STATUS_UNAVAILABLE,
-                    "dataset \"%s\" is incomplete: %s\nget the rest with 'bt-bench data "
-                    "fetch %s'",
-                    name, folder, name);
-}
-
 // Up to this many bytes of shards are compared with their digests before a run: at most a second.
 // Larger data are checked by 'bt-bench data verify'.
 #define VERIFY_BYTES_MAX (256ULL << 20)
@@ -185,17 +178,16 @@ static bt_status find_by_name(const char *name, bt_run_data_say say, void *self,
     bool found = false;
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     bt_run_data_folder(name, &folder, &found);
-    bt_status status = bt_str_status(&folder);
-    if (status == BT_OK && !found) {
-        status = strcmp(name, "books") == 0 ? bt_run_data_prepare(bt_str_text(&folder), say, self)
-                                            : not_there(name, bt_str_text(&folder));
-    }
-    if (status == BT_OK && is_half_fetched(bt_str_text(&folder))) {
-        status = half_fetched(name, bt_str_text(&folder));
-    }
     bt_dataset *dataset = &out->dataset;
-    BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), dataset));
-    BT_TRY(status);
+    BT_TRY(bt_str_status(&folder));
+    if (!found) {
+        BT_TRY(strcmp(name, "books") == 0 ? bt_run_data_prepare(bt_str_text(&folder), say, self)
+                                          : not_there(name, bt_str_text(&folder)));
+    }
+    BT_FAIL_IF(is_half_fetched(bt_str_text(&folder)), BT_STATUS_UNAVAILABLE,
+               "dataset \"%s\" is incomplete: %s\nget the rest with 'bt-bench data fetch %s'", name,
+               bt_str_text(&folder), name);
+    BT_TRY(bt_dataset_open(bt_str_text(&folder), dataset));
     BT_TRY(verify_if_small(dataset));
     out->tokens = dataset->train.tokens;
     out->vocab = dataset->vocab;

@@ -80,14 +80,13 @@ static bt_status take_start(bt_recorder *self, const bt_run_event_start *start)
 {
     const cJSON *train = bt_json_get(self->item, "train");
     const cJSON *kernel = bt_json_get(self->item, "kernel");
-    const cJSON *precision =
-        kernel ? bt_json_get(kernel, "dtype") : bt_json_get(train, "precision");
-    const cJSON *name = bt_json_get(bt_json_get(self->item, "dataset"), "name");
+    const char *dataset = bt_json_text_or_null(bt_json_get(self->item, "dataset"), "name");
     bt_store_shape shape = {.device = start->device,
-                            .precision = cJSON_IsString(precision) ? precision->valuestring : "",
-                            .dataset = cJSON_IsString(name) ? name->valuestring
-                                       : !train             ? ""
-                                                            : "shards by path",
+                            .precision = kernel ? bt_json_text_of(kernel, "dtype")
+                                                : bt_json_text_of(train, "precision"),
+                            .dataset = dataset  ? dataset
+                                       : !train ? ""
+                                                : "shards by path",
                             .parameters = start->parameters,
                             .tensors = start->tensors,
                             .accumulation = start->accumulation,

@@ -54,12 +54,12 @@ static void append_paths(const char *key, const char *const *paths, int64_t coun
 // warm-up, stopping rule, data, tolerance. The cache mode, bound and seed are those of the case.
 static void append_rules(const cJSON *kernel, bt_str *out)
 {
-    const cJSON *cache = bt_json_get(kernel, "cache");
-    if (!cJSON_IsString(cache)) {
+    const char *cache = bt_json_text_or_null(kernel, "cache");
+    if (!cache) {
         return;
     }
     bt_str_append(out, ",\"rules\":{\"cache\":");
-    bt_json_string(cache->valuestring, out);
+    bt_json_string(cache, out);
     bt_str_format(out,
                   ",\"scrub_caches\":2,\"rotate_caches\":5,\"warmup_calls\":3,\"samples_min\":30,"
                   "\"time_min_s\":0.3,\"interval_share\":0.0025,\"max_time_s\":%g,"
@@ -407,7 +407,6 @@ static double ceiling_of(const listening *self, double *(*of)(bt_running *, cons
 static void judge_call_times(listening *self)
 {
     const cJSON *kernel = bt_json_get(self->request->item, "kernel");
-    const cJSON *cache = bt_json_get(kernel, "cache");
     bt_recorder *recorder = &self->recorder;
     bt_stats time;
     BT_SCOPED(bt_str) wrong = {0};
@@ -419,7 +418,7 @@ static void judge_call_times(listening *self)
                                     .flops = bt_json_number_of(kernel, "flops"),
                                     .copy_bytes_per_s = recorder->copy_bytes_per_s,
                                     .product_flop_per_s = ceiling_of(self, bt_running_product_of),
-                                    .hot = cache && strcmp(cache->valuestring, "hot") == 0,
+                                    .hot = bt_json_is_text(kernel, "cache", "hot"),
                                     .gpu = strcmp(self->run->request->plan->device, "cpu") != 0};
         bt_plausible_check_kernel(&seen, &wrong);
         judge_times(self, &wrong);
@@ -552,19 +551,18 @@ static bt_status run_worker(listening *self)
     const bt_round_request *request = self->request;
     BT_SCOPED(bt_str) task = {0};
     append_task(request, &task);
-    bt_status status = ask_for_outputs(self, &task);
+    BT_TRY(ask_for_outputs(self, &task));
     bt_str_append(&task, "}");
-    BT_IF_OK(status, bt_str_status(&task));
-    BT_IF_OK(status, self->child.process ? BT_OK
-                                         : bt_child_spawn(request->worker, request->peer->build,
-                                                          request->log_path, &self->child));
-    BT_IF_OK(status, bt_child_give(&self->child, bt_str_text(&task)));
-    BT_TRY(status);
+    BT_TRY(bt_str_status(&task));
+    BT_TRY(self->child.process ? BT_OK
+                               : bt_child_spawn(request->worker, request->peer->build,
+                                                request->log_path, &self->child));
+    BT_TRY(bt_child_give(&self->child, bt_str_text(&task)));
     judge(self, BT_RUN_RUNNING, BT_OK, "%s", "");
     self->heard_ns = bt_clock_ns();
     bt_telemetry_begin(self->run->telemetry, self->child.process,
                        self->run->request->world ? 1 : bt_running_gpus_of(request->item));
-    status = listen_to_end(self);
+    const bt_status status = listen_to_end(self);
     bt_telemetry_end(self->run->telemetry);
     bury(self, status != BT_OK || (self->outcome->status == BT_RUN_FAILED && !self->state.failed));
     BT_TRY(status);

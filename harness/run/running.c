@@ -11,20 +11,17 @@
 
 double *bt_running_copy_of(bt_running *self, const cJSON *item)
 {
-    const cJSON *cache = bt_json_get(bt_json_get(item, "kernel"), "cache");
-    int mode = !cache                                        ? -1
-               : strcmp(cache->valuestring, "cold") == 0     ? 0
-               : strcmp(cache->valuestring, "rotating") == 0 ? 1
-               : strcmp(cache->valuestring, "hot") == 0      ? 2
-                                                             : -1;
-    return mode < 0 ? NULL : &self->copy_bytes_per_s[mode];
+    static const char *const modes[] = {"cold", "rotating", "hot"};
+    const char *cache = bt_json_text_or_null(bt_json_get(item, "kernel"), "cache");
+    const int64_t at = BT_FIND_WORD(modes, BT_COUNT(modes), cache);
+    return at < 0 ? NULL : &self->copy_bytes_per_s[at];
 }
 
 double *bt_running_product_of(bt_running *self, const cJSON *item)
 {
     static const char *const types[] = {"f32", "tf32", "bf16", "f64"};
-    const cJSON *dtype = bt_json_get(bt_json_get(item, "kernel"), "dtype");
-    const int64_t at = BT_FIND_WORD(types, BT_COUNT(types), cJSON_GetStringValue(dtype));
+    const char *dtype = bt_json_text_or_null(bt_json_get(item, "kernel"), "dtype");
+    const int64_t at = BT_FIND_WORD(types, BT_COUNT(types), dtype);
     return at < 0 ? NULL : &self->product_flop_per_s[at];
 }
 

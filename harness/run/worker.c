@@ -333,21 +333,24 @@ static bt_status run_case(worker *self)
                result.behind_ns);
 }
 
+static bt_status take_line(worker *self)
+{
+    BT_SCOPED(bt_str) line = {0};
+    bt_json_doc_release(&self->task);
+    BT_TRY(read_task(self->input, &line));
+    return bt_json_parse("task", bt_str_text(&line), line.length_bytes, &self->task);
+}
+
 // A spare rank gets its task twice: first with the key "prepare", to open its device and join its
 // group, then when it shall begin.
 static bt_status take_task(worker *self)
 {
-    BT_SCOPED(bt_str) line = {0};
-    bt_status status = read_task(self->input, &line);
-    BT_IF_OK(status, bt_json_parse("task", bt_str_text(&line), line.length_bytes, &self->task));
-    if (status == BT_OK && cJSON_IsTrue(bt_json_get(self->task.root, "prepare"))) {
-        status = bt_ranks_prepare(self->task.root, &self->ranges, &self->ranks);
-        bt_json_doc_release(&self->task);
-        bt_str_clear(&line);
-        BT_IF_OK(status, read_task(self->input, &line));
-        BT_IF_OK(status, bt_json_parse("task", bt_str_text(&line), line.length_bytes, &self->task));
+    BT_TRY(take_line(self));
+    if (cJSON_IsTrue(bt_json_get(self->task.root, "prepare"))) {
+        BT_TRY(bt_ranks_prepare(self->task.root, &self->ranges, &self->ranks));
+        BT_TRY(take_line(self));
     }
-    return status;
+    return BT_OK;
 }
 
 static bt_status pass_on(void *context, const bt_run_event *event) { return say(context, event); }
