@@ -69,29 +69,17 @@ static int decimals_for(double value, int digits)
 
 static bt_text long_time(double seconds)
 {
-    bt_text out;
     if (seconds >= 1e9) { // and values that no integer type holds
-        (void)snprintf(out.text, sizeof out.text, "%.3g h", seconds / 3600);
-        return out;
+        return bt_textf("%.3g h", seconds / 3600);
     }
     const long long whole = llround(seconds);
-    if (whole < 3600) {
-        (void)snprintf(out.text, sizeof out.text, "%lld min %02lld s", whole / 60, whole % 60);
-    } else {
-        (void)snprintf(out.text, sizeof out.text, "%lld h %02lld min", whole / 3600,
-                       whole % 3600 / 60);
-    }
-    return out;
+    return whole < 3600 ? bt_textf("%lld min %02lld s", whole / 60, whole % 60)
+                        : bt_textf("%lld h %02lld min", whole / 3600, whole % 3600 / 60);
 }
 
 static bt_text not_finite(double value)
 {
-    bt_text out;
-    (void)snprintf(out.text, sizeof out.text, "%s",
-                   isnan(value)  ? "-"
-                   : value > 0.0 ? "inf"
-                                 : "-inf");
-    return out;
+    return bt_textf("%s", isnan(value) ? "-" : value > 0.0 ? "inf" : "-inf");
 }
 
 bt_text bt_textf(const char *format, ...)
@@ -106,7 +94,6 @@ bt_text bt_textf(const char *format, ...)
 
 bt_text bt_format_value(bt_unit unit, double value)
 {
-    bt_text out;
     if (!isfinite(value)) {
         return not_finite(value);
     }
@@ -116,8 +103,7 @@ bt_text bt_format_value(bt_unit unit, double value)
     const unit_scale *scale = pick(unit, value);
     double scaled = value / scale->factor;
     int decimals = unit == BT_UNIT_NATS ? 3 : decimals_for(scaled, 3);
-    (void)snprintf(out.text, sizeof out.text, "%.*f%s", decimals, scaled, scale->suffix);
-    return out;
+    return bt_textf("%.*f%s", decimals, scaled, scale->suffix);
 }
 
 void bt_format_interval(bt_unit unit, double value, double low, double high, bt_text *number,
@@ -136,9 +122,9 @@ void bt_format_interval(bt_unit unit, double value, double low, double high, bt_
     int most = decimals_for(scaled, 5);
     wanted = wanted > most ? most : wanted;
     decimals = wanted > decimals ? wanted : decimals;
-    (void)snprintf(number->text, sizeof number->text, "%.*f%s", decimals, scaled, scale->suffix);
-    (void)snprintf(interval->text, sizeof interval->text, "[%.*f, %.*f]", decimals,
-                   low / scale->factor, decimals, high / scale->factor);
+    *number = bt_textf("%.*f%s", decimals, scaled, scale->suffix);
+    *interval =
+        bt_textf("[%.*f, %.*f]", decimals, low / scale->factor, decimals, high / scale->factor);
 }
 
 void bt_text_make_printable(char *text)
@@ -153,13 +139,12 @@ void bt_text_make_printable(char *text)
 bt_text bt_format_count(int64_t count)
 {
     bt_text out;
-    char digits[32];
-    (void)snprintf(digits, sizeof digits, "%lld", (long long)count);
-    size_t length = strlen(digits), at = 0;
+    const bt_text digits = bt_textf("%lld", (long long)count);
+    size_t length = strlen(digits.text), at = 0;
     for (size_t i = 0; i < length; i++) {
-        out.text[at++] = digits[i];
+        out.text[at++] = digits.text[i];
         size_t left = length - 1 - i;
-        if (left > 0 && left % 3 == 0 && digits[i] != '-') {
+        if (left > 0 && left % 3 == 0 && digits.text[i] != '-') {
             out.text[at++] = ',';
         }
     }
@@ -169,14 +154,12 @@ bt_text bt_format_count(int64_t count)
 
 bt_text bt_format_ratio(double ratio)
 {
-    bt_text out;
     if (!isfinite(ratio)) {
         return not_finite(ratio);
     }
     // Near one a third digit would hide percents.
     int decimals = fabs(ratio - 1.0) < 0.1 ? 3 : decimals_for(ratio, 3);
-    (void)snprintf(out.text, sizeof out.text, "%.*fx", decimals, ratio);
-    return out;
+    return bt_textf("%.*fx", decimals, ratio);
 }
 
 bt_text bt_format_clock(double time_ns)
@@ -197,7 +180,7 @@ bt_text bt_format_date(int64_t wall_ns)
     time_t seconds = (time_t)(wall_ns / 1000000000);
     if (!gmtime_r(&seconds, &parts) ||
         strftime(out.text, sizeof out.text, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0) {
-        (void)snprintf(out.text, sizeof out.text, "-");
+        return bt_textf("-");
     }
     return out;
 }

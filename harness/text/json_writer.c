@@ -63,10 +63,8 @@ void bt_json_writer_open(bt_json_writer *json, const char *key, char bracket)
 void bt_json_writer_close(bt_json_writer *json, char bracket)
 {
     json->depth--;
-    if (json->filled) {
-        if (json->indent > 0) {
-            bt_str_format(json->out, "\n%*s", json->indent * json->depth, "");
-        }
+    if (json->filled && json->indent > 0) {
+        bt_str_format(json->out, "\n%*s", json->indent * json->depth, "");
     }
     bt_str_append_bytes(json->out, &bracket, 1);
     json->filled = true;

@@ -23,8 +23,7 @@ static void append_head(const bt_watch_view *view, bt_str *out)
         bt_str_format(out, "   process %lld", (long long)live->process_id);
     }
     if (live->ended_ns || live->status == BT_RUN_RUNNING) {
-        bt_str_append(out, "   ");
-        bt_str_append(out, bt_format_clock((double)(until_ns - live->started_ns)).text);
+        bt_str_format(out, "   %s", bt_format_clock((double)(until_ns - live->started_ns)).text);
     }
 }
 
@@ -43,9 +42,7 @@ static void append_where(const bt_watch_view *view, bt_str *out)
         bt_str_format(out, "/%lld", (long long)view->rounds_per_case);
     }
     if (!isnan(view->left_ns)) {
-        bt_str_append(out, "   ");
-        bt_str_append(out, bt_format_clock(view->left_ns).text);
-        bt_str_append(out, " left");
+        bt_str_format(out, "   %s left", bt_format_clock(view->left_ns).text);
     }
 }
 
@@ -78,19 +75,17 @@ static void append_bar(const bt_watch_view *view, int columns, bt_str *out)
 // Cells of a completed round: case, system, round, status, measured value, duration.
 static void add_ended(const bt_store_live_round *round, bt_table *table)
 {
+    const double took_ns = (double)(round->ended_ns - round->started_ns);
     bt_text measured = {""};
     if (!isnan(round->rate_tok_s)) {
         measured = bt_format_value(BT_UNIT_TOKENS_PER_S, round->rate_tok_s);
     } else if (!isnan(round->time_ns)) {
         measured = bt_format_value(BT_UNIT_NS, round->time_ns);
     }
-    bt_table_cells(table, "%s|%s|round %lld|%s|%s", round->name, round->system,
-                   (long long)round->ordinal + 1, bt_run_status_name(round->status), measured.text);
-    bt_text took = {""};
-    if (round->ended_ns) {
-        took = bt_format_value(BT_UNIT_NS, (double)(round->ended_ns - round->started_ns));
-    }
-    bt_table_cells(table, "%s%s", round->ended_ns ? "in " : "", took.text);
+    bt_table_cells(table, "%s|%s|round %lld|%s|%s|%s%s", round->name, round->system,
+                   (long long)round->ordinal + 1, bt_run_status_name(round->status), measured.text,
+                   round->ended_ns ? "in " : "",
+                   round->ended_ns ? bt_format_value(BT_UNIT_NS, took_ns).text : "");
 }
 
 // The end of the first `columns` code points of a line; *cut: there are more.
@@ -219,8 +214,8 @@ bt_status bt_watch_end(const bt_watch_view *view, bt_str *out)
     size_t start = out->length_bytes;
     bt_str_format(out, "run %lld %s", (long long)live->run, bt_run_status_name(live->status));
     if (live->ended_ns) {
-        bt_str_append(out, " in ");
-        bt_str_append(out, bt_format_clock((double)(live->ended_ns - live->started_ns)).text);
+        bt_str_format(out, " in %s",
+                      bt_format_clock((double)(live->ended_ns - live->started_ns)).text);
     }
     bt_str_format(out, ": %lld rounds passed", (long long)live->counts[BT_RUN_PASSED]);
     for (int i = BT_RUN_PASSED + 1; i < BT_RUN_STATUS_COUNT; i++) {
