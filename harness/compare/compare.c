@@ -6,6 +6,7 @@
 
 #include "framework/base/scoped.h"
 #include "harness/compare/items.h"
+#include "harness/record/fields.h"
 #include "harness/stats/loss.h"
 #include "harness/stats/noise.h"
 
@@ -188,24 +189,17 @@ static bt_status pair_rounds(bt_comparison *both)
     return BT_OK;
 }
 
-static bt_status compare_text(item_list *list, const char *group, const char *key, const char *left,
-                              const char *right)
-{
-    if (strcmp(left, right) == 0) {
-        return BT_OK;
-    }
-    return bt_items_add(list, group, key, left, right, BT_FACT_INFO);
-}
-
 static bt_status compare_builds(item_list *list, const bt_store_build *a, const bt_store_build *b)
 {
-    BT_TRY(compare_text(list, "build", "version", a->version, b->version));
-    BT_TRY(compare_text(list, "build", "git_commit", a->git_commit, b->git_commit));
-    BT_TRY(compare_text(list, "build", "git_diff", a->git_diff, b->git_diff));
-    BT_TRY(compare_text(list, "build", "compiler", a->compiler, b->compiler));
-    BT_TRY(compare_text(list, "build", "flags", a->flags, b->flags));
-    BT_TRY(compare_text(list, "build", "type", a->type, b->type));
-    return compare_text(list, "build", "cuda", a->cuda, b->cuda);
+    const bt_fields *fields = bt_fields_info(BT_FIELDS_BUILD);
+    for (size_t i = 1; i < fields->count; i++) { // all but the digest of the others
+        const bt_field *row = &fields->rows[i];
+        const char *left = bt_field_text(row, a), *right = bt_field_text(row, b);
+        BT_TRY(strcmp(left, right) == 0
+                   ? BT_OK
+                   : bt_items_add(list, "build", row->key, left, right, BT_FACT_INFO));
+    }
+    return BT_OK;
 }
 
 bt_status bt_compare_facts(const bt_store_run *left, const bt_store_run *right, bt_arena *arena,

@@ -91,6 +91,11 @@ typedef struct bt_fields {
 } bt_fields;
 
 const bt_fields *bt_fields_info(bt_fields_of kind);
+// The text of a field of type TEXT.
+static inline const char *bt_field_text(const bt_field *row, const void *item)
+{
+    return *(const char *const *)((const char *)item + row->offset);
+}
 
 // A list of records of a round.
 typedef struct bt_list {
