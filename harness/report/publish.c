@@ -11,7 +11,6 @@
 #include "framework/base/scoped.h"
 #include "harness/record/keep.h"
 #include "harness/redact/redact.h"
-#include "harness/report/publish_rules.h"
 #include "harness/report/publish_text.h"
 #include "harness/report/report.h"
 #include "harness/report/svg.h"
@@ -134,12 +133,13 @@ static bt_status put_ratios(publishing *self, const report_set *set)
     return BT_OK;
 }
 
-static bt_status put_chart(publishing *self, const report_set *set, int kind, const char *name,
-                           const char *what)
+static bt_status put_chart(publishing *self, const report_set *set, const char *id,
+                           const char *name, const char *what)
 {
     enum { BUCKETS = 300 };
     chart drawn;
     BT_SCOPED(bt_str) text = {0};
+    const int64_t kind = BT_FIND(bt_chart_kinds, bt_chart_kind_count, id, id);
     bt_status status = bt_chart_make(set, &bt_chart_kinds[kind], BUCKETS, &drawn);
     if (status == BT_OK && drawn.count > 0) {
         bt_svg_chart(set, &drawn, &text);
@@ -196,8 +196,8 @@ static bt_status put_all(publishing *self, const report_set *set, const bt_publi
     BT_TRY(put_texts(self, set, &text));
     BT_TRY(put_ratios(self, set));
     BT_TRY(put_roofline(self, set));
-    BT_TRY(put_chart(self, set, 0, "loss.svg", "loss over the steps"));
-    BT_TRY(put_chart(self, set, 1, "speed.svg", "tokens per second over the steps"));
+    BT_TRY(put_chart(self, set, "loss", "loss.svg", "loss over the steps"));
+    BT_TRY(put_chart(self, set, "speed", "speed.svg", "tokens per second over the steps"));
     if (publication->bundle) {
         BT_TRY(
             put(self, "bundle.tar.zst", "raw samples, to be checked by bt-bench verify", bundle));

@@ -1,4 +1,4 @@
-// harness/report/publish_text.c - the text of a publication
+// harness/report/publish_text.c - the requirements for a publication, and its text
 #include "harness/report/publish_text.h"
 
 #include <string.h>
@@ -7,8 +7,62 @@
 #include "framework/base/idioms.h"
 #include "harness/redact/redact.h"
 #include "harness/report/marks.h"
-#include "harness/report/publish_rules.h"
 #include "harness/stats/loss.h"
+
+// ---- the requirements for a publication --------------------------------------------------------
+
+static bool has_peer(const bt_store_run *run)
+{
+    for (int64_t i = 0; i < run->round_count; i++) {
+        if (strcmp(run->rounds[i].what.system, "blutrain") != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const bt_store_file *versions_of(const bt_store_run *run)
+{
+    const int64_t at = BT_FIND(run->files, run->file_count, kind, "versions");
+    return at < 0 ? NULL : &run->files[at];
+}
+
+// `name`: the system that a build is, NULL for the recorder's.
+static void build_faults(const bt_store_run *run, const char *name, const bt_store_build *build,
+                         bt_str *out)
+{
+    const bool modified = build->git_diff[0] != '\0', unknown = build->git_commit[0] == '\0';
+    if (modified || unknown) {
+        bt_str_format(out, "; run %lld%s%s: %s", (long long)run->id, name ? ", " : "",
+                      name ? name : "",
+                      modified ? "it was built from a modified tree: commit, build and record again"
+                               : "the commit that it was built from is not known");
+    }
+}
+
+void bt_publish_faults(const bt_store_run *run, bt_str *out)
+{
+    const bool open = run->status == BT_RUN_INTERRUPTED || run->status == BT_RUN_RUNNING;
+    const struct {
+        bool broken;
+        const char *reason;
+    } rules[] = {
+        {open, "it was interrupted: finish it with 'bt-bench run --resume'"},
+        {has_peer(run) && !versions_of(run),
+         "the versions of its peers were not recorded: record it again"},
+    };
+    build_faults(run, NULL, &run->info.build, out);
+    BT_EACH(const bt_store_system, system, run->schedule.systems, run->schedule.system_count) {
+        if (strcmp(system->build.digest, run->info.build.digest) != 0) {
+            build_faults(run, system->name, &system->build, out);
+        }
+    }
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].broken) {
+            bt_str_format(out, "; run %lld: %s", (long long)run->id, rules[i].reason);
+        }
+    }
+}
 
 // ---- results -----------------------------------------------------------------------------------
 
@@ -266,10 +320,10 @@ static void write_digests(const report_set *set, const bt_store_run *run, bt_str
 // The packages of each peer, collapsed; the record has them as the peers reported them.
 static void write_versions(const bt_store_run *run, bt_str *out)
 {
-    const bt_store_file *file = bt_publish_versions(run);
+    const bt_store_file *file = versions_of(run);
     cJSON *said = file ? cJSON_ParseWithLength(file->bytes, (size_t)file->size_bytes) : NULL;
     const cJSON *system = NULL;
-    if (!bt_publish_has_peer(run)) {
+    if (!has_peer(run)) {
         return;
     }
     bt_str_format(out, "\n## Versions of the peers, run %lld\n", (long long)run->id);

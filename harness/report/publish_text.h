@@ -1,4 +1,4 @@
-// harness/report/publish_text.h - the text of a publication
+// harness/report/publish_text.h - the requirements for a publication, and its text
 #ifndef BT_HARNESS_REPORT_PUBLISH_TEXT_H
 #define BT_HARNESS_REPORT_PUBLISH_TEXT_H
 
@@ -13,6 +13,9 @@ typedef struct publish_file {
     char digest[65]; // SHA-256
 } publish_file;
 
+// Appends "; " and a reason for each rule that the run breaks: an unmodified tree of a known
+// commit, an uninterrupted run, and the versions of every peer. Nothing if it satisfies all.
+void bt_publish_faults(const bt_store_run *run, bt_str *out);
 // README.md: sentence, verdicts, plots, numbers, deviations, environment, how to run it again,
 // files [count] with their digests.
 BT_CHECKED bt_status bt_publish_readme(const report_set *set, const bt_publication *publication,

@@ -13,7 +13,7 @@
 #include "harness/bundle/content.h"
 #include "harness/redact/redact.h"
 #include "harness/report/publish.h"
-#include "harness/report/publish_rules.h"
+#include "harness/report/publish_text.h"
 #include "tests/harness/sample_kernels.h"
 #include "tests/harness/sample_run.h"
 #include "tests/harness/schema_check.h"
@@ -152,6 +152,7 @@ static void paths_and_markup_stay_here(void **state)
     char *readme = file_text("README.md");
     assert_has(readme, "./bt-bench run .../mine.json --set a= reboot");
     assert_has(readme, "![loss over the steps](loss.svg)");
+    assert_has(readme, "![tokens per second over the steps](speed.svg)");
     assert_has(readme, "| parameters of fp32 | 9c41d0e2b35a7f08");
     bt_mem_free(readme);
 }
