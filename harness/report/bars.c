@@ -101,11 +101,7 @@ static void add_node(const range_node *node, const range_tree *tree, int64_t ind
     bt_table_number(table, BT_UNIT_NS, node->time_ns);
     bt_table_cells(table, "%.1f %%", 100.0 * share);
     bt_str_format(bt_table_part(table, BT_CELL_ATTRIBUTES), " data-v=%.4f", share);
-    if (node->has_children) {
-        bt_table_number(table, BT_UNIT_NS, node->rest_ns);
-    } else {
-        bt_table_cells(table, "%s", "");
-    }
+    bt_html_number(table, node->has_children, BT_UNIT_NS, node->rest_ns);
     bt_table_cells(table, "%.4g", node->calls);
 }
 

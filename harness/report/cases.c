@@ -21,6 +21,19 @@ bool bt_report_is_command(const bt_store_round *round)
     return strcmp(round->what.kind, "command") == 0;
 }
 
+bool bt_report_has_steps(const report_case *item) { return item->round->step_count > 0; }
+
+bool bt_report_has_passed(const report_case *item) { return item->round->status == BT_RUN_PASSED; }
+
+int64_t bt_report_count(const report_set *set, bool (*is)(const report_case *item))
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        count += is(&set->cases[i]);
+    }
+    return count;
+}
+
 const char *bt_noise_of(const bt_store_round *round)
 {
     return round->label && round->label[0]   ? round->label
@@ -70,12 +83,9 @@ bt_status bt_report_recompute(const bt_store_round *round, char text[BT_REPORT_R
     const cJSON *mode = bt_json_get(train, "recompute");
     if (cJSON_IsString(mode) && strcmp(mode->valuestring, "none") != 0) {
         const int64_t blocks = (int64_t)bt_json_number_of(train, "recompute_blocks");
-        char count[24] = "all";
-        if (blocks > 0) {
-            (void)snprintf(count, sizeof count, "%lld", (long long)blocks);
-        }
-        (void)snprintf(text, BT_REPORT_RECOMPUTE_BYTES, "recompute %.16s in %s blocks",
-                       mode->valuestring, count);
+        (void)snprintf(text, BT_REPORT_RECOMPUTE_BYTES, "recompute %.16s in %.20s blocks",
+                       mode->valuestring,
+                       blocks > 0 ? bt_textf("%lld", (long long)blocks).text : "all");
     }
     return BT_OK;
 }

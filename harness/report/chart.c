@@ -16,32 +16,6 @@ static double tick_step(double range, double wanted)
     return power * (lead < 1.5 ? 1.0 : lead < 3.5 ? 2.0 : lead < 7.5 ? 5.0 : 10.0);
 }
 
-// Ticks of the y axis: first + i * step, count of them.
-typedef struct ticks {
-    double first, step;
-    int count;
-} ticks;
-
-static ticks y_ticks(const chart *from)
-{
-    double unit = from->kind->unit == BT_UNIT_BYTES ? 1073741824.0 : 1.0;
-    double step = tick_step((from->y_max - from->y_min) / unit, 4.0) * unit;
-    double first = ceil(from->y_min / step) * step;
-    return (ticks){first, step, (int)floor((from->y_max - first) / step) + 1};
-}
-
-static void write_grid(const chart *from, bt_str *out)
-{
-    ticks at = y_ticks(from);
-    double height = from->y_max - from->y_min;
-    bt_str_append(out, "<path class=\"grid\" d=\"");
-    for (int i = 0; i < at.count; i++) {
-        double y = at.first + i * at.step;
-        bt_str_format(out, "M0 %.4gh%d", PICTURE_H * (1.0 - (y - from->y_min) / height), PICTURE_W);
-    }
-    bt_str_append(out, "\"/>");
-}
-
 static bt_text y_label(const chart *from, double y, double step)
 {
     const bt_unit unit = from->kind->unit;
@@ -61,15 +35,17 @@ static bt_text y_label(const chart *from, double y, double step)
 
 static void add_labels(const chart *from, picture *to)
 {
-    const ticks at = y_ticks(from);
-    for (int i = 0; i < at.count; i++) {
-        const double y = at.first + i * at.step;
-        bt_picture_y(to, (y - from->y_min) / (from->y_max - from->y_min),
-                     y_label(from, y, at.step).text);
+    const double unit = from->kind->unit == BT_UNIT_BYTES ? 1073741824.0 : 1.0;
+    const double step = tick_step((to->y.high - to->y.low) / unit, 4.0) * unit;
+    const double first = ceil(to->y.low / step) * step;
+    const int count = (int)floor((to->y.high - first) / step) + 1;
+    for (int i = 0; i < count; i++) {
+        const double y = first + i * step;
+        bt_picture_y(to, y, y_label(from, y, step).text, true);
     }
-    const double step = fmax(1.0, tick_step(from->x_max, 5.0));
-    for (int i = 0; i * step <= from->x_max; i++) {
-        bt_picture_x(to, i * step / from->x_max, bt_textf("%.0f", i * step).text);
+    const double apart = fmax(1.0, tick_step(to->x.high, 5.0));
+    for (int i = 0; i * apart <= to->x.high; i++) {
+        bt_picture_x(to, i * apart, bt_textf("%.0f", i * apart).text, false);
     }
 }
 
@@ -85,32 +61,29 @@ static void write_class(const curve *line, bt_str *out)
                   line->quiet ? " quiet" : "", line->item->tag);
 }
 
-static void write_path(const chart *from, const curve *line, bt_str *out)
+static void write_path(const curve *line, picture *to)
 {
-    double height = from->y_max - from->y_min;
     bool dots = line->shape == CURVE_DOTS || line->count == 1; // a single point is no line
-    write_class(line, out);
+    write_class(line, to->out);
     for (int64_t i = 0; i < line->count; i++) {
-        double x = PICTURE_W * line->x[i] / from->x_max;
-        double y = PICTURE_H * (1.0 - (line->y[i] - from->y_min) / height);
-        const char *verb = i == 0 || dots ? "M" : i == 1 ? "L" : " ";
-        bt_str_format(out, "%s%.4g %.4g%s", verb, x, y, dots ? "h0" : "");
+        bt_picture_to(to, i == 0 || dots ? "M" : i == 1 ? "L" : " ", line->x[i], line->y[i]);
+        bt_str_append(to->out, dots ? "h0" : "");
     }
     for (int64_t i = line->high ? line->count : 0; i > 0; i--) { // back along the upper edge
-        bt_str_format(out, "L%.4g %.4g", PICTURE_W * line->x[i - 1] / from->x_max,
-                      PICTURE_H * (1.0 - (line->high[i - 1] - from->y_min) / height));
+        bt_picture_to(to, "L", line->x[i - 1], line->high[i - 1]);
     }
-    bt_str_append(out, line->high ? "Z\"/>" : "\"/>");
+    bt_str_append(to->out, line->high ? "Z\"/>" : "\"/>");
 }
 
 void bt_chart_draw(const chart *from, picture *to)
 {
-    bt_picture_open(to);
-    write_grid(from, to->out);
-    for (int64_t i = 0; i < from->count; i++) {
-        write_path(from, &from->curves[i], to->out);
-    }
+    to->x = (picture_axis){.low = 0.0, .high = from->x_max};
+    to->y = (picture_axis){.low = from->y_min, .high = from->y_max};
     add_labels(from, to);
+    bt_picture_open(to);
+    for (int64_t i = 0; i < from->count; i++) {
+        write_path(&from->curves[i], to);
+    }
     bt_picture_close(to);
 }
 
@@ -142,7 +115,7 @@ static bool has_band(const chart *from)
 
 enum { LEGENDS_UP_TO = 3 };
 
-static int line_count(const chart *from)
+int bt_chart_lines(const chart *from)
 {
     int count = 0;
     for (int64_t i = 0; i < from->count; i++) {
@@ -167,7 +140,8 @@ void bt_chart_write(const chart *from, bool first, bt_str *out)
                   kind->title);
     bt_chart_draw(from, &(picture){.out = out});
     bt_str_append(out, "</div></div>\n");
-    if (first || line_count(from) <= LEGENDS_UP_TO) { // many curves have one legend for all charts
+    if (first ||
+        bt_chart_lines(from) <= LEGENDS_UP_TO) { // many curves have one legend for all charts
         write_legend(from, out);
     }
     bt_str_append(out, "</figure>\n");

@@ -102,12 +102,20 @@ const int bt_chart_kind_count = (int)(sizeof bt_chart_kinds / sizeof bt_chart_ki
 
 // ---- points of a case --------------------------------------------------------------------------
 
-static curve *add_curve(chart *out, const report_case *item, const char *name, int style,
-                        curve_shape shape)
+// A curve with room for `most` points, behind the last one; it is part of the chart once counted.
+static bt_status new_curve(chart *out, const report_case *item, const char *name, int style,
+                           curve_shape shape, int64_t most, curve **line)
 {
-    curve *line = &out->curves[out->count];
-    *line = (curve){.item = item, .name = name, .style = style % CHART_STYLES, .shape = shape};
-    return line;
+    *line = &out->curves[out->count];
+    **line = (curve){.item = item, .name = name, .style = style % CHART_STYLES, .shape = shape};
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, most, &(*line)->x));
+    return BT_ARENA_ARRAY(&out->arena, most, &(*line)->y);
+}
+
+static void add_point(curve *line, int64_t step, double y)
+{
+    line->x[line->count] = (double)step;
+    line->y[line->count++] = y;
 }
 
 // A noisy thinned line is hard to read: medians are drawn on top.
@@ -117,14 +125,12 @@ static bt_status add_line(chart *out, const report_case *item, int index, int st
     const bt_store_round *round = item->round;
     bool sampled = out->kind->lines[index].of_sample;
     int64_t most = sampled ? round->telemetry_count : round->step_count;
-    curve *line = add_curve(out, item, out->kind->lines[index].name, style, CURVE_LINE);
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, most, &line->x));
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, most, &line->y));
+    curve *line = NULL, *middle = NULL;
+    BT_TRY(new_curve(out, item, out->kind->lines[index].name, style, CURVE_LINE, most, &line));
     for (int64_t i = 0; !sampled && i < most; i++) {
         double y = 0.0;
         if (out->kind->lines[index].of_step(&round->steps[i], &y) && isfinite(y)) {
-            line->x[line->count] = (double)round->steps[i].step;
-            line->y[line->count++] = y;
+            add_point(line, round->steps[i].step, y);
         }
     }
     if (sampled) {
@@ -137,13 +143,11 @@ static bt_status add_line(chart *out, const report_case *item, int index, int st
     if (flat <= 2 * STILL_BUCKETS) {
         return BT_OK;
     }
-    curve *middle = add_curve(out, item, line->name, style, CURVE_LINE);
     line->shape = CURVE_FAINT;
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, flat, &middle->x));
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, flat, &middle->y));
+    BT_TRY(new_curve(out, item, line->name, style, CURVE_LINE, flat, &middle));
     memcpy(middle->x, line->x, (size_t)flat * sizeof *line->x);
     memcpy(middle->y, line->y, (size_t)flat * sizeof *line->y);
-    middle->count = bt_curve_medians(middle->x, middle->y, flat, MIDDLE_BUCKETS);
+    middle->count = bt_curve_medians(middle->x, middle->y, NULL, NULL, flat, MIDDLE_BUCKETS);
     line->count = bt_curve_thin(line->x, line->y, flat, buckets);
     out->count++;
     return BT_OK;
@@ -178,12 +182,12 @@ static bt_status add_band(chart *out, const report_case *item, int style, int64_
         longest = item->rounds[r]->step_count > item->rounds[longest]->step_count ? r : longest;
     }
     const bt_store_round *frame = item->rounds[longest];
-    curve *band = add_curve(out, item, out->kind->lines[0].name, style, CURVE_BAND);
-    curve *line = band + 1;
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, frame->step_count, &band->x));
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, frame->step_count, &band->y));
+    curve *band = NULL;
+    double *middle = NULL; // medians
+    BT_TRY(new_curve(out, item, out->kind->lines[0].name, style, CURVE_BAND, frame->step_count,
+                     &band));
     BT_TRY(BT_ARENA_ARRAY(&out->arena, frame->step_count, &band->high));
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, frame->step_count, &line->y));
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, frame->step_count, &middle));
     BT_TRY(BT_ARENA_ARRAY(&out->arena, item->round_count, &values));
     BT_TRY(BT_ARENA_ARRAY(&out->arena, item->round_count, &at));
     for (int64_t i = 0; i < frame->step_count; i++) {
@@ -191,32 +195,30 @@ static bt_status add_band(chart *out, const report_case *item, int style, int64_
         int64_t count = values_at(item, frame->steps[i].step, out->kind, at, values);
         BT_TRY(bt_stats_of(values, count, &stats));
         if (count > 0) {
-            band->x[band->count] = (double)frame->steps[i].step;
-            band->y[band->count] = stats.min;
             band->high[band->count] = stats.max;
-            line->y[band->count++] = stats.median;
+            middle[band->count] = stats.median;
+            add_point(band, frame->steps[i].step, stats.min);
         }
     }
-    double *middle = line->y;
-    band->count = bt_curve_bands(band->x, middle, band->y, band->high, band->count, 2 * buckets);
-    out->count++;
-    line = add_curve(out, item, out->kind->lines[0].name, style, CURVE_LINE);
-    line->x = band->x;
-    line->y = middle;
-    line->count = band->count;
-    out->count += band->count > 0 ? 1 : -1;
+    band->count = bt_curve_medians(band->x, middle, band->y, band->high, band->count, 2 * buckets);
+    if (band->count > 0) {
+        curve *line = band + 1;
+        *line = *band;
+        line->y = middle;
+        line->high = NULL;
+        line->shape = CURVE_LINE;
+        out->count += 2;
+    }
     return BT_OK;
 }
 
 static bt_status add_evals(chart *out, const report_case *item, int style, int64_t buckets)
 {
     const bt_store_round *round = item->round;
-    curve *dots = add_curve(out, item, "validation", style, CURVE_DOTS);
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, round->eval_count, &dots->x));
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, round->eval_count, &dots->y));
-    for (int64_t i = 0; i < round->eval_count; i++) {
-        dots->x[dots->count] = (double)round->evals[i].step;
-        dots->y[dots->count++] = round->evals[i].loss;
+    curve *dots = NULL;
+    BT_TRY(new_curve(out, item, "validation", style, CURVE_DOTS, round->eval_count, &dots));
+    BT_EACH(const bt_store_eval, eval, round->evals, round->eval_count) {
+        add_point(dots, eval->step, eval->loss);
     }
     dots->count = bt_curve_thin(dots->x, dots->y, dots->count, buckets);
     out->count += dots->count > 0;
@@ -226,12 +228,10 @@ static bt_status add_evals(chart *out, const report_case *item, int style, int64
 static bt_status add_scores(chart *out, const report_case *item, int style, int64_t buckets)
 {
     const bt_store_round *round = item->round;
-    curve *line = add_curve(out, item, "", style, CURVE_LINE);
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, round->score_count, &line->x));
-    BT_TRY(BT_ARENA_ARRAY(&out->arena, round->score_count, &line->y));
+    curve *line = NULL;
+    BT_TRY(new_curve(out, item, "", style, CURVE_LINE, round->score_count, &line));
     BT_EACH(const bt_store_score, score, round->scores, round->score_count) {
-        line->x[line->count] = (double)score->step;
-        line->y[line->count++] = (double)score->normalised_correct / (double)score->questions;
+        add_point(line, score->step, (double)score->normalised_correct / (double)score->questions);
     }
     line->count = bt_curve_thin(line->x, line->y, line->count, buckets);
     out->count += line->count > 0;
@@ -239,15 +239,6 @@ static bt_status add_scores(chart *out, const report_case *item, int style, int6
 }
 
 // ---- charts ------------------------------------------------------------------------------------
-
-static int64_t count_curved(const report_set *set)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        count += set->cases[i].round->step_count > 0;
-    }
-    return count;
-}
 
 // Whether any case has a value for a line of telemetry; lines of steps are always shown.
 static bool has_samples(const report_set *set, double (*of_sample)(const bt_store_telemetry *))
@@ -313,7 +304,7 @@ static void set_axes(const report_set *set, chart *out)
 
 bt_status bt_chart_make(const report_set *set, const chart_kind *kind, int64_t buckets, chart *out)
 {
-    int64_t cases = count_curved(set), index = 0;
+    int64_t cases = bt_report_count(set, bt_report_has_steps), index = 0;
     int only = main_line(set, kind);
     memset(out, 0, sizeof *out);
     out->kind = kind;
@@ -396,7 +387,7 @@ bt_status bt_page_curves(const report_set *set, bt_str *out)
 // Maximum number of buckets per curve, so that all together stay within LIVE_POINTS.
 static int64_t live_buckets(const report_set *set)
 {
-    int64_t cases = count_curved(set), curves = cases > 1 ? 3 * cases : 2;
+    int64_t cases = bt_report_count(set, bt_report_has_steps), curves = cases > 1 ? 3 * cases : 2;
     int64_t buckets = LIVE_POINTS / (2 * (curves > 0 ? curves : 1));
     return buckets > LIVE_BUCKETS    ? LIVE_BUCKETS
            : buckets < STILL_BUCKETS ? STILL_BUCKETS
@@ -406,6 +397,7 @@ static int64_t live_buckets(const report_set *set)
 bt_status bt_page_data(const report_set *set, bt_str *out)
 {
     bt_json_writer json = {.out = out};
+    bt_str_append(out, "<script type=\"application/json\" id=\"data\">");
     bt_json_writer_open(&json, NULL, '[');
     for (int k = 0; k < bt_chart_kind_count; k++) {
         chart drawn;
@@ -417,5 +409,6 @@ bt_status bt_page_data(const report_set *set, bt_str *out)
         BT_TRY(status);
     }
     bt_json_writer_close(&json, ']');
+    bt_str_append(out, "</script>\n");
     return BT_OK;
 }

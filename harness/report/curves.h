@@ -65,6 +65,8 @@ BT_CHECKED bt_status bt_chart_make(const report_set *set, const chart_kind *kind
 void bt_chart_write(const chart *from, bool first, bt_str *out);
 // Its grid, curves and ticks.
 void bt_chart_draw(const chart *from, picture *to);
+// The number of its curves with a line of the legend.
+int bt_chart_lines(const chart *from);
 // The data from which the script redraws the picture when zooming.
 void bt_chart_write_data(const chart *from, const report_set *set, bt_json_writer *json);
 
@@ -84,11 +86,11 @@ int64_t bt_curve_of_samples(const bt_store_round *round,
 // maximum, in step order; NaN and infinity are omitted. x, y [count] are overwritten. Returns the
 // number of remaining points, like all functions below.
 int64_t bt_curve_thin(double *x, double *y, int64_t count, int64_t buckets);
-// Replaces a curve of finite values by the median of each bucket at its middle step; likewise.
-int64_t bt_curve_medians(double *x, double *y, int64_t count, int64_t buckets);
-// The same for a band: per bucket the median of the middle, the smallest low, the largest high.
-int64_t bt_curve_bands(double *x, double *middle, double *low, double *high, int64_t count,
-                       int64_t buckets);
+// Replaces a curve of finite values by the median of each bucket at its middle step; of a band also
+// by the smallest low and the largest high (NULL: no band). More buckets than points change
+// nothing.
+int64_t bt_curve_medians(double *x, double *y, double *low, double *high, int64_t count,
+                         int64_t buckets);
 // Removes points between equal neighbors, which a line does not need.
 int64_t bt_curve_flatten(double *x, double *y, int64_t count);
 

@@ -85,8 +85,7 @@ static void write_figure(const report_case *item, const sample_list *list, bt_st
         bt_format_value(BT_UNIT_NS, bt_stats_quantile(list->values, list->count, 0.95)).text,
         bt_format_value(BT_UNIT_NS, list->values[list->count - 1]).text);
     bt_str_append(out, "<figure><figcaption><h3>");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
+    bt_html_label(out, item);
     bt_str_format(out, "</h3><span class=muted>%s</span></figcaption>", label);
     write_bars(bins, most, label, out);
     bt_str_format(out,

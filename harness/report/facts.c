@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/base/scoped.h"
+#include "harness/record/fields.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
 
@@ -14,14 +15,15 @@ typedef struct difference {
 } difference;
 
 typedef struct difference_list {
-    difference *items;
+    difference *items; // owned
     int64_t count, capacity;
 } difference_list;
+
+static void difference_list_release(difference_list *list) { bt_mem_free(list->items); }
 
 static bt_status find_difference(const report_set *set, bt_arena *arena, difference_list *list,
                                  const bt_compare_item *item, difference **out)
 {
-    void *block = NULL;
     for (int64_t i = 0; i < list->count; i++) {
         if (strcmp(list->items[i].item->key, item->key) == 0 &&
             strcmp(list->items[i].item->group, item->group) == 0) {
@@ -29,21 +31,14 @@ static bt_status find_difference(const report_set *set, bt_arena *arena, differe
             return BT_OK;
         }
     }
-    if (list->count == list->capacity) {
-        int64_t capacity = list->capacity ? 2 * list->capacity : 32;
-        BT_TRY(bt_arena_alloc(arena, (size_t)capacity * sizeof *list->items, &block));
-        if (list->count > 0) {
-            memcpy(block, list->items, (size_t)list->count * sizeof *list->items);
-        }
-        list->items = block;
-        list->capacity = capacity;
-    }
-    BT_TRY(bt_arena_alloc(arena, (size_t)set->run_count * sizeof(char *), &block));
-    *out = &list->items[list->count++];
-    **out = (difference){.item = item, .values = block};
+    BT_TRY(BT_MEM_GROW(list->count + 1, &list->capacity, &list->items));
+    *out = &list->items[list->count];
+    **out = (difference){.item = item};
+    BT_TRY(bt_arena_array(arena, (size_t)set->run_count, sizeof(char *), &(*out)->values));
     for (int64_t i = 0; i < set->run_count; i++) { // as in the first run, until found otherwise
         (*out)->values[i] = item->left;
     }
+    list->count++;
     return BT_OK;
 }
 
@@ -142,7 +137,7 @@ static void write_differences(const report_set *set, const difference_list *list
 bt_status bt_page_differs(const report_set *set, bt_str *out)
 {
     BT_SCOPED(bt_arena) arena = {0};
-    difference_list list = {0};
+    BT_SCOPED(difference_list) list = {0};
     bool hard = false;
     if (set->run_count < 2) {
         return BT_OK;
@@ -158,16 +153,7 @@ bt_status bt_page_differs(const report_set *set, bt_str *out)
 
 static void write_environment(const bt_store_run *run, bt_str *out)
 {
-    const bt_store_build *build = &run->info.build;
-    const struct {
-        const char *key, *value;
-    } rows[] = {{"version", build->version},
-                {"git_commit", build->git_commit},
-                {"git_diff", build->git_diff[0] ? build->git_diff : "clean"},
-                {"compiler", build->compiler},
-                {"flags", build->flags},
-                {"type", build->type},
-                {"cuda", build->cuda}};
+    const bt_fields *build = bt_fields_info(BT_FIELDS_BUILD);
     bt_table table = {.name = bt_textf("env-%lld", (long long)run->id)};
     bt_table_heads(&table, "fact|value|weight");
     BT_EACH(const bt_store_fact, fact, run->info.env.facts, run->info.env.fact_count) {
@@ -176,8 +162,10 @@ static void write_environment(const bt_store_run *run, bt_str *out)
                            bt_fact_level_name(fact->level));
         }
     }
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        bt_table_cells(&table, "build.%s|%s|", rows[i].key, rows[i].value[0] ? rows[i].value : "-");
+    for (size_t i = 1; i < build->count; i++) { // all but the digest of the others
+        const char *value = bt_field_text(&build->rows[i], &run->info.build);
+        const char *none = strcmp(build->rows[i].key, "git_diff") == 0 ? "clean" : "-";
+        bt_table_cells(&table, "build.%s|%s|", build->rows[i].key, value[0] ? value : none);
     }
     bt_html_details(
         bt_textf("Environment of run %lld", (long long)run->id).text, NULL,
@@ -245,6 +233,8 @@ static void write_kernel_cases(const report_set *set, bt_str *out)
     bt_html_details("Kernels that served the cases", NULL, "", &table, out);
 }
 
+static bool is_training(const report_case *item) { return !bt_report_is_kernel(item->round); }
+
 bt_status bt_page_facts(const report_set *set, bt_str *out)
 {
     bt_str_append(out, "<section id=facts><h2>How it was run</h2>\n");
@@ -258,10 +248,7 @@ bt_status bt_page_facts(const report_set *set, bt_str *out)
         write_environment(&set->runs[i], out);
     }
     bt_html_group_close(out, set->run_count);
-    int64_t training = 0;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        training += !bt_report_is_kernel(set->cases[i].round);
-    }
+    const int64_t training = bt_report_count(set, is_training);
     bt_html_group_open(out, "Kernels that served", training);
     for (int64_t i = 0; i < set->case_count; i++) {
         write_kernels(&set->cases[i], out);

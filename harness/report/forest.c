@@ -83,33 +83,23 @@ static bool has_words(const ratio_list *list)
            (list->rest_count > 0 && list->rest[0].verdict[0]);
 }
 
-static void write_id(const ratio_list *list, const ratio_row *row, bt_str *out)
-{
-    bt_str_append(out, " id=\"");
-    bt_html_anchor(out, list->id, row->name, row->metric);
-    bt_str_append(out, "\"");
-}
-
 static void write_link(const ratio_list *list, const ratio_row *row, bt_str *out)
 {
     bt_str_append(out, "<a href=\"#");
     bt_html_anchor(out, list->id, row->name, row->metric);
-    bt_html(out, "\">%s</a>", row->name);
-    if (row->metric[0]) {
-        bt_html(out, " <span class=muted>%s</span>", row->metric);
-    }
+    bt_html(out, row->metric[0] ? "\">%s</a> <span class=muted>%s</span>" : "\">%s</a>%s",
+            row->name, row->metric);
     if (row->title[0]) {
-        bt_html(out, "<small class=muted>%s", row->title);
-        bt_str_append(out, row->repeated ? "; another claim is about the same measurement" : "");
-        bt_str_append(out, "</small>");
+        bt_html(out, "<small class=muted>%s%s</small>", row->title,
+                row->repeated ? "; another claim is about the same measurement" : "");
     }
 }
 
 static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out)
 {
-    bt_str_append(out, "<tr");
-    write_id(list, row, out);
-    bt_str_append(out, "><th scope=row>");
+    bt_str_append(out, "<tr id=\"");
+    bt_html_anchor(out, list->id, row->name, row->metric);
+    bt_str_append(out, "\"><th scope=row>");
     write_link(list, row, out);
     if (row->noisy > 0) {
         bt_str_format(out,
@@ -117,9 +107,7 @@ static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out
                       "noisy</span>",
                       (long long)row->noisy);
     }
-    if (row->wide) {
-        bt_str_append(out, " <span class=noise>\xe2\x96\xb3 wide</span>");
-    }
+    bt_str_append(out, row->wide ? " <span class=noise>\xe2\x96\xb3 wide</span>" : "");
     if (row->reason[0] && bt_mark_of(row->verdict)->weight > 0) { // for a good one the row shows it
         bt_html(out, "<small class=muted>%s</small>", row->reason);
     }
@@ -132,9 +120,9 @@ static void write_row(const ratio_list *list, const ratio_row *row, const ratio_
     write_name(list, row, out);
     write_plot(row, on, out);
     bt_str_format(out,
-                  "<td class=n data-v=\"%.9g\"><b>%s</b><td class=\"n muted\" data-v=\"%.9g\">",
-                  row->ratio, bt_format_ratio(row->ratio).text, isfinite(row->low) ? row->low : -1);
-    bt_str_append(out, bt_format_ratio_interval(row).text);
+                  "<td class=n data-v=\"%.9g\"><b>%s</b><td class=\"n muted\" data-v=\"%.9g\">%s",
+                  row->ratio, bt_format_ratio(row->ratio).text, isfinite(row->low) ? row->low : -1,
+                  bt_format_ratio_interval(row).text);
     if (has_marks(list)) {
         bt_str_format(out, "<td class=\"n mark\" data-v=\"%.9g\">%s",
                       isfinite(row->mark) ? row->mark : -1, bt_format_ratio(row->mark).text);
@@ -219,7 +207,10 @@ static void write_rest(const ratio_list *list, bt_str *out)
                    strcmp(list->kind, "replicate") == 0 ? "claim" : "case");
     BT_EACH(const ratio_row, row, list->rest, list->rest_count) {
         bt_table_cells(&table, "%s", row->name);
-        write_id(list, row, bt_table_part(&table, BT_CELL_ROW));
+        bt_str *id = bt_table_part(&table, BT_CELL_ROW);
+        bt_str_append(id, " id=\"");
+        bt_html_anchor(id, list->id, row->name, row->metric);
+        bt_str_append(id, "\"");
         write_link(list, row, bt_table_part(&table, BT_CELL_MARKUP));
         bt_mark_cell(row->verdict, &table);
         bt_table_cells(&table, "%s", row->reason);
@@ -259,10 +250,9 @@ static void write_title(const ratio_list *list, bt_str *out)
     const char *kind = in_pairs ? "gate-ab" : list->kind;
     const int64_t at = BT_FIND(titles, BT_COUNT(titles), kind, kind);
     if (strcmp(list->kind, "pairs") == 0) {
-        bt_str_format(out, "<h3 id=\"%s\">", list->id);
-        bt_html(out, "%s and %s", list->base, list->other);
+        bt_html(out, "<h3 id=\"%s\">%s and %s", list->id, list->base, list->other);
     } else {
-        bt_str_format(out, "<h3 id=\"%s\">%s", list->id, titles[at].title);
+        bt_html(out, "<h3 id=\"%s\">%s", list->id, titles[at].title);
     }
     if (list->run) {
         bt_str_format(out, " <span class=muted>run %lld</span>", (long long)list->run->id);
@@ -274,11 +264,11 @@ static void write_list(const ratio_list *list, bt_str *out)
 {
     write_title(list, out);
     if (list->count > 0) {
-        ratio_axis on = bt_axis_of(list);
+        const bool claims = strcmp(list->kind, "replicate") == 0;
+        const ratio_axis on = bt_axis_of(list);
         bt_str_format(out, "<table class=forest data-name=\"ratios-%s\"", list->id);
         write_grid(&on, out);
-        bt_str_format(out, "><thead><tr><th>%s",
-                      strcmp(list->kind, "replicate") == 0 ? "claim" : "case");
+        bt_str_format(out, "><thead><tr><th>%s", claims ? "claim" : "case");
         write_axis_head(list, &on, out);
         bt_str_format(
             out, "<th class=n>ratio<th class=n>95 %% interval%s%s<th class=n>rounds</thead>\n",

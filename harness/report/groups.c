@@ -128,15 +128,6 @@ static const char explained[] =
 
 // ---- the table ----------------------------------------------------------------------------------
 
-static void add_number(bool known, bt_unit unit, double value, bt_table *table)
-{
-    if (known) {
-        bt_table_number(table, unit, value);
-    } else {
-        bt_table_cells(table, "%s", "");
-    }
-}
-
 // Drawn: with a column for bars.
 static void add_row(const bt_store_round *round, const bt_store_group *row, double most_bytes,
                     bool drawn, bt_table *table)
@@ -158,17 +149,17 @@ static void add_row(const bt_store_round *round, const bt_store_group *row, doub
                           100 * before / most, 100 * after / most);
         }
     }
-    add_number(group, BT_UNIT_BYTES, after, table);
-    add_number(group, BT_UNIT_BYTES, before, table);
-    add_number(timed, BT_UNIT_NS, time_ns, table);
-    add_number(apart_ns > 0, BT_UNIT_NS, apart_ns, table);
+    bt_html_number(table, group, BT_UNIT_BYTES, after);
+    bt_html_number(table, group, BT_UNIT_BYTES, before);
+    bt_html_number(table, timed, BT_UNIT_NS, time_ns);
+    bt_html_number(table, apart_ns > 0, BT_UNIT_NS, apart_ns);
     if (apart_ns > 0 && timed) {
         bt_table_cells(table, "%.3gx", apart_ns / time_ns);
         bt_str_format(bt_table_part(table, BT_CELL_ATTRIBUTES), " data-v=%.4f", apart_ns / time_ns);
     } else {
         bt_table_cells(table, "%s", "");
     }
-    add_number(group && timed, BT_UNIT_BYTES_PER_S, after / time_ns * 1e9, table);
+    bt_html_number(table, group && timed, BT_UNIT_BYTES_PER_S, after / time_ns * 1e9);
     bt_table_cells(table, "%lld|%lld|%s", (long long)row->count, (long long)row->calls, row->ops);
     bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=long");
 }
@@ -193,44 +184,30 @@ static void fill_table(const bt_store_round *round, bool drawn, bt_table *table)
 
 // ---- the page -----------------------------------------------------------------------------------
 
-static void write_case(const report_set *set, const report_case *item, bool open, bt_str *out)
+static bt_status write_case(const report_set *set, int64_t index, bool open, bt_str *out)
 {
+    const report_case *item = &set->cases[index];
     bt_table table = {.name = bt_textf("compiled-%s", item->tag)};
-    bt_str_format(out, "<details%s><summary>", open ? " open" : "");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
-    bt_str_append(out, " <span class=muted>");
+    bt_html_open_case(item, open, out);
     write_sum(item->round, out);
     write_step(set, item, out);
     bt_str_append(out, "</span></summary>\n");
     fill_table(item->round, true, &table);
     bt_table_html(&table, out);
     bt_str_append(out, "</details>\n");
+    return BT_OK;
 }
+
+static bool has_groups(const report_case *item) { return item->round->group_count > 0; }
 
 bt_status bt_page_groups(const report_set *set, bt_str *out)
 {
-    int64_t first = -1, others = -1;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const bool has = set->cases[i].round->group_count > 0;
-        first = has && first < 0 ? i : first;
-        others += has;
-    }
-    if (first < 0) {
-        return BT_OK;
-    }
-    bt_str_format(out, "<section id=compiled><h2>Compiled steps</h2>\n<p class=muted>%s</p>\n",
-                  explained);
-    write_case(set, &set->cases[first], true, out);
-    bt_html_group_open(out, "The other cases", others);
-    for (int64_t i = first + 1; i < set->case_count; i++) {
-        if (set->cases[i].round->group_count > 0) {
-            write_case(set, &set->cases[i], false, out);
-        }
-    }
-    bt_html_group_close(out, others);
-    bt_str_append(out, "</section>\n");
-    return BT_OK;
+    static const report_section section = {.id = "compiled",
+                                           .title = "Compiled steps",
+                                           .note = explained,
+                                           .has = has_groups,
+                                           .write = write_case};
+    return bt_html_section(&section, set, out);
 }
 
 // ---- Markdown and text --------------------------------------------------------------------------
@@ -238,7 +215,7 @@ bt_status bt_page_groups(const report_set *set, bt_str *out)
 bt_status bt_markdown_groups(const report_set *set, bt_str *out)
 {
     BT_EACH(const report_case, item, set->cases, set->case_count) {
-        if (item->round->group_count > 0) {
+        if (has_groups(item)) {
             bt_table table = {0};
             bt_markdown(out, "\n## Compiled steps: %s\n\n", item->label);
             write_sum(item->round, out);

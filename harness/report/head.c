@@ -1,8 +1,10 @@
 // harness/report/head.c - the top of the page: the sentence, a tile per verdict or state, three
 // numbers with their intervals, and noise
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
@@ -34,9 +36,8 @@ static void write_tiles(const report_set *set, bt_str *out)
         for (int64_t i = 0; i < set->case_count; i++) {
             count += set->cases[i].round->status == order[s];
         }
-        const report_mark *mark = bt_mark_of(bt_run_status_name(order[s]));
         if (count > 0) {
-            bt_mark_tile(mark, "", count, out);
+            bt_mark_tile(bt_mark_of(bt_run_status_name(order[s])), "", count, out);
         }
     }
     for (int64_t i = 0; i < set->case_count; i++) {
@@ -64,62 +65,60 @@ static bool write_verdict_tiles(const report_set *set, bt_str *out)
     return any;
 }
 
-static bool all_passed(const report_set *set)
-{
-    bool passed = true;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        passed = passed && set->cases[i].round->status == BT_RUN_PASSED;
-    }
-    return passed;
-}
-
 // ---- three numbers -----------------------------------------------------------------------------
 
-static void open_number(bt_str *out, const char *name, const char *number, const char *interval)
+// A number with its interval and a line below it: a format with its texts escaped.
+static void write_number(bt_str *out, const char *name, const char *number, const char *interval,
+                         const char *format, ...) BT_PRINTF(5, 6);
+static void write_number(bt_str *out, const char *name, const char *number, const char *interval,
+                         const char *format, ...)
 {
-    bt_str_format(out, "<div class=number><dt>%s</dt><dd><b>%s</b>", name, number);
-    if (interval[0]) {
-        bt_str_format(out, " <span class=muted>%s</span>", interval);
-    }
-    bt_str_append(out, "<small>");
+    va_list arguments;
+    va_start(arguments, format);
+    bt_html(out, "<div class=number><dt>%s</dt><dd><b>%s</b>", name, number);
+    bt_html(out, interval[0] ? " <span class=muted>%s</span><small>" : "%s<small>", interval);
+    bt_escape_format(out, bt_html_text, format, arguments);
+    bt_str_append(out, "</small></dd></div>\n");
+    va_end(arguments);
 }
 
-static void close_number(bt_str *out) { bt_str_append(out, "</small></dd></div>\n"); }
+typedef struct metric_texts {
+    bt_text number, interval;
+} metric_texts;
 
 // No interval is shown for equal rounds, or for few rounds.
 static bool has_interval(const bt_metric_value *value) { return value->high > value->low; }
 
-static void open_metric(bt_str *out, const char *name, bt_unit unit, const bt_metric_value *value)
+static metric_texts texts_of(bt_unit unit, const bt_metric_value *value)
 {
-    bt_text number, interval;
+    metric_texts texts;
     const double low = has_interval(value) ? value->low : (double)NAN;
-    bt_format_interval(unit, value->value, low, value->high, &number, &interval);
-    open_number(out, name, number.text, interval.text);
+    bt_format_interval(unit, value->value, low, value->high, &texts.number, &texts.interval);
+    return texts;
 }
 
 static void write_one_case(const report_set *set, bt_str *out)
 {
     const report_case *item = &set->cases[0];
     const bt_metric_value *metrics = item->summary.metrics;
-    const bt_metric_value *val = &metrics[BT_METRIC_VAL_LOSS];
+    const bt_metric_value *rate = &metrics[BT_METRIC_TOKENS_PER_S];
     const bt_metric_value *time = &metrics[BT_METRIC_STEP_TIME];
-    open_metric(out, "Speed", BT_UNIT_TOKENS_PER_S, &metrics[BT_METRIC_TOKENS_PER_S]);
-    bt_str_format(out, "a step %s, %s of %s%s%s", bt_format_value(BT_UNIT_NS, time->value).text,
-                  item->round_count > 1 ? "median" : "mean", bt_format_count(time->count).text,
-                  item->round_count > 1 ? " rounds" : "",
-                  has_interval(&metrics[BT_METRIC_TOKENS_PER_S]) ? "; 95 % interval" : "");
-    close_number(out);
-    open_metric(out, "Loss", BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_LAST]);
-    bt_str_format(out, "from %s",
-                  bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_FIRST].value).text);
-    if (val->count > 0) {
-        bt_str_format(out, "; validation %s", bt_format_value(BT_UNIT_NATS, val->value).text);
-    }
-    close_number(out);
-    open_metric(out, "Memory", BT_UNIT_BYTES, &metrics[BT_METRIC_PEAK_ALLOCATED]);
-    bt_str_format(out, "peak of the framework's allocator; %s resident",
-                  bt_format_value(BT_UNIT_BYTES, metrics[BT_METRIC_PEAK_RESIDENT].value).text);
-    close_number(out);
+    const bool several = item->round_count > 1, checked = metrics[BT_METRIC_VAL_LOSS].count > 0;
+    metric_texts texts = texts_of(BT_UNIT_TOKENS_PER_S, rate);
+    write_number(out, "Speed", texts.number.text, texts.interval.text, "a step %s, %s of %s%s%s",
+                 bt_format_value(BT_UNIT_NS, time->value).text, several ? "median" : "mean",
+                 bt_format_count(time->count).text, several ? " rounds" : "",
+                 has_interval(rate) ? "; 95 % interval" : "");
+    texts = texts_of(BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_LAST]);
+    write_number(out, "Loss", texts.number.text, texts.interval.text, "from %s%s%s",
+                 bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_FIRST].value).text,
+                 checked ? "; validation " : "",
+                 checked ? bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_VAL_LOSS].value).text
+                         : "");
+    texts = texts_of(BT_UNIT_BYTES, &metrics[BT_METRIC_PEAK_ALLOCATED]);
+    write_number(out, "Memory", texts.number.text, texts.interval.text,
+                 "peak of the framework's allocator; %s resident",
+                 bt_format_value(BT_UNIT_BYTES, metrics[BT_METRIC_PEAK_RESIDENT].value).text);
 }
 
 // The best of several cases, with their names: for training speed, loss and memory, for commands
@@ -135,39 +134,33 @@ static void write_bests(const report_set *set, bt_str *out)
                  {"Least processor time", BT_METRIC_CPU_TIME, true},
                  {"Lowest validation loss", BT_METRIC_VAL_LOSS, false},
                  {"Least memory", BT_METRIC_PEAK_ALLOCATED, false}};
-    for (size_t i = 0; i < sizeof bests / sizeof bests[0]; i++) {
+    for (int64_t i = 0; i < BT_COUNT(bests); i++) {
         const report_case *best = bt_report_best(set, bests[i].metric);
         if (best && (!bests[i].commands_only || bt_report_is_command(best->round))) {
-            open_metric(out, bests[i].name, bt_metric_info(bests[i].metric)->unit,
-                        &best->summary.metrics[bests[i].metric]);
-            bt_html_tag(out, best);
-            bt_html_text(out, best->label);
-            close_number(out);
+            const metric_texts texts = texts_of(bt_metric_info(bests[i].metric)->unit,
+                                                &best->summary.metrics[bests[i].metric]);
+            write_number(out, bests[i].name, texts.number.text, texts.interval.text,
+                         best->tag[0] ? "<b class=tag>%s</b> %s" : "%s%s", best->tag, best->label);
         }
     }
 }
 
-static void open_ratio(const char *name, double ratio, double low, double high, bt_str *out)
+static bt_text interval_of(double low, double high)
 {
-    bt_text interval = {""};
-    if (isfinite(low) && isfinite(high)) {
-        ratio_row row = {.low = low, .high = high};
-        interval = bt_format_ratio_interval(&row);
-    }
-    open_number(out, name, bt_format_ratio(ratio).text, interval.text);
+    const ratio_row row = {.low = low, .high = high};
+    return isfinite(low) && isfinite(high) ? bt_format_ratio_interval(&row) : (bt_text){""};
 }
 
 static void write_row(const char *name, const ratio_row *row, bt_str *out)
 {
-    open_ratio(name, row->ratio, row->low, row->high, out);
-    bt_html_text(out, row->name);
-    bt_str_append(out, row->wide ? ": one round with a wide interval" : "");
-    close_number(out);
+    write_number(out, name, bt_format_ratio(row->ratio).text, interval_of(row->low, row->high).text,
+                 "%s%s", row->name, row->wide ? ": one round with a wide interval" : "");
 }
 
 // For comparisons: the mean, the worst and the best of the rows that count.
 static void write_ratios(const ratio_list *list, bt_str *out)
 {
+    const bool slower = list->more_is_slower;
     const ratio_row *least = NULL, *most = NULL;
     BT_EACH(const ratio_row, row, list->rows, list->count) {
         if (bt_ratios_counts(list->rows, list->count, row)) {
@@ -178,18 +171,16 @@ static void write_ratios(const ratio_list *list, bt_str *out)
     if (!least || !most) {
         return;
     }
-    ratio_mean mean = bt_ratios_mean(list->rows, list->count);
-    open_ratio("Geometric mean", mean.value, mean.low, mean.high, out);
-    bt_str_format(out, "of %lld ratio%s; %s ", (long long)mean.count, mean.count == 1 ? "" : "s",
-                  list->more_is_slower                   ? "time over that of"
-                  : strcmp(list->kind, "replicate") == 0 ? "times better than"
-                                                         : "times faster than");
-    bt_html_text(out, list->more_is_slower ? list->base : list->other);
-    close_number(out);
-    write_row(list->more_is_slower ? "Slowest" : "Least ahead", list->more_is_slower ? most : least,
-              out);
-    write_row(list->more_is_slower ? "Fastest" : "Most ahead", list->more_is_slower ? least : most,
-              out);
+    const ratio_mean mean = bt_ratios_mean(list->rows, list->count);
+    write_number(out, "Geometric mean", bt_format_ratio(mean.value).text,
+                 interval_of(mean.low, mean.high).text, "of %lld ratio%s; %s %s",
+                 (long long)mean.count, mean.count == 1 ? "" : "s",
+                 slower                                 ? "time over that of"
+                 : strcmp(list->kind, "replicate") == 0 ? "times better than"
+                                                        : "times faster than",
+                 slower ? list->base : list->other);
+    write_row(slower ? "Slowest" : "Least ahead", slower ? most : least, out);
+    write_row(slower ? "Fastest" : "Most ahead", slower ? least : most, out);
 }
 
 // The bandwidth of the session's own copy; if its case is not in the set, that of a case divided by
@@ -233,18 +224,16 @@ static bt_status write_shares(const report_set *set, bt_str *out)
     BT_TRY(bt_stats_of(shares, count, &stats));
     if (count > 0) {
         bt_metric_value middle = {stats.median, stats.low, stats.high, count};
-        open_metric(out, "Fraction of copy bandwidth", BT_UNIT_SHARE, &middle);
-        bt_str_format(out, "median of %lld memory-bound case%s%s", (long long)count,
-                      count == 1 ? "" : "s", has_interval(&middle) ? "; 95 % interval" : "");
-        close_number(out);
-        open_metric(out, "Lowest fraction", BT_UNIT_SHARE,
-                    &lowest->summary.metrics[BT_METRIC_COPY_SHARE]);
-        bt_html_text(out, lowest->label);
-        close_number(out);
-        open_number(out, "Copy on this machine",
-                    bt_format_value(BT_UNIT_BYTES_PER_S, copy_bandwidth(set, copy)).text, "");
-        bt_str_append(out, "256 MiB, measured in this run");
-        close_number(out);
+        metric_texts texts = texts_of(BT_UNIT_SHARE, &middle);
+        write_number(out, "Fraction of copy bandwidth", texts.number.text, texts.interval.text,
+                     "median of %lld memory-bound case%s%s", (long long)count,
+                     count == 1 ? "" : "s", has_interval(&middle) ? "; 95 % interval" : "");
+        texts = texts_of(BT_UNIT_SHARE, &lowest->summary.metrics[BT_METRIC_COPY_SHARE]);
+        write_number(out, "Lowest fraction", texts.number.text, texts.interval.text, "%s",
+                     lowest->label);
+        write_number(out, "Copy on this machine",
+                     bt_format_value(BT_UNIT_BYTES_PER_S, copy_bandwidth(set, copy)).text, "",
+                     "256 MiB, measured in this run");
     }
     return BT_OK;
 }
@@ -280,8 +269,8 @@ static void write_shape(const report_case *item, bt_str *out)
                       (long long)shape->tensors);
     }
     if (shape->dataset[0]) {
-        bt_html(out, " \xc2\xb7 trained on %s", shape->dataset);
-        bt_str_format(out, ", %s tokens", bt_format_count(shape->train_tokens).text);
+        bt_html(out, " \xc2\xb7 trained on %s, %s tokens", shape->dataset,
+                bt_format_count(shape->train_tokens).text);
     }
     if (item->round->params_digest[0]) {
         bt_html(out, " \xc2\xb7 digest <code>%s</code>", item->round->params_digest);
@@ -348,13 +337,10 @@ static void write_faults(const report_set *set, bt_str *out)
             continue;
         }
         const bt_store_fault *first = &round->faults[0];
-        bt_html(out, "<p class=why>%s", set->cases[i].label);
-        bt_str_format(out,
-                      ": %lld fault%s, the first at step %lld: ", (long long)round->fault_count,
-                      round->fault_count == 1 ? "" : "s", (long long)first->step);
-        bt_html(out, "%s, %s", first->kind, first->action);
-        bt_str_append(out, first->message[0] ? ". " : "");
-        bt_html(out, "%s</p>\n", first->message);
+        bt_html(out, "<p class=why>%s: %lld fault%s, the first at step %lld: %s, %s%s%s</p>\n",
+                set->cases[i].label, (long long)round->fault_count,
+                round->fault_count == 1 ? "" : "s", (long long)first->step, first->kind,
+                first->action, first->message[0] ? ". " : "", first->message);
     }
 }
 
@@ -377,7 +363,7 @@ bt_status bt_page_head(const report_set *set, bt_str *out)
     write_faults(set, out);
     bt_str_append(out, "<ul class=tiles>\n");
     bool judged = write_verdict_tiles(set, out);
-    if (judged && all_passed(set)) {
+    if (judged && bt_report_count(set, bt_report_has_passed) == set->case_count) {
         // The verdicts show it.
     } else if (set->case_count == 1) {
         write_tile(&set->cases[0], 0, out);

@@ -182,16 +182,12 @@ void bt_report_headline(const report_set *set, bt_str *out)
 {
     const bt_store_run *first = &set->runs[0];
     const ratio_list *list = set->run_count == 1 ? bt_report_main_list(set) : NULL;
-    int64_t passed = 0;
     bt_str_append(out, set->draft ? "DRAFT: " : "");
     const int64_t at = list ? BT_FIND(sayings, BT_COUNT(sayings), kind, list->kind) : -1;
     if (at >= 0) {
         sayings[at].say(set, list, out);
         bt_str_append(out, ".");
         return;
-    }
-    for (int64_t i = 0; i < set->case_count; i++) {
-        passed += set->cases[i].round->status == BT_RUN_PASSED;
     }
     if (set->run_count == 1) {
         bt_str_format(out, "%s (%s) %s", first->info.suite.name, first->info.suite.profile,
@@ -207,7 +203,8 @@ void bt_report_headline(const report_set *set, bt_str *out)
     if (set->case_count == 1) {
         say_case(&set->cases[0], out);
     } else {
-        bt_str_format(out, ": %lld of %lld cases passed", (long long)passed,
+        bt_str_format(out, ": %lld of %lld cases passed",
+                      (long long)bt_report_count(set, bt_report_has_passed),
                       (long long)set->case_count);
         say_fastest(set, out);
     }

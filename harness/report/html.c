@@ -28,13 +28,26 @@ void bt_html_tag(bt_str *out, const report_case *item)
     }
 }
 
+void bt_html_label(bt_str *out, const report_case *item)
+{
+    bt_html_tag(out, item);
+    bt_html_text(out, item->label);
+}
+
 void bt_html_case(bt_table *table, const report_case *item)
 {
     bt_table_cells(table, "%s", item->label);
     if (item->tag[0]) {
-        bt_str *out = bt_table_part(table, BT_CELL_MARKUP);
-        bt_html_tag(out, item);
-        bt_html_text(out, item->label);
+        bt_html_label(bt_table_part(table, BT_CELL_MARKUP), item);
+    }
+}
+
+void bt_html_number(bt_table *table, bool known, bt_unit unit, double value)
+{
+    if (known) {
+        bt_table_number(table, unit, value);
+    } else {
+        bt_table_cells(table, "%s", "");
     }
 }
 
@@ -43,8 +56,7 @@ void bt_html_details(const char *title, const report_case *item, const char *not
 {
     bt_str_format(out, "<details><summary>%s ", title);
     if (item) {
-        bt_html_tag(out, item);
-        bt_html_text(out, item->label);
+        bt_html_label(out, item);
     }
     if (table->shown > 0) {
         const int64_t rows = table->count / table->columns - 1;
@@ -54,6 +66,14 @@ void bt_html_details(const char *title, const report_case *item, const char *not
     bt_html(out, *note ? " <span class=muted>%s</span></summary>" : "%s</summary>", note);
     bt_table_html(table, out);
     bt_str_append(out, "</details>\n");
+}
+
+void bt_html_rows(const char *title, const report_case *item, bt_table *table, bt_str *out)
+{
+    if (table->count > table->columns || table->bytes.status != BT_OK) {
+        bt_html_details(title, item, "", table, out);
+    }
+    bt_table_release(table);
 }
 
 enum { GROUP_ABOVE = 3 };
@@ -77,21 +97,19 @@ void bt_html_group_close(bt_str *out, int64_t count)
 void bt_html_open_case(const report_case *item, bool open, bt_str *out)
 {
     bt_str_format(out, "<details%s><summary>", open ? " open" : "");
-    bt_html_tag(out, item);
-    bt_html_text(out, item->label);
+    bt_html_label(out, item);
     bt_str_append(out, " <span class=muted>");
 }
 
 bt_status bt_html_section(const report_section *section, const report_set *set, bt_str *out)
 {
-    int64_t first = -1, others = -1;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const bool has = section->has(&set->cases[i]);
-        first = has && first < 0 ? i : first;
-        others += has;
-    }
-    if (first < 0) {
+    const int64_t others = bt_report_count(set, section->has) - 1;
+    int64_t first = 0;
+    if (others < 0) {
         return BT_OK;
+    }
+    while (!section->has(&set->cases[first])) {
+        first++;
     }
     bt_str_format(out, "<section id=%s><h2>%s</h2>\n<p class=muted>%s</p>\n", section->id,
                   section->title, section->note);

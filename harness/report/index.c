@@ -1,7 +1,6 @@
 // harness/report/index.c - one page over all runs: a table with filters, and the history of each
 // case
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,11 +67,7 @@ static void add_run(const index_page *page, const bt_store_run_row *row, bt_tabl
     bt_table_cells(table, "%s|%s~%s", row->name, row->suite, row->profile);
     bt_mark_cell(status, table);
     bt_table_cells(table, "%s", bt_format_date(row->started_ns).text);
-    if (row->ended_ns > 0) {
-        bt_table_number(table, BT_UNIT_NS, (double)(row->ended_ns - row->started_ns));
-    } else {
-        bt_table_cells(table, "%s", "");
-    }
+    bt_html_number(table, row->ended_ns > 0, BT_UNIT_NS, (double)(row->ended_ns - row->started_ns));
     bt_table_cells(table, "%lld|%.10s%s|%s", (long long)row->round_count, row->git_commit,
                    row->modified ? "+" : "", row->note);
 }
@@ -143,19 +138,16 @@ static bt_status add_series(const index_page *page, const bt_store_point *points
     const bt_unit unit = is_rate(points) ? BT_UNIT_TOKENS_PER_S : BT_UNIT_NS;
     const double *values = page->values, last = values[runs - 1];
     const char *words[] = {points->suite, points->name, points->system, points->kind};
-    char label[160], change[32] = "";
-    (void)snprintf(label, sizeof label, "%lld runs, the last %s", (long long)runs,
-                   bt_format_value(unit, last).text);
-    if (runs > 1) {
-        (void)snprintf(change, sizeof change, "%+.1f %%", 100 * (last / values[runs - 2] - 1));
-    }
+    const bt_text label =
+        bt_textf("%lld runs, the last %s", (long long)runs, bt_format_value(unit, last).text);
+    const double change = runs > 1 ? 100 * (last / values[runs - 2] - 1) : 0;
     bt_table_cells(table, "%s", points->name);
     set_row(0, words, 4, "", points->suite, table);
     bt_table_cells(table, "%s", points->system);
     bt_table_number(table, unit, last);
-    bt_table_cells(table, "%s|", change);
+    bt_table_cells(table, "%s|", runs > 1 ? bt_textf("%+.1f %%", change).text : "");
     bt_str_append(bt_table_part(table, BT_CELL_ATTRIBUTES), " class=plot-cell");
-    write_spark(values, runs, label, bt_table_part(table, BT_CELL_MARKUP));
+    write_spark(values, runs, label.text, bt_table_part(table, BT_CELL_MARKUP));
     const long long run = (long long)points[count - 1].run;
     bt_table_cells(table, "%lld|%lld", (long long)runs, run);
     bt_str_format(bt_table_part(table, BT_CELL_LINK), "#run-%lld", run);
@@ -213,10 +205,8 @@ static void write_head(const index_page *page, const char *database, bt_str *out
     for (int64_t i = 0; i < page->runs.count; ++i) {
         ++counts[page->runs.rows[i].status];
     }
-    bt_str_append(out, "<header><p class=eyebrow>bt-bench</p><h1>");
-    bt_str_format(out, "%lld run%s in ", (long long)page->runs.count,
-                  page->runs.count == 1 ? "" : "s");
-    bt_html(out, "%s</h1>\n<ul class=tiles>", database);
+    bt_html(out, "<header><p class=eyebrow>bt-bench</p><h1>%lld run%s in %s</h1>\n<ul class=tiles>",
+            (long long)page->runs.count, page->runs.count == 1 ? "" : "s", database);
     for (int i = 0; i < BT_RUN_STATUS_COUNT; ++i) {
         if (counts[i] > 0) {
             bt_mark_tile(bt_mark_of(bt_run_status_name((bt_run_status)i)), "", counts[i], out);

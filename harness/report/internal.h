@@ -96,6 +96,10 @@ BT_CHECKED bt_status bt_report_kernel_tables(const report_set *set, bt_str *out)
 // Whether calls are timed: a kernel case, or a command case. Whether it is a command case.
 bool bt_report_is_kernel(const bt_store_round *round);
 bool bt_report_is_command(const bt_store_round *round);
+bool bt_report_has_steps(const report_case *item);
+bool bt_report_has_passed(const report_case *item);
+// The number of cases for which `is` holds.
+int64_t bt_report_count(const report_set *set, bool (*is)(const report_case *item));
 // "recompute block in 17 blocks", from the case's plan; "" without recomputation.
 BT_CHECKED bt_status bt_report_recompute(const bt_store_round *round,
                                          char text[BT_REPORT_RECOMPUTE_BYTES]);
@@ -134,6 +138,8 @@ void bt_json_write_setting(bt_json_writer *json, const bt_store_run *run);
 // A whole page around `body` (HTML), with the style of the report; its tables sort and copy, and
 // the filters of index.js select rows.
 BT_CHECKED bt_status bt_page_of_tables(const char *title, const char *body, bt_str *out);
+// The style of a plot that is a file of its own, as an element of the SVG.
+void bt_page_plot_style(bt_str *out);
 // Parts of the Markdown, which a publication arranges differently.
 void bt_markdown_headline(const report_set *set, bt_str *out);
 void bt_markdown_ratios(const report_set *set, bt_str *out);
@@ -189,12 +195,18 @@ void bt_html_case_id(bt_str *out, const report_set *set, const report_case *item
 void bt_html_anchor(bt_str *out, const char *prefix, const char *name, const char *metric);
 // The letter of a case, if it has one.
 void bt_html_tag(bt_str *out, const report_case *item);
-// The next cell: a case, with its letter.
+// The letter and the label of a case.
+void bt_html_label(bt_str *out, const report_case *item);
+// The next cell: the same.
 void bt_html_case(bt_table *table, const report_case *item);
+// The next cell: a number, or nothing.
+void bt_html_number(bt_table *table, bool known, bt_unit unit, double value);
 // A collapsed table: "Steps of A fp32, 1,200 steps". item NULL: no case; note "": none. Releases
 // the table.
 void bt_html_details(const char *title, const report_case *item, const char *note, bt_table *table,
                      bt_str *out);
+// The same without a note, if the table has rows.
+void bt_html_rows(const char *title, const report_case *item, bt_table *table, bt_str *out);
 // Wraps `count` collapsible items of one kind: more than three are collapsed once more, together,
 // so that a report of twenty runs is as short as one of two.
 void bt_html_group_open(bt_str *out, const char *name, int64_t count);

@@ -26,9 +26,8 @@ static bt_status markdown_ranges(const report_case *item, bt_str *out)
     bt_table table = {0};
     BT_TRY(bt_range_tree_make(item->round, &arena, &tree));
     if (tree.count > 0) {
-        bt_markdown(out, "\n## Time of a step: %s", item->label);
-        bt_str_format(out, "\n\nMean of %lld profiled steps, %s time.\n\n", (long long)tree.steps,
-                      tree.on_device ? "device" : "host");
+        bt_markdown(out, "\n## Time of a step: %s\n\nMean of %lld profiled steps, %s time.\n\n",
+                    item->label, (long long)tree.steps, tree.on_device ? "device" : "host");
         bt_table_heads(&table, "range|>time|>fraction|>calls");
         BT_EACH(const range_node, node, tree.nodes, tree.count) {
             bt_table_cells(&table, "%s|%s|%.1f %%|%.4g", node->path,
@@ -138,13 +137,15 @@ static void ratio_list_table(const ratio_list *list, bt_str *out)
     bool paper = strcmp(list->kind, "replicate") == 0;
     bt_table table = {0};
     if (list->more_is_slower) {
-        bt_markdown(out, "\n## %s over %s\n\n", list->other, list->base);
-        bt_markdown(out, "Time of %s divided by that of %s: more than 1 is slower.\n\n",
-                    list->other, list->base);
+        bt_markdown(out,
+                    "\n## %s over %s\n\nTime of %s divided by that of %s: more than 1 is "
+                    "slower.\n\n",
+                    list->other, list->base, list->other, list->base);
     } else {
-        bt_markdown(out, "\n## %s and %s\n\n", list->base, list->other);
-        bt_markdown(out, "How many times as fast %s is: more than 1 is faster than %s.\n\n",
-                    list->base, list->other);
+        bt_markdown(out,
+                    "\n## %s and %s\n\nHow many times as fast %s is: more than 1 is faster than "
+                    "%s.\n\n",
+                    list->base, list->other, list->base, list->other);
     }
     bt_table_heads(&table, paper ? "claim|>paper" : "case");
     bt_table_heads(&table, ">ratio|>95 %%|verdict|why");

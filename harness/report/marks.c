@@ -80,12 +80,16 @@ static long long count_of(const ratio_row *rows, int64_t count, const char *word
     return found;
 }
 
+static long long count_in(const ratio_list *list, const char *word)
+{
+    return count_of(list->rows, list->count, word) + count_of(list->rest, list->rest_count, word);
+}
+
 bool bt_marks_tiles(const ratio_list *list, bt_str *out)
 {
     bool any = false;
     for (int m = 0; m < MARK_COUNT; m++) {
-        long long found = count_of(list->rows, list->count, marks[m].word) +
-                          count_of(list->rest, list->rest_count, marks[m].word);
+        const long long found = count_in(list, marks[m].word);
         any = any || found > 0;
         if (found > 0) {
             bt_mark_tile(&marks[m], list->id, found, out);
@@ -97,8 +101,7 @@ bool bt_marks_tiles(const ratio_list *list, bt_str *out)
 void bt_marks_rows(const ratio_list *list, bt_table *table)
 {
     for (int m = 0; m < MARK_COUNT; m++) {
-        long long found = count_of(list->rows, list->count, marks[m].word) +
-                          count_of(list->rest, list->rest_count, marks[m].word);
+        const long long found = count_in(list, marks[m].word);
         if (found > 0) {
             bt_table_cells(table, "%s %s|%lld", marks[m].shape, marks[m].word, found);
         }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/record/keep.h"
@@ -99,10 +100,8 @@ static const ranks_row *alone_of(const ranks_table *table, const ranks_row *row)
 
 static double ranks_of_collective(const bt_store_round *round)
 {
-    const cJSON *at = NULL;
     cJSON *axes = cJSON_Parse(round->what.axes_json);
-    at = bt_json_get(bt_json_get(axes, "kernel"), "ranks");
-    const double ranks = cJSON_IsNumber(at) ? at->valuedouble : 0;
+    const double ranks = bt_json_number_of(bt_json_get(axes, "kernel"), "ranks");
     cJSON_Delete(axes);
     return ranks;
 }
@@ -123,45 +122,22 @@ static double bus_rate(const ranks_table *table, const ranks_row *row)
 
 // ---- columns: the text of a cell, "" if empty ---------------------------------------------------
 
-static const bt_text nothing = {""};
-
-static bt_text metric_text(const ranks_row *row, bt_metric metric)
+static bt_text value_text(bt_unit unit, double value)
 {
-    const double value = value_of(row, metric);
-    return isnan(value) ? nothing : bt_format_value(bt_metric_info(metric)->unit, value);
+    return isnan(value) ? (bt_text){""} : bt_format_value(unit, value);
 }
 
-static bt_text ranks_cell(const ranks_table *table, const ranks_row *row)
-{
-    (void)table;
-    return bt_textf("%.0f", row->ranks);
-}
-
-static bt_text sharding_cell(const ranks_table *table, const ranks_row *row)
-{
-    (void)table;
-    return bt_textf("%s", row->sharding);
-}
-
-static bt_text bucket_cell(const ranks_table *table, const ranks_row *row)
-{
-    (void)table;
-    return row->ranks > 1 ? bt_textf("%.4g MiB", row->bucket_mb) : nothing;
-}
-
-static bt_text efficiency_cell(const ranks_table *table, const ranks_row *row)
+static double efficiency_of(const ranks_table *table, const ranks_row *row)
 {
     const ranks_row *alone = row->ranks > 1 ? alone_of(table, row) : NULL;
     const double rate = alone ? value_of(alone, BT_METRIC_TOKENS_PER_S) : (double)NAN;
-    const double share = value_of(row, BT_METRIC_TOKENS_PER_S) / (row->ranks * rate);
-    return isnan(share) ? nothing : bt_textf("%.3f", share);
+    return value_of(row, BT_METRIC_TOKENS_PER_S) / (row->ranks * rate);
 }
 
-// Half the range of the rounds' rates as a fraction of their median.
-static bt_text spread_cell(const ranks_table *table, const ranks_row *row)
+// Half the range of the rounds' rates as a fraction of their median; 0: no range.
+static double spread_of(const ranks_row *row)
 {
     double least = (double)NAN, most = (double)NAN;
-    (void)table;
     for (int64_t i = 0; i < row->item->round_count; i++) {
         const bt_metric_value *rate = &row->item->summaries[i].metrics[BT_METRIC_TOKENS_PER_S];
         if (bt_round_counts(row->item, i) && rate->count > 0) {
@@ -169,46 +145,66 @@ static bt_text spread_cell(const ranks_table *table, const ranks_row *row)
             most = rate->value <= most ? most : rate->value;
         }
     }
-    return most > least ? bt_textf("\xc2\xb1%.2g %%",
-                                   50 * (most - least) / value_of(row, BT_METRIC_TOKENS_PER_S))
-                        : nothing;
+    return most > least ? 0.5 * (most - least) / value_of(row, BT_METRIC_TOKENS_PER_S) : 0;
 }
 
-static bt_text transfer_cell(const ranks_table *table, const ranks_row *row)
-{
-    const double time_ns = value_of(row, BT_METRIC_SENT) / bus_rate(table, row) * 1e9;
-    return isnan(time_ns) ? nothing : bt_format_value(BT_UNIT_NS, time_ns);
-}
+typedef enum ranks_cell {
+    RANKS,
+    SHARDING,
+    BUCKET,
+    EFFICIENCY,
+    SPREAD,
+    TRANSFER,
+    METRIC
+} ranks_cell;
 
-typedef struct ranks_column {
+static const struct {
     const char *title;
-    bt_metric metric; // BT_METRIC_COUNT: `cell` says it
-    bt_text (*cell)(const ranks_table *table, const ranks_row *row);
-} ranks_column;
-
-static const ranks_column columns[] = {
-    {"ranks", BT_METRIC_COUNT, ranks_cell},
-    {"sharding", BT_METRIC_COUNT, sharding_cell},
-    {"bucket", BT_METRIC_COUNT, bucket_cell},
-    {"speed", BT_METRIC_TOKENS_PER_S, NULL},
-    {"efficiency", BT_METRIC_COUNT, efficiency_cell},
-    {"step", BT_METRIC_STEP_TIME, NULL},
-    {"spread", BT_METRIC_COUNT, spread_cell},
-    {"sent", BT_METRIC_SENT, NULL},
-    {"transfer", BT_METRIC_COUNT, transfer_cell},
-    {"exposed", BT_METRIC_EXPOSED, NULL},
-    {"peak memory", BT_METRIC_PEAK_ALLOCATED, NULL},
-    {"planned memory", BT_METRIC_PLANNED_MEMORY, NULL},
-    {"detection", BT_METRIC_RECOVERY_DETECT, NULL},
-    {"recovery", BT_METRIC_RECOVERY, NULL},
+    ranks_cell cell;
+    bt_metric metric; // of a METRIC
+} columns[] = {
+    {"ranks", RANKS, BT_METRIC_COUNT},
+    {"sharding", SHARDING, BT_METRIC_COUNT},
+    {"bucket", BUCKET, BT_METRIC_COUNT},
+    {"speed", METRIC, BT_METRIC_TOKENS_PER_S},
+    {"efficiency", EFFICIENCY, BT_METRIC_COUNT},
+    {"step", METRIC, BT_METRIC_STEP_TIME},
+    {"spread", SPREAD, BT_METRIC_COUNT},
+    {"sent", METRIC, BT_METRIC_SENT},
+    {"transfer", TRANSFER, BT_METRIC_COUNT},
+    {"exposed", METRIC, BT_METRIC_EXPOSED},
+    {"peak memory", METRIC, BT_METRIC_PEAK_ALLOCATED},
+    {"planned memory", METRIC, BT_METRIC_PLANNED_MEMORY},
+    {"detection", METRIC, BT_METRIC_RECOVERY_DETECT},
+    {"recovery", METRIC, BT_METRIC_RECOVERY},
 };
 
-enum { COLUMNS = (int)(sizeof columns / sizeof columns[0]) };
+enum { COLUMNS = (int)BT_COUNT(columns) };
 
 static bt_text cell_of(const ranks_table *table, const ranks_row *row, int column)
 {
-    return columns[column].cell ? columns[column].cell(table, row)
-                                : metric_text(row, columns[column].metric);
+    static const bt_text nothing = {""};
+    const bt_metric metric = columns[column].metric;
+    double value = 0;
+    switch (columns[column].cell) {
+    case RANKS:
+        return bt_textf("%.0f", row->ranks);
+    case SHARDING:
+        return bt_textf("%s", row->sharding);
+    case BUCKET:
+        return row->ranks > 1 ? bt_textf("%.4g MiB", row->bucket_mb) : nothing;
+    case EFFICIENCY:
+        value = efficiency_of(table, row);
+        return isnan(value) ? nothing : bt_textf("%.3f", value);
+    case SPREAD:
+        value = spread_of(row);
+        return value > 0 ? bt_textf("\xc2\xb1%.2g %%", 100 * value) : nothing;
+    case TRANSFER:
+        return value_text(BT_UNIT_NS, value_of(row, BT_METRIC_SENT) / bus_rate(table, row) * 1e9);
+    case METRIC:
+        return value_text(bt_metric_info(metric)->unit, value_of(row, metric));
+    }
+    return nothing;
 }
 
 static bool is_shown(const ranks_table *table, int column)

@@ -111,11 +111,20 @@ static double highest_flat(const roofline *self)
     return flat;
 }
 
+// Widens an axis to whole decades around a value above 0, so that it has at least two marks.
+static void include(picture_axis *axis, double value)
+{
+    if (value > 0.0) {
+        axis->low = fmin(axis->low, pow(10.0, floor(log10(value / 1.2))));
+        axis->high = fmax(axis->high, pow(10.0, ceil(log10(value * 1.2))));
+    }
+}
+
 bt_status bt_roofline_make(const report_set *set, roofline *self)
 {
     memset(self, 0, sizeof *self);
     BT_TRY(BT_ARENA_ARRAY(&self->arena, set->case_count, &self->points));
-    self->x_low = self->y_low = HUGE_VAL;
+    self->x = self->y = (picture_axis){.low = HUGE_VAL, .logarithmic = true};
     find_ceilings(set, self);
     BT_EACH(const report_case, item, set->cases, set->case_count) {
         const bt_metric_value *metrics = item->summary.metrics;
@@ -132,45 +141,27 @@ bt_status bt_roofline_make(const report_set *set, roofline *self)
         }
         double roof = roof_at(self, intensity, item->kernel.dtype);
         self->points[self->count++] = (roofline_point){item, intensity, rate, roof, series};
-        self->x_low = fmin(self->x_low, intensity);
-        self->x_high = fmax(self->x_high, intensity);
-        self->y_low = fmin(self->y_low, rate);
-        self->y_high = fmax(self->y_high, fmax(rate, roof));
+        include(&self->x, intensity);
+        include(&self->y, rate);
+        include(&self->y, fmax(rate, roof)); // fmax ignores a NaN
     }
-    self->y_high = fmax(self->y_high, highest_flat(self));
-    // Whole decades, so that every axis has at least two marks.
-    self->x_low = pow(10.0, floor(log10(self->x_low / 1.2)));
-    self->x_high = pow(10.0, ceil(log10(self->x_high * 1.2)));
-    self->y_low = pow(10.0, floor(log10(self->y_low / 1.2)));
-    self->y_high = pow(10.0, ceil(log10(self->y_high * 1.2)));
+    include(&self->y, highest_flat(self));
     return BT_OK;
 }
 
 // ---- drawing -----------------------------------------------------------------------------------
-
-// Position of an intensity and a rate, as fractions of the width from the left and of the height
-// from below.
-static double across(const roofline *self, double intensity)
-{
-    return log(intensity / self->x_low) / log(self->x_high / self->x_low);
-}
-
-static double up(const roofline *self, double rate)
-{
-    return log(rate / self->y_low) / log(self->y_high / self->y_low);
-}
 
 // The ends of a copy's line: within the picture, and up to the highest flat roof, or beyond it for
 // a point whose type has none.
 static void reach_of(const roofline *self, const roofline_ceiling *item, double *from, double *to)
 {
     double flat = highest_flat(self);
-    double top = flat > 0.0 ? flat : self->y_high;
+    double top = flat > 0.0 ? flat : self->y.high;
     for (int64_t i = 0; i < self->count; i++) {
         top = fmax(top, self->points[i].roof); // fmax ignores a NaN
     }
-    *from = fmin(fmax(self->x_low, self->y_low / item->value), self->x_high);
-    *to = fmax(fmin(self->x_high, top / item->value), *from);
+    *from = fmin(fmax(self->x.low, self->y.low / item->value), self->x.high);
+    *to = fmax(fmin(self->x.high, top / item->value), *from);
 }
 
 // How far the name of a flat ceiling is below its line: 0, or by a line of text if the name of
@@ -181,32 +172,36 @@ static double sunk(const roofline *self, const roofline_ceiling *item)
     double depth = 0.0;
     for (int i = 0; i < self->ceiling_count && item->flat; i++) {
         const roofline_ceiling *other = &self->ceilings[i];
-        const double above = up(self, other->value) - up(self, item->value);
+        const double above =
+            bt_axis_share(&self->y, other->value) - bt_axis_share(&self->y, item->value);
         depth = other->flat && above > 0.0 && above < text ? text : depth;
     }
     return depth;
 }
 
+static double rate_at(const roofline_ceiling *item, double intensity)
+{
+    return item->flat ? item->value : item->value * intensity;
+}
+
 // A ceiling as a line, with its name above it, where there can be no points.
 static void draw_ceiling(const roofline *self, const roofline_ceiling *item, picture *to)
 {
-    double left = self->x_low, right = self->x_high;
+    double left = self->x.low, right = self->x.high;
     if (!item->flat) {
         reach_of(self, item, &left, &right);
     }
     const double at = left * pow(right / left, item->flat ? 0.99 : 0.62);
-    bt_str_format(to->out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1f\"/>",
-                  PICTURE_W * across(self, left),
-                  PICTURE_H * (1.0 - up(self, item->value * (item->flat ? 1.0 : left))),
-                  PICTURE_W * across(self, right),
-                  PICTURE_H * (1.0 - up(self, item->value * (item->flat ? 1.0 : right))));
-    BT_SCOPED(bt_str) name = {0};
-    bt_str_format(
-        &name, "%s%s %s", item->flat || strcmp(item->name, "copy") == 0 ? "" : "copy, ", item->name,
-        bt_format_value(item->flat ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S, item->value).text);
-    bt_picture_name(to, across(self, at),
-                    up(self, item->value * (item->flat ? 1.0 : at)) - sunk(self, item),
-                    bt_str_text(&name));
+    const bt_unit unit = item->flat ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S;
+    bt_str_append(to->out, "<path class=\"roof\" d=\"");
+    bt_picture_to(to, "M", left, rate_at(item, left));
+    bt_picture_to(to, "L", right, rate_at(item, right));
+    bt_str_append(to->out, "\"/>");
+    bt_picture_name(to, at, rate_at(item, at), sunk(self, item),
+                    bt_textf("%s%.40s %s",
+                             item->flat || strcmp(item->name, "copy") == 0 ? "" : "copy, ",
+                             item->name, bt_format_value(unit, item->value).text)
+                        .text);
 }
 
 // "10 T" for ten to the 13th: the axis title has the unit.
@@ -222,37 +217,35 @@ static bt_text tick_text(double power)
 }
 
 // A line and a label for each power of ten; if there are few, also labels between them.
-static void draw_grid(const roofline *self, picture *to)
+static void add_labels(const roofline *self, picture *to)
 {
-    const bool between = self->x_high / self->x_low < 150.0;
-    bt_str_append(to->out, "<path class=\"grid\" d=\"");
-    for (double x = self->x_low; x < 1.01 * self->x_high; x *= 10.0) {
-        bt_str_format(to->out, "M%.1f 0v%d", PICTURE_W * across(self, x), PICTURE_H);
+    const bool between = self->x.high / self->x.low < 150.0;
+    for (double x = self->x.low; x < 1.01 * self->x.high; x *= 10.0) {
         for (int lead = 1; lead < (between ? 6 : 2); lead += lead == 1 ? 1 : 3) {
-            if (x * lead < 1.01 * self->x_high) {
-                bt_picture_x(to, across(self, x * lead),
-                             bt_textf(x * lead < 1.0 ? "%.4g" : "%.0f", x * lead).text);
+            if (x * lead < 1.01 * self->x.high) {
+                bt_picture_x(to, x * lead,
+                             bt_textf(x * lead < 1.0 ? "%.4g" : "%.0f", x * lead).text, lead == 1);
             }
         }
     }
-    for (double y = self->y_low; y < 1.01 * self->y_high; y *= 10.0) {
-        bt_str_format(to->out, "M0 %.1fh%d", PICTURE_H * (1.0 - up(self, y)), PICTURE_W);
-        bt_picture_y(to, up(self, y), tick_text(y).text);
+    for (double y = self->y.low; y < 1.01 * self->y.high; y *= 10.0) {
+        bt_picture_y(to, y, tick_text(y).text, true);
     }
-    bt_str_append(to->out, "\"/>");
 }
 
 void bt_roofline_draw(const roofline *self, picture *to)
 {
+    to->x = self->x;
+    to->y = self->y;
+    add_labels(self, to);
     bt_picture_open(to);
-    draw_grid(self, to);
     for (int i = 0; i < self->ceiling_count; i++) {
         draw_ceiling(self, &self->ceilings[i], to);
     }
     for (int64_t i = 0; i < self->count && to->file; i++) { // in a page they are links, with names
-        bt_str_format(to->out, "<path class=\"dots s%d\" d=\"M%.1f %.1fh0\"/>",
-                      self->points[i].series, PICTURE_W * across(self, self->points[i].intensity),
-                      PICTURE_H * (1.0 - up(self, self->points[i].rate)));
+        bt_str_format(to->out, "<path class=\"dots s%d\" d=\"", self->points[i].series);
+        bt_picture_to(to, "M", self->points[i].intensity, self->points[i].rate);
+        bt_str_append(to->out, "h0\"/>");
     }
     bt_picture_close(to);
 }
@@ -260,13 +253,13 @@ void bt_roofline_draw(const roofline *self, picture *to)
 static void write_point(const report_set *set, const roofline *self, const roofline_point *at,
                         bt_str *out)
 {
-    double x = 100.0 * across(self, at->intensity), y = 100.0 * up(self, at->rate);
+    const double x = 100.0 * bt_axis_share(&self->x, at->intensity);
+    const double y = 100.0 * bt_axis_share(&self->y, at->rate);
     bt_str_format(out, "<a class=\"pt m%d%s%s\" style=\"left:%.2f%%;bottom:%.2f%%\" href=\"#",
                   at->series, x > 50.0 ? " left" : "", y > 80.0 ? " below" : "", x, y);
     bt_html_case_id(out, set, at->item);
-    bt_html(out, "\"><span>%s", at->item->label);
-    bt_str_format(out, ": %s at %.3g FLOP a byte",
-                  bt_format_value(BT_UNIT_FLOP_PER_S, at->rate).text, at->intensity);
+    bt_html(out, "\"><span>%s: %s at %.3g FLOP a byte", at->item->label,
+            bt_format_value(BT_UNIT_FLOP_PER_S, at->rate).text, at->intensity);
     if (isfinite(at->roof)) {
         bt_str_format(out, ", %.0f %% of the roof", 100.0 * at->rate / at->roof);
     }

@@ -27,7 +27,7 @@ typedef struct roofline {
     int series_count;
     roofline_ceiling ceilings[ROOFLINE_CEILINGS];
     int ceiling_count;
-    double x_low, x_high, y_low, y_high; // of the axes
+    picture_axis x, y; // FLOP a byte, FLOP/s
     bt_arena arena;
 } roofline;
 

@@ -18,30 +18,6 @@ enum {
     LEGEND_TOP = FILE_TOP + PICTURE_H + 60
 };
 
-static const char *const style =
-    "<style>svg{background:#fff;font:13px system-ui,sans-serif;font-variant-numeric:tabular-nums}"
-    "text{fill:#16191f}.m{fill:#596273}.h{font-weight:600;font-size:16px}.r{stroke:#dfe3e8}"
-    ".roof{stroke:#596273}.one{stroke:#16191f}.band{fill:#596273;fill-opacity:.16;stroke:none}"
-    "path{fill:none;stroke-width:1.8;vector-effect:non-scaling-stroke;stroke-linejoin:round}"
-    "path.grid{stroke:#dfe3e8;stroke-width:1}path.faint{opacity:.3;stroke-width:1}"
-    "path.s1{stroke-dasharray:7 3}path.s2{stroke-dasharray:2 3}path.s3{stroke-dasharray:9 3 2 3}"
-    "path.s4{stroke-dasharray:4 4}path.s5{stroke-dasharray:12 4}path.faint{stroke-dasharray:none}"
-    "path.dots{stroke-width:6;stroke-linecap:round;stroke-dasharray:none}.dots.s1{stroke-linecap:"
-    "square}path.quiet{stroke:#596273;"
-    "opacity:.4}"
-    ".a{fill:#1f54cf;stroke:#1f54cf}.p{fill:#fff;stroke:#16191f;stroke-width:1.5}"
-    ".good{fill:#13703a}.bad{fill:#b3261e}.warn{fill:#8a5a00}.calm{fill:#596273}"
-    ".s0{stroke:#1f54cf}.s1{stroke:#b8480c}.s2{stroke:#0d7366}.s3{stroke:#7435d3}.s4{stroke:#"
-    "8a6100}"
-    ".s5{stroke:#b0206e}path.band{fill-opacity:.18;stroke:none}path.band.s0{fill:#1f54cf}"
-    "path.band.s1{fill:#b8480c}path.band.s2{fill:#0d7366}path.band.s3{fill:#7435d3}"
-    "path.band.s4{fill:#8a6100}path.band.s5{fill:#b0206e}"
-    "@media(prefers-color-scheme:dark){svg{background:#101318}text{fill:#e8ebf0}"
-    ".m,.calm{fill:#9aa4b5}.r,path.grid{stroke:#2b323d}.one{stroke:#e8ebf0}"
-    ".a{fill:#86a9ff;stroke:#86a9ff}.p{fill:#101318;stroke:#e8ebf0}.good{fill:#5fce8c}"
-    ".bad{fill:#ff8a80}.warn{fill:#e8b84a}.s0{stroke:#86a9ff}.s1{stroke:#ff9d66}.s2{stroke:#4fd0bd}"
-    ".s3{stroke:#c09bff}.s4{stroke:#e0bb55}.s5{stroke:#ff8fc3}}</style>\n";
-
 static void write_text(bt_str *out, double x, double y, const char *kind, const char *text)
 {
     bt_str_format(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, kind);
@@ -55,7 +31,7 @@ static void open_svg(const char *title, int height, bt_str *out)
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
             "role=\"img\"><title>%s</title>\n",
             WIDTH, height, WIDTH, title);
-    bt_str_append(out, style);
+    bt_page_plot_style(out);
     write_text(out, 10, 24, "class=\"h\"", title);
 }
 
@@ -173,25 +149,25 @@ static void write_legend(int index, const char *kind, const char *name, bt_str *
     write_text(out, x + 34, y, "", name);
 }
 
-// A chart with its title, the name of the x axis and space for `lines` lines of a legend; the
-// caller closes it.
-static void write_chart(const chart *from, const char *title, const char *x_name, int lines,
-                        bt_str *out)
+// A picture with its title and `lines` lines of a legend; the caller draws it, and closes it.
+static void open_plot(const char *title, int lines, bt_str *out)
 {
     open_svg(title, LEGEND_TOP + (lines + 1) / 2 * ROW_HEIGHT, out);
-    bt_chart_draw(from, &(picture){.out = out, .file = true});
+}
+
+static void close_plot(const char *x_name, bt_str *out)
+{
     write_text(out, FILE_LEFT + FILE_W, FILE_TOP + PICTURE_H + 36,
                "class=\"m\" text-anchor=\"end\"", x_name);
+    bt_str_append(out, "</svg>\n");
 }
 
 void bt_svg_chart(const report_set *set, const chart *from, bt_str *out)
 {
-    int lines = 0, at = 0;
-    for (int64_t i = 0; i < from->count; i++) {
-        lines += from->curves[i].shape == CURVE_LINE;
-    }
-    lines = set->case_count > 1 ? lines : 0;
-    write_chart(from, from->kind->title, "step", lines, out);
+    const int lines = set->case_count > 1 ? bt_chart_lines(from) : 0;
+    int at = 0;
+    open_plot(from->kind->title, lines, out);
+    bt_chart_draw(from, &(picture){.out = out, .file = true});
     for (int64_t i = 0; i < from->count && lines > 0; i++) {
         const curve *line = &from->curves[i];
         if (line->shape == CURVE_LINE) {
@@ -199,7 +175,7 @@ void bt_svg_chart(const report_set *set, const chart *from, bt_str *out)
                          line->item->label, out);
         }
     }
-    bt_str_append(out, "</svg>\n");
+    close_plot("step", out);
 }
 
 // ---- lines over a logarithmic axis -------------------------------------------------------------
@@ -246,11 +222,12 @@ bt_status bt_svg_plot(const char *title, const char *x_name, const bt_plot_line 
         from.y_min = from.y_max - 2.0;
     }
     if (status == BT_OK) {
-        write_chart(&from, title, x_name, (int)from.count, out);
+        open_plot(title, (int)from.count, out);
+        bt_chart_draw(&from, &(picture){.out = out, .file = true});
         for (int i = 0; i < (int)from.count; i++) {
             write_legend(i, bt_textf("s%d", i).text, lines[i].label, out);
         }
-        bt_str_append(out, "</svg>\n");
+        close_plot(x_name, out);
         status = bt_str_status(out);
     }
     bt_arena_release(&from.arena);
@@ -261,13 +238,10 @@ bt_status bt_svg_plot(const char *title, const char *x_name, const bt_plot_line 
 
 void bt_svg_roofline(const roofline *from, bt_str *out)
 {
-    open_svg("Roofline: FLOP/s by FLOP a byte",
-             LEGEND_TOP + (from->series_count + 1) / 2 * ROW_HEIGHT, out);
+    open_plot("Roofline: FLOP/s by FLOP a byte", from->series_count, out);
     bt_roofline_draw(from, &(picture){.out = out, .file = true});
-    write_text(out, FILE_LEFT + FILE_W, FILE_TOP + PICTURE_H + 36,
-               "class=\"m\" text-anchor=\"end\"", "FLOP a byte");
     for (int i = 0; i < from->series_count; i++) {
         write_legend(i, bt_textf("s%d", i).text, from->series[i]->round->what.system, out);
     }
-    bt_str_append(out, "</svg>\n");
+    close_plot("FLOP a byte", out);
 }

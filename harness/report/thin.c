@@ -36,44 +36,29 @@ int64_t bt_curve_thin(double *x, double *y, int64_t count, int64_t buckets)
     return kept;
 }
 
-int64_t bt_curve_medians(double *x, double *y, int64_t count, int64_t buckets)
-{
-    int64_t kept = 0;
-    for (int64_t b = 0; b < buckets; b++) {
-        int64_t begin = count * b / buckets, end = count * (b + 1) / buckets;
-        if (begin == end) {
-            continue;
-        }
-        double middle_x = x[begin + (end - begin) / 2];
-        qsort(y + begin, (size_t)(end - begin), sizeof *y, bt_ascending);
-        double middle_y = bt_stats_quantile(y + begin, end - begin, 0.5);
-        x[kept] = middle_x;
-        y[kept++] = middle_y;
-    }
-    return kept;
-}
-
-int64_t bt_curve_bands(double *x, double *middle, double *low, double *high, int64_t count,
-                       int64_t buckets)
+int64_t bt_curve_medians(double *x, double *y, double *low, double *high, int64_t count,
+                         int64_t buckets)
 {
     int64_t kept = 0;
     if (count <= buckets) {
         return count;
     }
     for (int64_t b = 0; b < buckets; b++) {
-        int64_t begin = count * b / buckets, end = count * (b + 1) / buckets;
-        double lowest = low[begin], highest = high[begin];
-        for (int64_t i = begin; i < end; i++) {
+        const int64_t begin = count * b / buckets, end = count * (b + 1) / buckets;
+        const double middle_x = x[begin + (end - begin) / 2];
+        double lowest = (double)NAN, highest = (double)NAN;
+        for (int64_t i = begin; low && i < end; i++) {
             lowest = fmin(lowest, low[i]);
             highest = fmax(highest, high[i]);
         }
-        double at = x[begin + (end - begin) / 2];
-        qsort(middle + begin, (size_t)(end - begin), sizeof *middle, bt_ascending);
-        double median = bt_stats_quantile(middle + begin, end - begin, 0.5);
-        x[kept] = at;
-        low[kept] = lowest;
-        high[kept] = highest;
-        middle[kept++] = median;
+        qsort(y + begin, (size_t)(end - begin), sizeof *y, bt_ascending);
+        const double median = bt_stats_quantile(y + begin, end - begin, 0.5);
+        x[kept] = middle_x;
+        if (low) {
+            low[kept] = lowest;
+            high[kept] = highest;
+        }
+        y[kept++] = median;
     }
     return kept;
 }

@@ -99,14 +99,10 @@ void bt_trends_release(report_set *set)
 
 // ---- drawing -----------------------------------------------------------------------------------
 
-typedef struct frame {
-    double low, high;
-    int64_t count;
-} frame;
-
-static frame frame_of(const bt_history_series *series)
+// The medians of all sessions, with a margin.
+static picture_axis axis_of(const bt_history_series *series)
 {
-    frame out = {HUGE_VAL, -HUGE_VAL, series->session_count};
+    picture_axis out = {.low = HUGE_VAL, .high = -HUGE_VAL};
     for (int64_t i = 0; i < series->session_count; i++) {
         out.low = fmin(out.low, series->sessions[i].median);
         out.high = fmax(out.high, series->sessions[i].median);
@@ -115,13 +111,6 @@ static frame frame_of(const bt_history_series *series)
     out.low = out.low >= 0.0 ? fmax(0.0, out.low - margin) : out.low - margin; // no negative times
     out.high += margin;
     return out;
-}
-
-static double across(const frame *in, double index) { return (index + 0.5) / (double)in->count; }
-
-static double down(const frame *in, double value)
-{
-    return 1.0 - (value - in->low) / (in->high - in->low);
 }
 
 static bool in_report(const report_set *set, int64_t run)
@@ -134,59 +123,62 @@ static bool in_report(const report_set *set, int64_t run)
     return false;
 }
 
-// The level of each interval between changes, as steps.
-static void write_levels(const bt_history_series *series, const frame *in, bt_str *out)
+// A line at each change, and the level of each interval between changes.
+static void draw_changes(const bt_history_series *series, picture *to)
 {
-    bt_str_append(out, "<path class=level d=\"");
+    BT_EACH(const bt_change, change, series->changes, series->change_count) {
+        bt_str_append(to->out, "<path class=change d=\"");
+        bt_picture_to(to, "M", (double)change->index - 0.5, to->y.high);
+        bt_picture_to(to, "L", (double)change->index - 0.5, to->y.low);
+        bt_str_append(to->out, "\"/>");
+    }
+    bt_str_append(to->out, "<path class=level d=\"");
     for (int64_t c = 0; c <= series->change_count && series->change_count > 0; c++) {
         double level = c == 0 ? series->changes[0].before : series->changes[c - 1].after;
         double from = c == 0 ? 0.0 : (double)series->changes[c - 1].index - 0.5;
-        double to = c == series->change_count ? (double)in->count - 1.0
-                                              : (double)series->changes[c].index - 0.5;
-        bt_str_format(out, "M%.1f %.1fH%.1f", PICTURE_W * across(in, from),
-                      PICTURE_H * down(in, level), PICTURE_W * across(in, to));
+        double until = c == series->change_count ? (double)series->session_count - 1.0
+                                                 : (double)series->changes[c].index - 0.5;
+        bt_picture_to(to, "M", from, level);
+        bt_picture_to(to, "L", until, level);
     }
-    bt_str_append(out, "\"/>");
+    bt_str_append(to->out, "\"/>");
 }
 
-static void write_points(const report_set *set, const bt_history_series *series, const frame *in,
-                         bool ours, bt_str *out)
+static void draw_points(const report_set *set, const bt_history_series *series, bool ours,
+                        picture *to)
 {
-    bt_str_format(out, "<path class=\"%s\" d=\"", ours ? "now dots" : "past dots");
-    for (int64_t i = 0; i < in->count; i++) {
+    bt_str_format(to->out, "<path class=\"%s\" d=\"", ours ? "now dots" : "past dots");
+    for (int64_t i = 0; i < series->session_count; i++) {
         if (in_report(set, series->sessions[i].run) == ours) {
-            bt_str_format(out, "M%.1f %.1fh0", PICTURE_W * across(in, (double)i),
-                          PICTURE_H * down(in, series->sessions[i].median));
+            bt_picture_to(to, "M", (double)i, series->sessions[i].median);
+            bt_str_append(to->out, "h0");
         }
     }
-    bt_str_append(out, "\"/>");
+    bt_str_append(to->out, "\"/>");
 }
 
 static void write_plot(const report_set *set, const report_trend *trend, bt_str *out)
 {
     const bt_history_series *series = trend->series;
-    bt_unit unit = bt_metric_info(trend->history.metric)->unit;
-    frame in = frame_of(series);
+    const int64_t ends[] = {0, series->session_count - 1};
+    picture to = {.out = out,
+                  .x = {.low = -0.5, .high = (double)series->session_count - 0.5},
+                  .y = axis_of(series)};
+    for (int i = 0; i < 2; i++) {
+        const double y = to.y.low + (i ? 0.9 : 0.1) * (to.y.high - to.y.low);
+        bt_picture_y(&to, y, bt_format_value(bt_metric_info(trend->history.metric)->unit, y).text,
+                     false);
+        bt_picture_x(&to, (double)ends[i],
+                     bt_textf("run %lld", (long long)series->sessions[ends[i]].run).text, false);
+    }
     bt_str_format(out,
                   "<div class=\"plot trend\"><div class=still role=img aria-label=\"time of %lld "
                   "sessions; the table below lists the numbers\">",
-                  (long long)in.count);
-    picture to = {.out = out};
+                  (long long)series->session_count);
     bt_picture_open(&to);
-    for (int64_t c = 0; c < series->change_count; c++) {
-        bt_str_format(out, "<path class=change d=\"M%.1f 0V%d\"/>",
-                      PICTURE_W * across(&in, (double)series->changes[c].index - 0.5), PICTURE_H);
-    }
-    write_levels(series, &in, out);
-    write_points(set, series, &in, false, out);
-    write_points(set, series, &in, true, out);
-    const double ends[2] = {0, (double)in.count - 1.0};
-    for (int i = 0; i < 2; i++) {
-        const double share = i ? 0.9 : 0.1;
-        bt_picture_y(&to, share, bt_format_value(unit, in.low + share * (in.high - in.low)).text);
-        bt_picture_x(&to, across(&in, ends[i]),
-                     bt_textf("run %lld", (long long)series->sessions[(int64_t)ends[i]].run).text);
-    }
+    draw_changes(series, &to);
+    draw_points(set, series, false, &to);
+    draw_points(set, series, true, &to);
     bt_picture_close(&to);
     bt_str_append(out, "</div></div>\n");
 }
@@ -239,10 +231,8 @@ static void write_trend(const report_set *set, int64_t index, bt_str *out)
     bt_html_anchor(out, "trend", trend->history.name, "");
     bt_str_append(out, "\"><figcaption><h3><a href=\"#");
     bt_html_anchor(out, "trend", trend->history.name, "");
-    bt_html(out, "\">%s", trend->history.name);
-    bt_str_format(out, "</a></h3><span class=muted>%s, ",
-                  bt_metric_info(trend->history.metric)->tag);
-    bt_html(out, "%s: ", trend->series->system);
+    bt_html(out, "\">%s</a></h3><span class=muted>%s, %s: ", trend->history.name,
+            bt_metric_info(trend->history.metric)->tag, trend->series->system);
     write_changes(trend, out);
     bt_str_append(out, "</span></figcaption>\n");
     write_plot(set, trend, out);

@@ -360,7 +360,7 @@ static void bands_keep_their_extremes(void **state)
     (void)state;
     double x[6] = {0, 1, 2, 3, 4, 5}, middle[6] = {5, 1, 3, 7, 9, 8};
     double low[6] = {4, 0, 2, 6, -3, 7}, high[6] = {6, 2, 40, 8, 10, 9};
-    assert_int_equal(bt_curve_bands(x, middle, low, high, 6, 2), 2);
+    assert_int_equal(bt_curve_medians(x, middle, low, high, 6, 2), 2);
     assert_true(low[0] == 0 && high[0] == 40 && middle[0] == 3 && x[0] == 1);
     assert_true(low[1] == -3 && high[1] == 10 && middle[1] == 8 && x[1] == 4);
     double flat_x[5] = {0, 1, 2, 3, 4}, flat_y[5] = {7, 7, 7, 7, 8};

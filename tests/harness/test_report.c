@@ -481,7 +481,7 @@ static void thinning_keeps_extremes_and_order(void **state)
     assert_int_equal(bt_curve_thin(few_x, few_y, 3, 100), 2);
     assert_true(few_x[1] == 3.0 && few_y[1] == 7.0);
     double six_x[] = {0, 1, 2, 3, 4, 5}, six_y[] = {9, 1, 2, 8, 3, 4};
-    assert_int_equal(bt_curve_medians(six_x, six_y, 6, 2), 2);
+    assert_int_equal(bt_curve_medians(six_x, six_y, NULL, NULL, 6, 2), 2);
     assert_true(six_x[0] == 1.0 && six_y[0] == 2.0 && six_x[1] == 4.0 && six_y[1] == 4.0);
 }
 
