@@ -50,18 +50,13 @@ bt_status bt_content_read_maker(const bt_files *files, bt_content_maker *out)
     BT_SCOPED(bt_json_doc) json = {0};
     BT_FAIL_IF(!file, BT_STATUS_INVALID_ARGUMENT, "manifest.json is missing");
     BT_TRY(bt_json_parse("manifest.json", file->bytes, file->size_bytes, &json));
-    bt_status status = BT_OK;
-    for (size_t i = 0; status == BT_OK && i < sizeof rows / sizeof rows[0]; i++) {
-        const cJSON *node = bt_json_get(bt_json_get(json.root, "made_by"), rows[i].key);
-        if (!cJSON_IsString(node) || strlen(node->valuestring) >= rows[i].size_bytes) {
-            status =
-                bt_error(BT_STATUS_INVALID_ARGUMENT,
-                         "manifest.json, made_by: \"%s\" is missing, or too long", rows[i].key);
-        } else {
-            set_text(rows[i].text, rows[i].size_bytes, node->valuestring);
-        }
+    for (int64_t i = 0; i < BT_COUNT(rows); i++) {
+        const char *text = bt_json_text_or_null(bt_json_get(json.root, "made_by"), rows[i].key);
+        BT_FAIL_IF(!text || strlen(text) >= rows[i].size_bytes, BT_STATUS_INVALID_ARGUMENT,
+                   "manifest.json, made_by: \"%s\" is missing, or too long", rows[i].key);
+        set_text(rows[i].text, rows[i].size_bytes, text);
     }
-    return status;
+    return BT_OK;
 }
 
 // ---- report ------------------------------------------------------------------------------------
@@ -80,12 +75,8 @@ static bt_status make_page(const bt_store_run *run, bt_str *out)
 
 bt_status bt_content_add_report(const bt_store_run *run, bt_files *files)
 {
-    bt_str text = {0};
-    bt_status status = make_page(run, &text);
-    if (status != BT_OK) {
-        bt_str_release(&text);
-        return status;
-    }
+    BT_SCOPED(bt_str) text = {0};
+    BT_TRY(make_page(run, &text));
     BT_TRY(bt_files_add(files, "report.html", &text));
     bt_str_append_bytes(&text, bt_format_md, bt_format_md_size);
     return bt_files_add(files, "FORMAT.md", &text);

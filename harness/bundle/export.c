@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
@@ -13,11 +14,7 @@
 // What the run lacks, one line each.
 static void note_missing(const bt_store_run *run, bt_str *notes)
 {
-    bool suite = false;
-    for (int64_t i = 0; i < run->file_count; i++) {
-        suite = suite || strcmp(run->files[i].kind, "suite") == 0;
-    }
-    if (!suite) {
+    if (BT_FIND(run->files, run->file_count, kind, "suite") < 0) {
         bt_str_append(
             notes, "the run was recorded without its suite file; the bundle contains its plan\n");
     }

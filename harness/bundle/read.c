@@ -32,33 +32,21 @@ static bt_status parse_file(const content_reader *in, const char *name, bt_json_
 
 // ---- lists -------------------------------------------------------------------------------------
 
-typedef struct item_list {
-    void *items; // in the arena
-    int64_t count;
-} item_list;
-
+// Reads a list of records; `items` is the address of a pointer to them, which are in the arena.
 static bt_status read_list(const content_reader *in, const cJSON *list, const char *place,
-                           bt_fields_of kind, item_list *out)
+                           bt_fields_of kind, void *items, int64_t *count)
 {
     const size_t item_bytes = bt_fields_info(kind)->item_bytes;
+    char *item = NULL;
     BT_FAIL_IF(!cJSON_IsArray(list), BT_STATUS_INVALID_ARGUMENT, "%s: a list is missing", place);
-    size_t count = (size_t)cJSON_GetArraySize(list);
-    BT_TRY(bt_arena_alloc(in->arena, count * item_bytes + 1, &out->items));
-    out->count = 0;
-    for (const cJSON *node = list->child; node; node = node->next) {
-        void *item = (char *)out->items + (size_t)out->count++ * item_bytes;
+    *count = cJSON_GetArraySize(list);
+    BT_TRY(bt_arena_array(in->arena, (size_t)*count, item_bytes, &item));
+    memcpy(items, &item, sizeof item);
+    for (const cJSON *node = list->child; node; node = node->next, item += item_bytes) {
         BT_TRY(bt_fields_read(node, place, kind, in->arena, item));
     }
     return BT_OK;
 }
-
-#define READ_LIST(in, json, place, kind, list, list_count)                                         \
-    do {                                                                                           \
-        item_list found_items = {0};                                                               \
-        BT_TRY(read_list(in, json, place, kind, &found_items));                                    \
-        (list) = found_items.items;                                                                \
-        (list_count) = found_items.count;                                                          \
-    } while (0)
 
 static bt_status read_line(const content_reader *in, const char *place, const char *line,
                            size_t size_bytes, bt_fields_of kind, void *item)
@@ -70,26 +58,24 @@ static bt_status read_line(const content_reader *in, const char *place, const ch
 
 // One object per line. A missing file is an empty list.
 static bt_status read_series(const content_reader *in, const char *folder, const bt_list *list,
-                             item_list *out)
+                             void **items, int64_t *count)
 {
     char path[64], place[96];
     const size_t item_bytes = bt_fields_info(list->kind)->item_bytes;
     (void)snprintf(path, sizeof path, "%s/%s.ndjson", folder, list->key);
     const bt_file *file = bt_files_find(in->files, path);
-    const char *end = file ? file->bytes + file->size_bytes : NULL;
-    int64_t lines = 0;
-    memset(out, 0, sizeof *out);
-    for (const char *at = file ? file->bytes : NULL; at && at < end; lines++) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        at = newline ? newline + 1 : end;
+    const char *begin = file ? file->bytes : "", *end = begin + (file ? file->size_bytes : 0);
+    int64_t lines = 1; // at most
+    for (const char *at = begin; at < end; at++) {
+        lines += *at == '\n';
     }
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)lines * item_bytes + 1, &out->items));
-    for (const char *at = file ? file->bytes : NULL; at && at < end;) {
+    BT_TRY(bt_arena_array(in->arena, (size_t)lines, item_bytes, items));
+    for (const char *at = begin; at < end; ++*count) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop = newline ? newline : end;
-        void *item = (char *)out->items + (size_t)out->count++ * item_bytes;
-        (void)snprintf(place, sizeof place, "%s, line %lld", path, (long long)out->count);
-        BT_TRY(read_line(in, place, at, (size_t)(stop - at), list->kind, item));
+        (void)snprintf(place, sizeof place, "%s, line %lld", path, (long long)*count + 1);
+        BT_TRY(read_line(in, place, at, (size_t)(stop - at), list->kind,
+                         (char *)*items + (size_t)*count * item_bytes));
         at = newline ? newline + 1 : end;
     }
     return BT_OK;
@@ -108,8 +94,8 @@ static bt_status read_samples(const content_reader *in, const char *folder, doub
     BT_FAIL_IF(file->size_bytes % sizeof(double) != 0 || !(count == (double)samples),
                BT_STATUS_INVALID_ARGUMENT, "%s: %zu bytes are not %.0f samples of 8 bytes", path,
                file->size_bytes, count);
-    void *copy = NULL;
-    BT_TRY(bt_arena_alloc(in->arena, file->size_bytes + 1, &copy));
+    double *copy = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, samples, &copy));
     memcpy(copy, file->bytes, file->size_bytes);
     item->samples = copy;
     item->sample_count = (int64_t)samples;
@@ -158,11 +144,13 @@ static bt_status read_round_object(const content_reader *in, const char *folder,
     size_t count = 0;
     const bt_list *lists = bt_round_lists(&count);
     for (size_t i = 0; i < count; i++) {
-        item_list found = {0};
-        BT_TRY(lists[i].is_file
-                   ? read_series(in, folder, &lists[i], &found)
-                   : read_list(in, bt_json_get(json, lists[i].key), place, lists[i].kind, &found));
-        bt_list_set(&lists[i], round, found.items, found.count);
+        const bt_list *list = &lists[i];
+        void *items = NULL;
+        int64_t found = 0;
+        BT_TRY(list->is_file ? read_series(in, folder, list, &items, &found)
+                             : read_list(in, bt_json_get(json, list->key), place, list->kind,
+                                         &items, &found));
+        bt_list_set(list, round, items, found);
     }
     return read_measurements(in, folder, place, bt_json_get(json, "measurements"), round);
 }
@@ -198,12 +186,10 @@ static bt_status read_schedule(const content_reader *in, const cJSON *json)
     static const char place[] = "run.json, schedule";
     bt_store_schedule *schedule = &in->run->schedule;
     const cJSON *list = bt_json_get(json, "systems");
-    item_list found = {0};
+    bt_store_system *systems = NULL;
     BT_TRY(bt_fields_read(json, place, BT_FIELDS_SCHEDULE, in->arena, schedule));
-    BT_TRY(read_list(in, list, place, BT_FIELDS_SYSTEM, &found));
-    bt_store_system *systems = found.items;
+    BT_TRY(read_list(in, list, place, BT_FIELDS_SYSTEM, &systems, &schedule->system_count));
     schedule->systems = systems;
-    schedule->system_count = found.count;
     for (const cJSON *node = list->child; node; node = node->next) {
         BT_TRY(bt_fields_read(bt_json_get(node, "build"), place, BT_FIELDS_BUILD, in->arena,
                               &systems++->build));
@@ -211,9 +197,24 @@ static bt_status read_schedule(const content_reader *in, const cJSON *json)
     return BT_OK;
 }
 
+// The files that the run was made from, whose list has been read.
+static bt_status read_origins(const content_reader *in, bt_store_file *items, int64_t count)
+{
+    BT_EACH(bt_store_file, item, items, count) {
+        char name[80];
+        const bt_file *file = NULL;
+        (void)snprintf(name, sizeof name, "from/%.64s.json", item->kind);
+        BT_TRY(find_file(in, name, &file));
+        BT_TRY(bt_keep_part(in->arena, file->bytes, file->size_bytes, &item->bytes));
+        item->size_bytes = (int64_t)file->size_bytes;
+    }
+    return BT_OK;
+}
+
 static bt_status read_run_object(const content_reader *in, const cJSON *json)
 {
     bt_store_run *run = in->run;
+    bt_store_file *files = NULL;
     const cJSON *count = bt_json_get(json, "rounds");
     BT_TRY(check_format(json));
     BT_TRY(bt_fields_read(json, "run.json", BT_FIELDS_RUN, in->arena, run));
@@ -222,37 +223,16 @@ static bt_status read_run_object(const content_reader *in, const cJSON *json)
     BT_TRY(bt_fields_read(bt_json_get(json, "build"), "run.json, build", BT_FIELDS_BUILD, in->arena,
                           &run->info.build));
     BT_TRY(read_schedule(in, bt_json_get(json, "schedule")));
-    READ_LIST(in, bt_json_get(json, "gaps"), "run.json, gaps", BT_FIELDS_GAP, run->gaps,
-              run->gap_count);
-    READ_LIST(in, bt_json_get(json, "files"), "run.json, files", BT_FIELDS_FILE, run->files,
-              run->file_count);
+    BT_TRY(read_list(in, bt_json_get(json, "gaps"), "run.json, gaps", BT_FIELDS_GAP, &run->gaps,
+                     &run->gap_count));
+    BT_TRY(read_list(in, bt_json_get(json, "files"), "run.json, files", BT_FIELDS_FILE, &files,
+                     &run->file_count));
+    run->files = files;
+    BT_TRY(read_origins(in, files, run->file_count));
     BT_FAIL_IF(!cJSON_IsNumber(count) ||
                    !(count->valuedouble >= 0 && count->valuedouble <= ROUNDS_MAX),
                BT_STATUS_INVALID_ARGUMENT, "run.json: \"rounds\" is missing or invalid");
     run->round_count = (int64_t)count->valuedouble;
-    return BT_OK;
-}
-
-// The files that the run was made from, whose list has been read.
-static bt_status read_origins(const content_reader *in)
-{
-    void *block = NULL;
-    size_t list_bytes = (size_t)in->run->file_count * sizeof(bt_store_file);
-    BT_TRY(bt_arena_alloc(in->arena, list_bytes + 1, &block));
-    memcpy(block, in->run->files, list_bytes);
-    bt_store_file *items = block;
-    in->run->files = items;
-    for (int64_t i = 0; i < in->run->file_count; i++) {
-        char name[80];
-        const bt_file *file = NULL;
-        void *copy = NULL;
-        (void)snprintf(name, sizeof name, "from/%.64s.json", items[i].kind);
-        BT_TRY(find_file(in, name, &file));
-        BT_TRY(bt_arena_alloc(in->arena, file->size_bytes + 1, &copy));
-        memcpy(copy, file->bytes, file->size_bytes);
-        items[i].bytes = copy;
-        items[i].size_bytes = (int64_t)file->size_bytes;
-    }
     return BT_OK;
 }
 
@@ -263,16 +243,14 @@ static bt_status read_environment(const content_reader *in, const cJSON *json)
     BT_FAIL_IF(!cJSON_IsString(digest), BT_STATUS_INVALID_ARGUMENT,
                "environment.json: \"digest\" is missing");
     BT_TRY(bt_keep(in->arena, digest->valuestring, &env->digest));
-    READ_LIST(in, bt_json_get(json, "facts"), "environment.json", BT_FIELDS_FACT, env->facts,
-              env->fact_count);
-    return BT_OK;
+    return read_list(in, bt_json_get(json, "facts"), "environment.json", BT_FIELDS_FACT,
+                     &env->facts, &env->fact_count);
 }
 
 static bt_status read_verdicts(const content_reader *in, const cJSON *json)
 {
-    READ_LIST(in, json, "verdicts.json", BT_FIELDS_VERDICT, in->run->verdicts,
-              in->run->verdict_count);
-    return BT_OK;
+    return read_list(in, json, "verdicts.json", BT_FIELDS_VERDICT, &in->run->verdicts,
+                     &in->run->verdict_count);
 }
 
 // Reads a file of JSON.
@@ -292,7 +270,6 @@ static bt_status read_all(const content_reader *in)
     BT_TRY(find_file(in, "plan.json", &plan));
     BT_TRY(bt_keep(in->arena, plan->bytes, &run->info.suite.plan_json));
     run->info.out_dir = "";
-    BT_TRY(read_origins(in));
     BT_TRY(read_json(in, "environment.json", read_environment));
     BT_TRY(read_json(in, "verdicts.json", read_verdicts));
     bt_store_round *rounds = NULL;

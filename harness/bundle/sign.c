@@ -244,11 +244,11 @@ static bt_status check_signature(const envelope *parts, const bt_bundle_key *key
 {
     BT_SCOPED(bt_str) form = {0};
     append_signed_form(bt_str_text(statement), statement->length_bytes, &form);
-    bt_status status = bt_str_status(&form);
-    *holds = status == BT_OK && crypto_sign_ed25519_verify_detached(
-                                    parts->signature, (const unsigned char *)bt_str_text(&form),
-                                    form.length_bytes, key->open) == 0;
-    return status;
+    BT_TRY(bt_str_status(&form));
+    *holds = crypto_sign_ed25519_verify_detached(parts->signature,
+                                                 (const unsigned char *)bt_str_text(&form),
+                                                 form.length_bytes, key->open) == 0;
+    return BT_OK;
 }
 
 bt_status bt_sign_open(const char *name, const char *text, size_t size_bytes,

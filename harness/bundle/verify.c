@@ -26,10 +26,9 @@ static bt_status take_mistake(bt_bundle_check *check, bt_status status)
 
 // ---- manifest ----------------------------------------------------------------------------------
 
-static bool is_outside_manifest(const char *name)
+static bool is_statement(const char *name)
 {
-    return strcmp(name, "manifest.json") == 0 || strcmp(name, BT_BUNDLE_STATEMENT) == 0 ||
-           strcmp(name, BT_BUNDLE_ENVELOPE) == 0;
+    return strcmp(name, BT_BUNDLE_STATEMENT) == 0 || strcmp(name, BT_BUNDLE_ENVELOPE) == 0;
 }
 
 static void check_listed(const bt_file *file, const cJSON *row, bt_bundle_check *check)
@@ -51,7 +50,7 @@ static void check_rows(const bt_files *files, const cJSON *rows, bt_bundle_check
     const cJSON *row = cJSON_IsArray(rows) ? rows->child : NULL;
     for (int64_t i = 0; i < files->count || row;) {
         const bt_file *file = i < files->count ? &files->items[i] : NULL;
-        if (file && is_outside_manifest(file->name)) {
+        if (file && (is_statement(file->name) || strcmp(file->name, "manifest.json") == 0)) {
             i++;
             continue;
         }
@@ -136,9 +135,7 @@ static void compare_files(const bt_files *expected, const bt_files *files, bt_bu
     }
     for (int64_t i = 0; i < files->count; i++) {
         const char *name = files->items[i].name;
-        bool statement =
-            strcmp(name, BT_BUNDLE_STATEMENT) == 0 || strcmp(name, BT_BUNDLE_ENVELOPE) == 0;
-        if (!statement && !bt_files_find(expected, name)) {
+        if (!is_statement(name) && !bt_files_find(expected, name)) {
             bt_bundle_find(check, "%s does not belong to a bundle of this run", name);
         }
     }
@@ -175,14 +172,12 @@ static bt_status check_statement(const bt_files *files, const bt_store_run *run,
                                  const bt_bundle_key *key, bt_bundle_check *check)
 {
     BT_SCOPED(bt_str) found = {0}, expected = {0};
-    bt_status status = open_statement(files, key, check, &found);
-    BT_IF_OK(status, bt_content_statement(run, files, &expected));
-    if (status == BT_OK &&
-        (found.length_bytes != expected.length_bytes ||
-         memcmp(bt_str_text(&found), bt_str_text(&expected), expected.length_bytes) != 0)) {
+    BT_TRY(open_statement(files, key, check, &found));
+    BT_TRY(bt_content_statement(run, files, &expected));
+    if (found.length_bytes != expected.length_bytes ||
+        memcmp(bt_str_text(&found), bt_str_text(&expected), expected.length_bytes) != 0) {
         bt_bundle_find(check, "the statement does not refer to this manifest and this run");
     }
-    BT_TRY(status);
     if (key && !check->is_signed) {
         bt_bundle_find(check, "not signed, but a key was given");
     } else if (key && strcmp(key->id, check->key_id) != 0) {
