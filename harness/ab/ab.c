@@ -77,5 +77,5 @@ bt_status bt_ab_judge(bt_store *store, int64_t run_number, const bt_policy *poli
                                      .calibration = bt_gate_calibration_find,
                                      .calibration_self = store};
     BT_TRY(bt_gate_run(&request, result));
-    return bt_gate_store_as(store, BT_AB_KIND, result);
+    return bt_gate_store(store, BT_AB_KIND, result);
 }

@@ -60,11 +60,11 @@ bt_status bt_bisect_open(const char *good, const char *bad, bt_bisect *out)
 {
     BT_SCOPED(bt_str) root = {0}, first = {0}, last = {0};
     memset(out, 0, sizeof *out);
-    bt_status status = bt_build_root(&root);
-    BT_IF_OK(status, bt_build_commit(good, &first));
-    BT_IF_OK(status, bt_build_commit(bad, &last));
-    BT_IF_OK(status,
-             list_commits(bt_str_text(&root), bt_str_text(&first), bt_str_text(&last), out));
+    BT_TRY(bt_build_root(&root));
+    BT_TRY(bt_build_commit(good, &first));
+    BT_TRY(bt_build_commit(bad, &last));
+    bt_status status =
+        list_commits(bt_str_text(&root), bt_str_text(&first), bt_str_text(&last), out);
     out->low = -1;
     out->high = out->count - 1;
     if (status != BT_OK) {

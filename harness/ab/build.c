@@ -12,6 +12,7 @@
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
 #include "harness/ab/command.h"
+#include "harness/record/keep.h"
 #include "harness/suite/suite.h"
 
 #define BUILDS        "results/builds"
@@ -29,11 +30,19 @@ enum { OPTIONS = (int)(sizeof options / sizeof options[0]) };
 typedef struct building {
     const char *commit;
     bt_progress_view *view;
-    bt_str root;          // the repository
-    bt_str folder, log;   // results/builds/<commit>, its build.log
-    bt_str source, build; // file in that folder
-    bt_str chosen;        // one -DKEY=VALUE per line: contents of `ready`
+    const char *folder; // results/builds/<commit>; its files:
+    const char *log, *source, *build, *ready, *lock, *program;
+    bt_arena arena; // of these
+    bt_str root;    // the repository
+    bt_str chosen;  // one -DKEY=VALUE per line: contents of `ready`
 } building;
+
+static void building_release(building *self)
+{
+    bt_arena_release(&self->arena);
+    bt_str_release(&self->root);
+    bt_str_release(&self->chosen);
+}
 
 // ---- the repository ----------------------------------------------------------------------------
 
@@ -54,24 +63,21 @@ bt_status bt_build_commit(const char *revision, bt_str *commit)
 {
     BT_SCOPED(bt_str) root = {0}, wanted = {0};
     int code = 0;
-    bt_status status = bt_build_root(&root);
+    BT_TRY(bt_build_root(&root));
     bt_str_format(&wanted, "%s^{commit}", revision);
     const char *const arguments[] = {
         "git",      "-C",      bt_str_text(&root), "rev-parse",
         "--verify", "--quiet", "--end-of-options", bt_str_text(&wanted),
         NULL};
-    BT_IF_OK(status, bt_command_run(arguments, NULL, commit, &code));
-    if (status == BT_OK && (code != 0 || commit->length_bytes < 40)) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "\"%s\" is neither a bt-bench program, nor a folder with one, nor a git "
-                          "revision of the repository %s",
-                          revision, bt_str_text(&root));
-    }
-    if (status == BT_OK) {
-        commit->text[40] = '\0';
-        commit->length_bytes = 40;
-    }
-    return status;
+    BT_TRY(bt_str_status(&wanted));
+    BT_TRY(bt_command_run(arguments, NULL, commit, &code));
+    BT_FAIL_IF(code != 0 || commit->length_bytes < 40, BT_STATUS_INVALID_ARGUMENT,
+               "\"%s\" is neither a bt-bench program, nor a folder with one, nor a git revision of "
+               "the repository %s",
+               revision, bt_str_text(&root));
+    commit->text[40] = '\0';
+    commit->length_bytes = 40;
+    return BT_OK;
 }
 
 // ---- options -----------------------------------------------------------------------------------
@@ -135,7 +141,7 @@ static bt_status failed(const building *self, const char *doing)
     BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
     const char *end = "";
-    if (bt_file_read(bt_str_text(&self->log), &bytes, &size_bytes) == BT_OK) {
+    if (bt_file_read(self->log, &bytes, &size_bytes) == BT_OK) {
         const char *text = bytes;
         end = text + size_bytes;
         for (int lines = 0; end > text && lines <= LOG_LINES; lines += *end == '\n') {
@@ -143,24 +149,23 @@ static bt_status failed(const building *self, const char *doing)
         }
     }
     return bt_error(BT_STATUS_INTERNAL, "%s %.*s failed; the end of %s:\n%.1500s", doing,
-                    SHORT_COMMIT, self->commit, bt_str_text(&self->log), end);
+                    SHORT_COMMIT, self->commit, self->log, end);
 }
 
 static bt_status step(const building *self, const char *doing, const char *const *arguments)
 {
     int code = 0;
-    BT_TRY(bt_command_run(arguments, bt_str_text(&self->log), NULL, &code));
+    BT_TRY(bt_command_run(arguments, self->log, NULL, &code));
     return code == 0 ? BT_OK : failed(self, doing);
 }
 
 static bt_status get_source(const building *self)
 {
-    const char *source = bt_str_text(&self->source);
-    const char *const clear[] = {"rm", "-rf", "--", source, bt_str_text(&self->build), NULL};
+    const char *const clear[] = {"rm", "-rf", "--", self->source, self->build, NULL};
     const char *const clone[] = {
-        "git",  "clone", "--quiet", "--shared", "--no-checkout", bt_str_text(&self->root),
-        source, NULL};
-    const char *const checkout[] = {"git",     "-C",       source,       "checkout",
+        "git",        "clone", "--quiet", "--shared", "--no-checkout", bt_str_text(&self->root),
+        self->source, NULL};
+    const char *const checkout[] = {"git",     "-C",       self->source, "checkout",
                                     "--quiet", "--detach", self->commit, NULL};
     BT_TRY(step(self, "clearing", clear));
     BT_TRY(step(self, "cloning", clone));
@@ -169,8 +174,8 @@ static bt_status get_source(const building *self)
 
 static bt_status compile(building *self)
 {
-    const char *arguments[ARGUMENTS_MAX] = {
-        "cmake", "-G", "Ninja", "-S", bt_str_text(&self->source), "-B", bt_str_text(&self->build)};
+    const char *arguments[ARGUMENTS_MAX] = {"cmake",      "-G", "Ninja",    "-S",
+                                            self->source, "-B", self->build};
     int count = 7;
     BT_SCOPED_MEM(char *) text = NULL;
     BT_TRY(bt_mem_strdup(bt_str_text(&self->chosen), &text));
@@ -179,104 +184,77 @@ static bt_status compile(building *self)
         *end = '\0';
         arguments[count++] = line;
     }
-    bt_status status = step(self, "configuring", arguments);
-    BT_TRY(status);
-    const char *const build[] = {"cmake",    "--build", bt_str_text(&self->build),
-                                 "--target", "product", NULL};
+    BT_TRY(step(self, "configuring", arguments));
+    const char *const build[] = {"cmake", "--build", self->build, "--target", "product", NULL};
     return step(self, "building", build);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-static bool is_ready(const building *self, const char *program)
+static bool is_ready(const building *self)
 {
-    BT_SCOPED(bt_str) path = {0};
     BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;
-    bt_str_format(&path, "%s/ready", bt_str_text(&self->folder));
-    bool ready = access(program, X_OK) == 0 && bt_file_exists(bt_str_text(&path)) &&
-                 bt_file_read(bt_str_text(&path), &bytes, &size_bytes) == BT_OK &&
-                 strcmp(bytes, bt_str_text(&self->chosen)) == 0;
-    return ready;
+    return access(self->program, X_OK) == 0 && bt_file_exists(self->ready) &&
+           bt_file_read(self->ready, &bytes, &size_bytes) == BT_OK &&
+           strcmp(bytes, bt_str_text(&self->chosen)) == 0;
 }
 
-static bt_status mark_ready(const building *self)
-{
-    BT_SCOPED(bt_str) path = {0};
-    bt_str_format(&path, "%s/ready", bt_str_text(&self->folder));
-    BT_TRY(bt_str_status(&path));
-    return bt_file_write(bt_str_text(&path), bt_str_text(&self->chosen), self->chosen.length_bytes);
-}
-
-static bt_status make(building *self, const char *program)
+static bt_status make(building *self)
 {
     int64_t started_ns = bt_clock_ns();
-    if (is_ready(self, program)) {
+    if (is_ready(self)) {
         return BT_OK;
     }
-    bt_progress_say(self->view, "build     %.*s in %s\n", SHORT_COMMIT, self->commit,
-                    bt_str_text(&self->folder));
-    (void)unlink(bt_str_text(&self->log));
+    bt_progress_say(self->view, "build     %.*s in %s\n", SHORT_COMMIT, self->commit, self->folder);
+    (void)unlink(self->log);
     BT_TRY(get_source(self));
     BT_TRY(compile(self));
-    BT_FAIL_IF(access(program, X_OK) != 0, BT_STATUS_INTERNAL, "%.*s was built, but has no %s",
-               SHORT_COMMIT, self->commit, program);
-    BT_TRY(mark_ready(self));
+    BT_FAIL_IF(access(self->program, X_OK) != 0, BT_STATUS_INTERNAL,
+               "%.*s was built, but has no %s", SHORT_COMMIT, self->commit, self->program);
+    BT_TRY(bt_file_write(self->ready, bt_str_text(&self->chosen), self->chosen.length_bytes));
     bt_progress_say(self->view, "build     %.*s done  %lld s\n", SHORT_COMMIT, self->commit,
                     (long long)((bt_clock_ns() - started_ns) / NS_PER_S));
     return BT_OK;
 }
 
 // One process at a time builds a commit; the others wait for it.
-static bt_status make_locked(building *self, const char *program)
+static bt_status make_locked(building *self)
 {
-    BT_SCOPED(bt_str) path = {0};
-    BT_TRY(bt_dir_make(bt_str_text(&self->folder)));
-    bt_str_format(&path, "%s/lock", bt_str_text(&self->folder));
-    BT_TRY(bt_str_status(&path));
-    int lock = open(bt_str_text(&path), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (lock < 0 || flock(lock, LOCK_EX) != 0) {
-        bt_status status = bt_error(BT_STATUS_IO, "cannot lock %s: %s", bt_str_text(&self->folder),
-                                    strerror(errno));
-        if (lock >= 0) {
-            close(lock);
-        }
-        return status;
+    BT_TRY(bt_dir_make(self->folder));
+    int lock = open(self->lock, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    bt_status status =
+        lock >= 0 && flock(lock, LOCK_EX) == 0
+            ? make(self)
+            : bt_error(BT_STATUS_IO, "cannot lock %s: %s", self->folder, strerror(errno));
+    if (lock >= 0) {
+        close(lock);
     }
-    bt_status status = make(self, program);
-    close(lock);
     return status;
 }
 
-static bt_status name_paths(building *self, bt_str *program)
+static bt_status name_paths(building *self)
 {
     char here[PATH_MAX];
+    bt_arena *arena = &self->arena;
     BT_FAIL_IF(!getcwd(here, sizeof here), BT_STATUS_IO,
                "cannot determine the working directory: %s", strerror(errno));
-    bt_str_format(&self->folder, "%s/" BUILDS "/%s", here, self->commit);
-    const char *folder = bt_str_text(&self->folder);
-    bt_str_format(&self->log, "%s/build.log", folder);
-    bt_str_format(&self->source, "%s/source", folder);
-    bt_str_format(&self->build, "%s/build", folder);
-    bt_str_format(program, "%s/build/bin/bt-bench", folder);
-    BT_TRY(bt_str_status(&self->folder));
-    BT_TRY(bt_str_status(&self->log));
-    BT_TRY(bt_str_status(&self->source));
-    BT_TRY(bt_str_status(&self->build));
-    return bt_str_status(program);
+    BT_TRY(bt_keep_format(arena, &self->folder, "%s/" BUILDS "/%s", here, self->commit));
+    BT_TRY(bt_keep_format(arena, &self->log, "%s/build.log", self->folder));
+    BT_TRY(bt_keep_format(arena, &self->source, "%s/source", self->folder));
+    BT_TRY(bt_keep_format(arena, &self->build, "%s/build", self->folder));
+    BT_TRY(bt_keep_format(arena, &self->ready, "%s/ready", self->folder));
+    BT_TRY(bt_keep_format(arena, &self->lock, "%s/lock", self->folder));
+    return bt_keep_format(arena, &self->program, "%s/bin/bt-bench", self->build);
 }
 
 bt_status bt_build_revision(const char *commit, bt_progress_view *view, bt_str *program)
 {
-    building self = {.commit = commit, .view = view};
-    bt_status status = bt_build_root(&self.root);
-    BT_IF_OK(status, name_paths(&self, program));
-    BT_IF_OK(status, choose(&self));
-    BT_IF_OK(status, make_locked(&self, bt_str_text(program)));
-    bt_str *const texts[] = {&self.root,   &self.folder, &self.log,
-                             &self.source, &self.build,  &self.chosen};
-    for (int i = 0; i < 6; ++i) {
-        bt_str_release(texts[i]);
-    }
-    return status;
+    BT_SCOPED(building) self = {.commit = commit, .view = view};
+    BT_TRY(bt_build_root(&self.root));
+    BT_TRY(name_paths(&self));
+    BT_TRY(choose(&self));
+    BT_TRY(make_locked(&self));
+    bt_str_append(program, self.program);
+    return bt_str_status(program);
 }

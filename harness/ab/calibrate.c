@@ -15,8 +15,6 @@
 enum { A, B, SLOWED, SYSTEMS };
 static const char *const systems[SYSTEMS] = {"a", "b", BT_CALIBRATE_SLOWED};
 
-#define CEILING "ceiling."
-
 typedef struct gathering {
     const bt_store_run *const *runs; // [run_count], the newest first
     int64_t run_count;
@@ -32,11 +30,6 @@ typedef struct gathering {
 } gathering;
 
 // ---- the recorded rounds -----------------------------------------------------------------------
-
-static bool is_case(const bt_store_round *round)
-{
-    return strncmp(round->what.name, CEILING, sizeof CEILING - 1) != 0;
-}
 
 static bool is_of(const bt_store_round *round, const bt_calibrated_case *item)
 {
@@ -56,7 +49,7 @@ static int system_of(const bt_store_round *round)
 static void list_cases(gathering *self)
 {
     BT_EACH(const bt_store_round, round, self->run->rounds, self->run->round_count) {
-        bool known = !is_case(round);
+        bool known = bt_gate_is_ceiling(round);
         for (int64_t j = 0; j < self->out->count && !known; ++j) {
             known = is_of(round, &self->items[j]);
         }
@@ -160,16 +153,13 @@ static bt_status pair(gathering *self, bt_calibrated_case *item, int base, int o
 
 static bt_status median_of(gathering *self, const double *times, double *median)
 {
-    bt_stats stats;
     int64_t count = 0;
     for (int64_t i = 0; i < self->ordinals; ++i) {
         if (times[i] > 0) {
             self->logs[count++] = times[i];
         }
     }
-    BT_TRY(bt_stats_of(self->logs, count, &stats));
-    *median = stats.median;
-    return BT_OK;
+    return bt_stats_median(self->logs, count, median);
 }
 
 // ---- judging -----------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 // harness/ab/resample.c - replays a rule on recorded pairs of equal builds
 #include <math.h>
 
-#include "framework/base/mem.h"
+#include "framework/base/scoped.h"
 #include "harness/ab/calibrate.h"
+#include "harness/stats/stats.h"
 
 #define BISECTIONS 14
 #define NORMAL_95  1.6448536269514722 // one-sided 95 % point of the normal distribution
@@ -12,7 +13,7 @@
 typedef struct replaying {
     const bt_decision_rule *rule;
     const bt_sessions *pairs;
-    double *window; // owned, [rounds of the last look]
+    double *window; // borrowed, [rounds of the last look]
 } replaying;
 
 static int64_t first_look(const bt_decision_rule *rule) { return rule->looks[0]; }
@@ -90,14 +91,8 @@ static blocks blocks_of(const bt_sessions *pairs, int64_t size)
     const double *at = pairs->logs;
     for (int64_t s = 0; s < pairs->count; at += pairs->rounds[s++]) {
         for (int64_t i = 0; i + size <= pairs->rounds[s]; i += size) {
-            double sum = 0;
-            for (int64_t j = 0; j < size; ++j) {
-                sum += at[i + j];
-            }
-            double mean = sum / (double)size;
-            for (int64_t j = 0; j < size; ++j) {
-                out.within_squares += (at[i + j] - mean) * (at[i + j] - mean);
-            }
+            double mean = bt_mean_of(at + i, size);
+            out.within_squares += bt_squares_about(at + i, size, mean);
             out.squares += mean * mean;
             out.within_freedom += (double)(size - 1);
             ++out.count;
@@ -141,7 +136,6 @@ static int64_t pairs_needed(const bt_decision_rule *rule)
 
 static void describe(const bt_sessions *pairs, const bt_decision_rule *rule, bt_noise_rates *out)
 {
-    double sum = 0, squares = 0;
     int64_t count = 0;
     for (int64_t i = 0; i < pairs->count; ++i) {
         bool whole = pairs->rounds[i] >= first_look(rule);
@@ -149,27 +143,16 @@ static void describe(const bt_sessions *pairs, const bt_decision_rule *rule, bt_
         out->pairs += whole ? pairs->rounds[i] : 0;
         out->sessions += whole;
     }
-    for (int64_t i = 0; i < count; ++i) {
-        sum += pairs->logs[i];
-    }
-    out->bias = count > 0 ? sum / (double)count : (double)NAN;
-    for (int64_t i = 0; i < count; ++i) {
-        squares += (pairs->logs[i] - out->bias) * (pairs->logs[i] - out->bias);
-    }
+    out->bias = bt_mean_of(pairs->logs, count);
+    const double squares = bt_squares_about(pairs->logs, count, out->bias);
     out->deviation = count > 1 ? sqrt(squares / (double)(count - 1)) : (double)NAN;
-}
-
-static bt_status open_window(const bt_decision_rule *rule, const bt_sessions *pairs, replaying *out)
-{
-    *out = (replaying){.rule = rule, .pairs = pairs};
-    return BT_MEM_ARRAY(last_look(rule), &out->window);
 }
 
 bt_status bt_noise_rates_of(const bt_sessions *pairs, const bt_decision_rule *rule,
                             bt_noise_rates *out)
 {
     const double nan = (double)NAN;
-    replaying self;
+    BT_SCOPED_MEM(double *) window = NULL;
     *out = (bt_noise_rates){.needed = pairs_needed(rule),
                             .block_deviation = nan,
                             .false_alarm_rate = nan,
@@ -181,19 +164,19 @@ bt_status bt_noise_rates_of(const bt_sessions *pairs, const bt_decision_rule *ru
         return BT_OK;
     }
     const blocks of = blocks_of(pairs, first_look(rule));
-    BT_TRY(open_window(rule, pairs, &self));
+    BT_TRY(BT_MEM_ARRAY(last_look(rule), &window));
+    const replaying self = {rule, pairs, window};
     out->false_alarm_rate = share_of(&self, 0, true);
     out->smallest = smallest_found(&self);
     bound(rule, &of, out);
-    bt_mem_free(self.window);
     return BT_OK;
 }
 
 bt_status bt_noise_found_rate(const bt_sessions *pairs, const bt_decision_rule *rule, double *found)
 {
-    replaying self;
-    BT_TRY(open_window(rule, pairs, &self));
+    BT_SCOPED_MEM(double *) window = NULL;
+    BT_TRY(BT_MEM_ARRAY(last_look(rule), &window));
+    const replaying self = {rule, pairs, window};
     *found = share_of(&self, 0, false);
-    bt_mem_free(self.window);
     return BT_OK;
 }

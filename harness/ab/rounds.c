@@ -45,16 +45,13 @@ static bt_status base_time(const bt_run_schedule *schedule, int64_t case_index, 
                            double *time_ns)
 {
     int64_t count = 0;
-    bt_stats stats;
     for (int64_t i = 0; i < schedule->rounds_max; ++i) {
         const bt_run_schedule_cell *cell = bt_run_schedule_cell_of(schedule, case_index, BASE, i);
         if (cell->state == BT_ROUND_KEPT && cell->time_ns > 0) {
             times[count++] = cell->time_ns;
         }
     }
-    BT_TRY(bt_stats_of(times, count, &stats));
-    *time_ns = stats.median;
-    return BT_OK;
+    return bt_stats_median(times, count, time_ns);
 }
 
 // The first ordinal at which a system failed or was unavailable; -1: none.

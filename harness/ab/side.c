@@ -75,15 +75,10 @@ static bt_status ask(const char *program, bt_ab_side *out)
     const char *const arguments[] = {program, "version", NULL};
     BT_SCOPED(bt_str) text = {0};
     int code = 0;
-    bt_status status = bt_command_run(arguments, NULL, &text, &code);
-    if (status == BT_OK && code != 0) {
-        status = bt_error(BT_STATUS_INTERNAL, "'%s version' ended with code %d", program, code);
-    }
-    if (status == BT_OK) {
-        status = bt_ab_build_parse(bt_str_text(&text), &out->arena, &out->build);
-        status = status == BT_OK ? BT_OK : bt_error_context(status, "%s", program);
-    }
-    return status;
+    BT_TRY(bt_command_run(arguments, NULL, &text, &code));
+    BT_FAIL_IF(code != 0, BT_STATUS_INTERNAL, "'%s version' ended with code %d", program, code);
+    return bt_error_context(bt_ab_build_parse(bt_str_text(&text), &out->arena, &out->build), "%s",
+                            program);
 }
 
 static bt_status describe_self(bt_ab_side *out)
@@ -107,11 +102,9 @@ static bool find_program(const char *word, char found[PATH_MAX])
 {
     static const char *const within[] = {"", "/bin/bt-bench", "/bt-bench"};
     for (int i = 0; i < 3; ++i) {
-        bt_str path = {0};
+        BT_SCOPED(bt_str) path = {0};
         bt_str_format(&path, "%s%s", word, within[i]);
-        bool is = is_program(bt_str_text(&path)) && realpath(bt_str_text(&path), found);
-        bt_str_release(&path);
-        if (is) {
+        if (is_program(bt_str_text(&path)) && realpath(bt_str_text(&path), found)) {
             return true;
         }
     }

@@ -67,10 +67,9 @@ static void compare(const bt_store_verdict *item, const bt_store_verdict *follow
 
 static const bt_store_verdict *find_verdict(const verdict_list *list, const bt_store_verdict *like)
 {
-    for (int64_t i = 0; i < list->count; i++) {
-        if (strcmp(list->items[i].subject, like->subject) == 0 &&
-            strcmp(list->items[i].metric, like->metric) == 0) {
-            return &list->items[i];
+    BT_EACH(const bt_store_verdict, item, list->items, list->count) {
+        if (strcmp(item->subject, like->subject) == 0 && strcmp(item->metric, like->metric) == 0) {
+            return item;
         }
     }
     return NULL;
@@ -90,11 +89,10 @@ static void compare_lists(const verdict_list *recorded, const verdict_list *foll
                            item->kind, item->subject, item->metric, item->verdict);
         }
     }
-    for (int64_t i = 0; i < follows->count; i++) {
-        if (!find_verdict(recorded, &follows->items[i])) {
+    BT_EACH(const bt_store_verdict, again, follows->items, follows->count) {
+        if (!find_verdict(recorded, again)) {
             bt_bundle_find(check, "%s, %s %s: the verdict %s is recomputed but not recorded",
-                           recorded->items[0].kind, follows->items[i].subject,
-                           follows->items[i].metric, follows->items[i].verdict);
+                           recorded->items[0].kind, again->subject, again->metric, again->verdict);
         }
     }
 }
@@ -102,14 +100,12 @@ static void compare_lists(const verdict_list *recorded, const verdict_list *foll
 // ---- gate --------------------------------------------------------------------------------------
 
 // A verdict is for the case and metric that its rule names.
-static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *check)
+static void check_subject(const bt_store_verdict *item, const cJSON *rule, bt_bundle_check *check)
 {
-    BT_SCOPED(bt_json_doc) rule = {0};
     char with_system[512];
-    BT_TRY(bt_json_parse("rule_json", item->rule_json, strlen(item->rule_json), &rule));
-    const char *name = bt_json_text_or_null(rule.root, "case");
-    const char *system = bt_json_text_or_null(rule.root, "candidate");
-    const char *metric = bt_json_text_or_null(rule.root, "metric");
+    const char *name = bt_json_text_or_null(rule, "case");
+    const char *system = bt_json_text_or_null(rule, "candidate");
+    const char *metric = bt_json_text_or_null(rule, "metric");
     if (name && system && metric) {
         (void)snprintf(with_system, sizeof with_system, "%.250s %.250s", name, system);
         if (strcmp(item->subject, name) != 0) {
@@ -117,7 +113,6 @@ static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *ch
         }
         compare_text(item, "the metric", item->metric, metric, check);
     }
-    return BT_OK;
 }
 
 // The baseline that the run was judged with; *out stays zeroed if the record has none.
@@ -130,26 +125,26 @@ static bt_status read_baseline(const bt_store_run *run, bt_baseline *out)
 }
 
 // A rule that names a baseline must name the one in the bundle.
-static bt_status check_baseline(const bt_store_verdict *item, const bt_baseline *baseline,
-                                bt_bundle_check *check)
+static void check_baseline(const bt_store_verdict *item, const cJSON *rule,
+                           const bt_baseline *baseline, bt_bundle_check *check)
 {
-    BT_SCOPED(bt_json_doc) rule = {0};
-    BT_TRY(bt_json_parse("rule_json", item->rule_json, strlen(item->rule_json), &rule));
-    const cJSON *digest = bt_json_get(rule.root, "baseline_digest");
-    const bool named = bt_json_get(rule.root, "baseline_system") && cJSON_IsString(digest);
-    if (named && baseline->document && bt_redact_is_short(baseline->document)) {
+    const char *digest = bt_json_text_or_null(rule, "baseline_digest");
+    if (!digest || !bt_json_get(rule, "baseline_system") || !baseline->document) {
+        return;
+    }
+    if (bt_redact_is_short(baseline->document)) {
         bt_str_append(
             &check->notes,
             "the baseline's digest is not checked: a path in the baseline was shortened\n");
-    } else if (named && baseline->document) {
-        compare_text(item, "the baseline's digest", digest->valuestring, baseline->digest, check);
+    } else {
+        compare_text(item, "the baseline's digest", digest, baseline->digest, check);
     }
-    return BT_OK;
 }
 
 static bt_status judge_gate_item(const bt_gate_sides *sides, const bt_baseline *baseline,
                                  const bt_store_verdict *item, bt_bundle_check *check)
 {
+    BT_SCOPED(bt_json_doc) rule = {0};
     bt_gate_verdict again;
     BT_TRY(bt_gate_judge(sides, baseline->document ? &baseline->sides : NULL, item->rule_json,
                          &again));
@@ -159,48 +154,27 @@ static bt_status judge_gate_item(const bt_gate_sides *sides, const bt_baseline *
                                       .high = again.high,
                                       .rounds = again.rounds};
     compare(item, &follows, check);
-    BT_TRY(check_baseline(item, baseline, check));
-    return check_subject(item, check);
+    BT_TRY(bt_json_parse("rule_json", item->rule_json, strlen(item->rule_json), &rule));
+    check_baseline(item, rule.root, baseline, check);
+    check_subject(item, rule.root, check);
+    return BT_OK;
 }
 
 static bt_status judge_gate(const bt_store_run *run, const verdict_list *recorded,
                             bt_bundle_check *check)
 {
     BT_SCOPED(bt_arena) arena = {0};
-    bt_gate_sides sides;
     BT_SCOPED(bt_baseline) baseline = {0};
-    bt_status status = bt_gate_sides_of_run(run, &arena, &sides);
-    BT_IF_OK(status, read_baseline(run, &baseline));
-    for (int64_t i = 0; status == BT_OK && i < recorded->count; i++) {
-        const bt_store_verdict *item = &recorded->items[i];
-        status = judge_gate_item(&sides, &baseline, item, check);
-        status = take_mistake(item, status, check);
+    bt_gate_sides sides;
+    BT_TRY(bt_gate_sides_of_run(run, &arena, &sides));
+    BT_TRY(read_baseline(run, &baseline));
+    BT_EACH(const bt_store_verdict, item, recorded->items, recorded->count) {
+        BT_TRY(take_mistake(item, judge_gate_item(&sides, &baseline, item, check), check));
     }
-    return status;
+    return BT_OK;
 }
 
 // ---- ab ----------------------------------------------------------------------------------------
-
-static bt_status list_of_gate(const bt_gate_result *result, bt_arena *arena, verdict_list *out)
-{
-    bt_store_verdict *items = NULL;
-    BT_TRY(BT_ARENA_ARRAY(arena, result->count, &items));
-    for (int64_t i = 0; i < result->count; i++) {
-        const bt_gate_item *item = &result->items[i];
-        items[i] = (bt_store_verdict){.subject = item->subject,
-                                      .metric = item->metric < BT_GATE_METRIC_COUNT
-                                                    ? bt_gate_metric_info(item->metric)->tag
-                                                    : "",
-                                      .verdict = bt_gate_word_name(item->verdict.word),
-                                      .ratio = item->verdict.ratio,
-                                      .low = item->verdict.low,
-                                      .high = item->verdict.high,
-                                      .rounds = item->verdict.rounds,
-                                      .rule_json = item->rule_json};
-    }
-    *out = (verdict_list){items, result->count};
-    return BT_OK;
-}
 
 static void take_calibration(const cJSON *node, bt_gate_calibration *out)
 {
@@ -219,14 +193,13 @@ static bt_status recorded_calibration(void *self, const bt_gate_calibration_quer
     const verdict_list *recorded = self;
     for (int64_t i = 0; i < recorded->count; i++) {
         const char *text = recorded->items[i].rule_json;
-        bt_json_doc rule;
+        BT_SCOPED(bt_json_doc) rule = {0};
         BT_TRY(bt_json_parse("rule_json", text, strlen(text), &rule));
         if (bt_json_is_text(rule.root, "bench", query->side->bench) &&
             bt_json_is_text(rule.root, "case", query->side->name) &&
             bt_json_is_text(rule.root, "metric", bt_gate_metric_info(query->metric)->tag)) {
             take_calibration(bt_json_get(rule.root, "calibration"), out);
         }
-        bt_json_doc_release(&rule);
     }
     return BT_OK;
 }
@@ -240,9 +213,10 @@ static bt_status judge_by_policy(const bt_store_run *run, const bt_policy *polic
                                      .calibration_self = (void *)(uintptr_t)recorded};
     BT_SCOPED(bt_gate_result) result = {0};
     BT_SCOPED(bt_arena) arena = {0};
-    verdict_list follows;
+    bt_store_verdict *verdicts = NULL;
     BT_TRY(bt_gate_run(&request, &result));
-    BT_TRY(list_of_gate(&result, &arena, &follows));
+    BT_TRY(bt_gate_verdicts(&result, &arena, &verdicts));
+    const verdict_list follows = {verdicts, result.count};
     compare_lists(recorded, &follows, check);
     return BT_OK;
 }
@@ -251,10 +225,7 @@ static bt_status judge_by_policy(const bt_store_run *run, const bt_policy *polic
 static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
                           bt_bundle_check *check)
 {
-    const char *rule = run->schedule.rule_json;
-    bt_json_doc json;
     BT_SCOPED(bt_policy) policy = {0};
-    BT_SCOPED(bt_str) text = {0};
     for (int64_t i = 0; i < recorded->count; i++) {
         int64_t version = bt_gate_rule_version(recorded->items[i].rule_json);
         if (version > 0 && version < BT_GATE_RULE_VERSION) {
@@ -266,15 +237,7 @@ static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
             return judge_gate(run, recorded, check);
         }
     }
-    BT_TRY(bt_json_parse("run.json, schedule", rule, strlen(rule), &json));
-    const cJSON *node = bt_json_get(json.root, "policy");
-    if (node) {
-        bt_json_write(node, &text);
-    }
-    bt_json_doc_release(&json);
-    BT_TRY(bt_str_status(&text));
-    BT_TRY(bt_policy_parse("run.json, schedule: its policy", bt_str_text(&text), text.length_bytes,
-                           &policy));
+    BT_TRY(bt_ab_policy_recorded(run->schedule.rule_json, &policy));
     return judge_by_policy(run, &policy, recorded, check);
 }
 
@@ -301,16 +264,14 @@ static bt_status judge_replication(const bt_store_run *run, const bt_store_verdi
 {
     BT_SCOPED(bt_arena) arena = {0};
     bt_replication again;
-    bt_status status = bt_replication_again(run, item, &arena, &again);
-    if (status == BT_OK) {
-        bt_store_verdict follows = {.verdict = bt_verdict_name(again.verdict),
-                                    .ratio = again.ratio,
-                                    .low = again.low,
-                                    .high = again.high,
-                                    .rounds = again.pairs};
-        compare(item, &follows, check);
-    }
-    return take_mistake(item, status, check);
+    BT_TRY(bt_replication_again(run, item, &arena, &again));
+    const bt_store_verdict follows = {.verdict = bt_verdict_name(again.verdict),
+                                      .ratio = again.ratio,
+                                      .low = again.low,
+                                      .high = again.high,
+                                      .rounds = again.pairs};
+    compare(item, &follows, check);
+    return BT_OK;
 }
 
 static bt_status judge_replicate(const bt_store_run *run, const verdict_list *recorded,
@@ -320,8 +281,8 @@ static bt_status judge_replicate(const bt_store_run *run, const verdict_list *re
     if (at >= 0) {
         return judge_by_claims(run, &run->files[at], recorded, check);
     }
-    for (int64_t i = 0; i < recorded->count; i++) {
-        BT_TRY(judge_replication(run, &recorded->items[i], check));
+    BT_EACH(const bt_store_verdict, item, recorded->items, recorded->count) {
+        BT_TRY(take_mistake(item, judge_replication(run, item, check), check));
     }
     return BT_OK;
 }
@@ -360,10 +321,7 @@ bt_status bt_recompute_verdicts(const bt_store_run *run, bt_bundle_check *check)
         BT_TRY(judge_kind(run, &recorded, check));
     }
     // A completed 'ab' session has verdicts.
-    bool judged = false;
-    for (int64_t i = 0; i < run->verdict_count; i++) {
-        judged = judged || strcmp(run->verdicts[i].kind, BT_AB_KIND) == 0;
-    }
+    const bool judged = BT_FIND(run->verdicts, run->verdict_count, kind, BT_AB_KIND) >= 0;
     if (run->status == BT_RUN_PASSED && !judged && run->schedule.kind &&
         strcmp(run->schedule.kind, BT_AB_KIND) == 0) {
         bt_bundle_find(check, "a session of ab without a verdict");

@@ -6,7 +6,6 @@
 #include "framework/base/scoped.h"
 #include "harness/ab/ab.h"
 #include "harness/gate/gate.h"
-#include "harness/gate/pace.h"
 #include "harness/text/json_writer.h"
 
 // ---- rounds ------------------------------------------------------------------------------------
@@ -53,8 +52,7 @@ static bt_status rounds(void *context, const bt_run_schedule *schedule, int64_t 
         return BT_OK;
     }
     for (int64_t i = 0; i < schedule->system_count; ++i) {
-        const bt_gate_pace pace = {.policy = self->policy, .base = base_of(self, case_index, i)};
-        int64_t asked = bt_gate_pace_rounds(&pace);
+        int64_t asked = bt_gate_rounds_against(self->policy, base_of(self, case_index, i));
         *wanted = asked > *wanted ? asked : *wanted;
     }
     return BT_OK;

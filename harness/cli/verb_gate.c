@@ -113,7 +113,7 @@ static bt_status write_files(const gate_verb *self, const bt_gate_result *result
 static bt_status say(gate_verb *self, bt_store *store, const bt_gate_result *result)
 {
     BT_SCOPED(bt_str) page = {0};
-    BT_TRY(bt_gate_store(store, result));
+    BT_TRY(bt_gate_store(store, BT_GATE_KIND, result));
     BT_TRY(bt_cli_page_renew(store, result->request.run, &page));
     BT_TRY(write_files(self, result));
     self->call->code = result->exit_code;

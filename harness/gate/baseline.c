@@ -15,7 +15,7 @@
 #include "harness/gate/merge.h"
 #include "harness/record/keep.h"
 #include "harness/text/format.h"
-#include "harness/text/json_writer.h"
+#include "harness/text/record_json.h"
 
 #define NAME_BYTES_MAX 64
 
@@ -79,17 +79,14 @@ static void write_metrics(const bt_gate_side *side, double *values, int64_t *ses
 
 static bt_status write_side(const bt_gate_side *side, bt_json_writer *json)
 {
-    void *sessions = NULL;
-    BT_SCOPED_MEM(void *) values = NULL;
-    BT_TRY(bt_mem_alloc((size_t)side->round_count, sizeof(double), &values));
-    bt_status status = bt_mem_alloc((size_t)side->round_count, sizeof(int64_t), &sessions);
-    if (status != BT_OK) {
-        return status;
-    }
+    BT_SCOPED_MEM(double *) values = NULL;
+    BT_SCOPED_MEM(int64_t *) sessions = NULL;
+    BT_TRY(BT_MEM_ARRAY(side->round_count, &values));
+    BT_TRY(BT_MEM_ARRAY(side->round_count, &sessions));
     bt_json_writer_open(json, NULL, '{');
     BT_JSON(json, BT_OF(side, bench), BT_OF(side, kind), BT_OF(side, name), BT_OF(side, system),
-            BT_OF(side, precision),
-            BT_KV("settings", side->axes_json)); // expanded when everything is written
+            BT_OF(side, precision));
+    bt_json_writer_raw(json, "settings", side->axes_json);
     BT_JSON_LIST(json, "kernels", i, side->kernel_count) {
         bt_json_writer_text(json, NULL, side->kernels[i]);
     }
@@ -97,13 +94,12 @@ static bt_status write_side(const bt_gate_side *side, bt_json_writer *json)
         bt_json_writer_real(json, "sm_clock_mhz", side->clock_mhz);
     }
     if (side->power_w > 0) {
-        bt_json_writer_real(json, "power_w", side->power_w);
+        BT_JSON(json, BT_OF(side, power_w));
     }
     write_metrics(side, values, sessions, json);
-    status = bt_document_write_curves(side, json);
+    BT_TRY(bt_error_context(bt_document_write_curves(side, json), "case %s", side->name));
     bt_json_writer_close(json, '}');
-    bt_mem_free(sessions);
-    return bt_error_context(status, "case %s", side->name);
+    return BT_OK;
 }
 
 static void write_facts(const bt_store_env *env, bt_fact_level level, bt_json_writer *json)
@@ -124,13 +120,6 @@ static void write_environment(const bt_store_env *env, bt_json_writer *json)
     write_facts(env, BT_FACT_HARD, json);
     write_facts(env, BT_FACT_SOFT, json);
     bt_json_writer_close(json, '}');
-}
-
-static void write_build(const bt_store_build *build, bt_json_writer *json)
-{
-    BT_JSON_OBJECT(json, "build", BT_OF(build, digest), BT_OF(build, git_commit),
-                   BT_OF(build, git_diff), BT_OF(build, compiler), BT_OF(build, flags),
-                   BT_OF(build, type), BT_OF(build, cuda));
 }
 
 static void write_ceilings(const bt_gate_ceilings *ceilings, bt_json_writer *json)
@@ -163,7 +152,9 @@ static bt_status write_raw(const bt_baseline *of, bt_str *out)
         bt_json_writer_text(&json, "noise_accepted", of->noise_accepted);
     }
     write_sessions(of, &json);
-    write_build(&of->build, &json);
+    bt_json_writer_open(&json, "build", '{');
+    bt_fields_write(&json, BT_FIELDS_BUILD, &of->build);
+    bt_json_writer_close(&json, '}');
     write_environment(&of->env, &json);
     write_ceilings(&of->ceilings, &json);
     BT_JSON_LIST(&json, "cases", i, of->sides.count) {
@@ -173,32 +164,11 @@ static bt_status write_raw(const bt_baseline *of, bt_str *out)
     return bt_str_status(out);
 }
 
-// Each case's settings, written as text, become an object.
-static bt_status unfold_settings(cJSON *root)
-{
-    cJSON *item = NULL;
-    cJSON_ArrayForEach(item, bt_json_get(root, "cases")) {
-        bt_json_doc settings = {0};
-        const char *text = bt_json_get(item, "settings")->valuestring;
-        BT_TRY(
-            bt_json_parse(bt_json_get(item, "name")->valuestring, text, strlen(text), &settings));
-        cJSON *made = settings.root;
-        bool replaced = cJSON_ReplaceItemInObjectCaseSensitive(item, "settings", made);
-        settings.root = replaced ? NULL : made; // NULL: the document owns it now
-        bt_json_doc_release(&settings);
-        if (!replaced || !made->string) { // cJSON adds it without its key when out of memory
-            return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for a baseline");
-        }
-    }
-    return BT_OK;
-}
-
 static bt_status format_document(const bt_str *raw, bt_str *out)
 {
     BT_SCOPED(bt_json_doc) json = {0};
     BT_TRY(bt_json_parse_within("baseline", raw->text, raw->length_bytes, BT_BASELINE_BYTES_MAX,
                                 &json));
-    BT_TRY(unfold_settings(json.root));
     bt_json_write_document(json.root, out);
     return bt_str_status(out);
 }
@@ -280,7 +250,6 @@ static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
     bt_arena *arena = &out->arena;
     char card[33];
     bt_str machine = {0};
-    int64_t disturbed = 0;
     BT_TRY(bt_gate_kept_sides(run, false, arena, &out->sides));
     BT_TRY(check_rounds(run, &out->sides, arena));
     BT_TRY(bt_gate_ceilings_of_run(run, arena, &out->ceilings));
@@ -294,14 +263,11 @@ static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
     out->noise_accepted = "";
     out->build = *bt_gate_kept_build(run);
     out->env = run->info.env;
-    for (int64_t i = 0; i < out->sides.count; ++i) {
-        disturbed += out->sides.items[i].labelled;
-    }
     bt_baseline_session *session = NULL;
     BT_TRY(BT_ARENA_ARRAY(arena, 1, &session));
     out->sessions = session;
     out->session_count = 1;
-    return bt_gate_session_of(run, disturbed, arena, session);
+    return bt_gate_session_of(run, &out->sides, arena, session);
 }
 
 static bt_status make(const bt_store_run *const *runs, int64_t count, const bt_baseline_wish *wish,
@@ -333,16 +299,14 @@ static bt_status make(const bt_store_run *const *runs, int64_t count, const bt_b
 bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
                             const bt_baseline_wish *wish, bt_str *out)
 {
-    bt_baseline made = {0};
+    BT_SCOPED(bt_baseline) made = {0};
     BT_SCOPED(bt_str) raw = {0};
     BT_TRY(bt_baseline_check_name(wish->name));
     BT_FAIL_IF(!wish->reason || !*wish->reason, BT_STATUS_INVALID_ARGUMENT,
                "a baseline needs a reason: --reason TEXT");
-    bt_status status = make(runs, count, wish, &made);
-    BT_IF_OK(status, write_raw(&made, &raw));
-    BT_IF_OK(status, format_document(&raw, out));
-    bt_arena_release(&made.arena);
-    return status;
+    BT_TRY(make(runs, count, wish, &made));
+    BT_TRY(write_raw(&made, &raw));
+    return format_document(&raw, out);
 }
 
 int64_t bt_baseline_sessions(const bt_baseline *baseline)

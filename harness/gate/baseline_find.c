@@ -43,12 +43,9 @@ static bt_status find_committed(const char *root, const char *name, const char *
 {
     BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "%s/results/baselines/%s/%s.json", root, machine, name);
-    bt_status status = bt_str_status(&path);
-    *found = status == BT_OK && bt_file_exists(bt_str_text(&path));
-    if (*found) {
-        status = load(bt_str_text(&path), out);
-    }
-    return status;
+    BT_TRY(bt_str_status(&path));
+    *found = bt_file_exists(bt_str_text(&path));
+    return *found ? load(bt_str_text(&path), out) : BT_OK;
 }
 
 static bt_status none_of_that_name(bt_store *store, const char *name, const char *machine)
@@ -85,12 +82,10 @@ bt_status bt_baseline_find(bt_store *store, const char *given, const char *machi
         BT_TRY(find_committed(".", given, machine, out, &found));
     }
     if (!found && machine) {
-        bt_str home = {0};
+        BT_SCOPED(bt_str) home = {0};
         bt_home_path(&home);
-        bt_status status = bt_str_status(&home);
-        BT_IF_OK(status, find_committed(bt_str_text(&home), given, machine, out, &found));
-        bt_str_release(&home);
-        BT_TRY(status);
+        BT_TRY(bt_str_status(&home));
+        BT_TRY(find_committed(bt_str_text(&home), given, machine, out, &found));
     }
     if (!found && machine) {
         BT_TRY(find_stored(store, given, NULL, out, &found));

@@ -7,8 +7,8 @@
 #include "harness/gate/baseline.h"
 #include "harness/gate/curves.h"
 #include "harness/plan/plan.h"
-
-#define NUMBER_MAX 1e300
+#include "harness/record/keep.h"
+#include "harness/text/record_json.h"
 
 static bt_status read_facts(bt_document *in, const cJSON *facts, bt_fact_level level,
                             bt_store_fact *out, int64_t *count)
@@ -20,8 +20,8 @@ static bt_status read_facts(bt_document *in, const cJSON *facts, bt_fact_level l
             return bt_json_error(in->json, node, BT_JSON_VALUE, "the fact \"%s\" must be a text",
                                  node->string);
         }
-        BT_TRY(bt_document_copy(in, node->string, &fact->key));
-        BT_TRY(bt_document_copy(in, node->valuestring, &fact->value));
+        BT_TRY(bt_keep(in->arena, node->string, &fact->key));
+        BT_TRY(bt_keep(in->arena, node->valuestring, &fact->value));
     }
     return BT_OK;
 }
@@ -53,15 +53,14 @@ static bt_status read_environment(bt_document *in, const cJSON *root, bt_store_e
 
 static bt_status read_build(bt_document *in, const cJSON *root, bt_store_build *out)
 {
-    const cJSON *build = NULL;
-    BT_TRY(bt_document_member(in, root, "build", false, &build));
-    BT_TRY(bt_document_text(in, build, "digest", &out->digest));
-    BT_TRY(bt_document_text(in, build, "git_commit", &out->git_commit));
-    BT_TRY(bt_document_text(in, build, "git_diff", &out->git_diff));
-    BT_TRY(bt_document_text(in, build, "compiler", &out->compiler));
-    BT_TRY(bt_document_text(in, build, "flags", &out->flags));
-    BT_TRY(bt_document_text(in, build, "type", &out->type));
-    return bt_document_text(in, build, "cuda", &out->cuda);
+    const cJSON *member = NULL;
+    BT_TRY(bt_document_member(in, root, "build", false, &member));
+    cJSON *build = bt_json_get(root, "build");
+    if (!bt_json_get(build, "version")) { // documents of earlier versions have none
+        BT_TRY(bt_json_put(build, "version", cJSON_CreateString(""), "a baseline"));
+    }
+    return bt_error_context(bt_fields_read(build, "build", BT_FIELDS_BUILD, in->arena, out), "%s",
+                            in->json->name);
 }
 
 static bt_status read_kernels(bt_document *in, const cJSON *item, bt_gate_side *out)
@@ -75,7 +74,7 @@ static bt_status read_kernels(bt_document *in, const cJSON *item, bt_gate_side *
             return bt_json_error(in->json, node, BT_JSON_VALUE,
                                  "\"kernels\" must contain only texts");
         }
-        BT_TRY(bt_document_copy(in, node->valuestring, &kernels[out->kernel_count++]));
+        BT_TRY(bt_keep(in->arena, node->valuestring, &kernels[out->kernel_count++]));
     }
     out->kernels = kernels;
     return BT_OK;
@@ -88,7 +87,7 @@ static bt_status read_settings(bt_document *in, const cJSON *item, bt_gate_side 
     BT_TRY(bt_document_member(in, item, "settings", false, &settings));
     bt_json_write(settings, &text);
     BT_TRY(bt_str_status(&text));
-    BT_TRY(bt_document_copy(in, bt_str_text(&text), &out->axes_json));
+    BT_TRY(bt_keep(in->arena, bt_str_text(&text), &out->axes_json));
     return bt_record_digest_str(&text, out->settings);
 }
 
@@ -177,12 +176,6 @@ static bt_status read_metrics(bt_document *in, const cJSON *item, bt_gate_side *
                                                 BT_BASELINE_ROUNDS_MIN);
 }
 
-static bt_status read_optional(bt_document *in, const cJSON *item, const char *key, double *out)
-{
-    *out = (double)NAN;
-    return bt_json_get(item, key) ? bt_document_number(in, item, key, 0, NUMBER_MAX, out) : BT_OK;
-}
-
 static bt_status read_case(bt_document *in, const cJSON *item, const bt_store_env *env,
                            bt_gate_side *out)
 {
@@ -197,8 +190,8 @@ static bt_status read_case(bt_document *in, const cJSON *item, const bt_store_en
     BT_TRY(bt_document_text(in, item, "precision", &out->precision));
     BT_TRY(read_settings(in, item, out));
     BT_TRY(read_kernels(in, item, out));
-    BT_TRY(read_optional(in, item, "sm_clock_mhz", &out->clock_mhz));
-    BT_TRY(read_optional(in, item, "power_w", &out->power_w));
+    BT_TRY(bt_document_number_if(in, item, "sm_clock_mhz", &out->clock_mhz));
+    BT_TRY(bt_document_number_if(in, item, "power_w", &out->power_w));
     BT_TRY(read_metrics(in, item, out));
     BT_TRY(bt_document_read_curves(in, item, out));
     return bt_plan_environment(env, out->name, out->axes_json, out->environment);
@@ -239,7 +232,7 @@ static bt_status read_ceilings(bt_document *in, const cJSON *root, bt_gate_ceili
             return bt_json_error(in->json, node, BT_JSON_KEY, "\"%s\" must begin with \"%s\"",
                                  node->string, BT_GATE_CEILING_PREFIX);
         }
-        BT_TRY(bt_document_copy(in, node->string, &item->name));
+        BT_TRY(bt_keep(in->arena, node->string, &item->name));
         BT_TRY(bt_document_numbers(in, node, node->string, &item->rates, &item->count));
     }
     out->items = items;
@@ -304,7 +297,7 @@ static bt_status keep_public(bt_document *in, const char *text, bt_baseline *out
     bt_str canonical = {0};
     BT_SCOPED(bt_str) public = {0};
     BT_TRY(bt_baseline_write_public(text, &public));
-    BT_TRY(bt_document_copy(in, bt_str_text(&public), &out->document));
+    BT_TRY(bt_keep(in->arena, bt_str_text(&public), &out->document));
     BT_TRY(bt_json_parse_within("baseline", bt_str_text(&public), public.length_bytes,
                                 BT_BASELINE_BYTES_MAX, &json));
     bt_json_write(json.root, &canonical);

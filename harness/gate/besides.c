@@ -66,9 +66,8 @@ static bt_status append_all(const bt_gate_result *result, bool whole, bt_str *ou
 
 bt_status bt_gate_besides(const bt_gate_result *result, bool whole, bt_str *out)
 {
-    bt_str text = {0}; // the separator depends on its contents
-    bt_status status = append_all(result, whole, &text);
+    BT_SCOPED(bt_str) text = {0}; // the separator depends on its contents
+    BT_TRY(append_all(result, whole, &text));
     bt_str_append(out, bt_str_text(&text));
-    bt_str_release(&text);
-    return status == BT_OK ? bt_str_status(out) : status;
+    return bt_str_status(out);
 }

@@ -44,10 +44,13 @@ static void take(const bt_gate_calibration_query *query, const char *rule,
     }
 }
 
-// The same, given the text of the rule.
-static bt_status find(bt_store *store, const bt_gate_calibration_query *query, const char *rule,
-                      bt_gate_calibration *out)
+bt_status bt_gate_calibration_find(void *store, const bt_gate_calibration_query *query,
+                                   bt_gate_calibration *out)
 {
+    BT_SCOPED(bt_str) text = {0};
+    bt_gate_calibrated_rule(query->rule, &text);
+    BT_TRY(bt_str_status(&text));
+    const char *rule = bt_str_text(&text);
     const bt_store_calibration wanted = {.rule_json = rule,
                                          .environment = query->side->environment,
                                          .card = query->card,
@@ -57,22 +60,13 @@ static bt_status find(bt_store *store, const bt_gate_calibration_query *query, c
     BT_SCOPED(bt_arena) arena = {0};
     bt_store_calibration found;
     bool known = false;
-    bt_status status = bt_store_calibration_find(store, &wanted, &arena, &found, &known);
-    if (status == BT_OK && known) {
+    BT_TRY(bt_store_calibration_find(store, &wanted, &arena, &found, &known));
+    if (known) {
         take(query, rule, &found, out);
-    } else if (status == BT_OK) {
+    } else {
         (void)snprintf(out->why, sizeof out->why,
                        "not calibrated in this environment; run 'bt-bench calibrate %.60s'",
                        query->suite);
     }
-    return status;
-}
-
-bt_status bt_gate_calibration_find(void *context, const bt_gate_calibration_query *query,
-                                   bt_gate_calibration *out)
-{
-    BT_SCOPED(bt_str) rule = {0};
-    bt_gate_calibrated_rule(query->rule, &rule);
-    BT_TRY(bt_str_status(&rule));
-    return find(context, query, bt_str_text(&rule), out);
+    return BT_OK;
 }

@@ -2,7 +2,6 @@
 #include "harness/gate/card.h"
 
 #include <sodium.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SALT "bt-bench card\n"
@@ -20,9 +19,7 @@ void bt_gate_card(const bt_store_env *env, char digest[33])
     (void)crypto_hash_sha256_update(&state, (const unsigned char *)SALT, sizeof SALT - 1);
     (void)crypto_hash_sha256_update(&state, (const unsigned char *)uuid, strlen(uuid));
     (void)crypto_hash_sha256_final(&state, bytes);
-    for (int i = 0; i < 16; ++i) {
-        (void)snprintf(digest + 2 * i, 3, "%02x", bytes[i]);
-    }
+    (void)sodium_bin2hex(digest, 33, bytes, 16);
 }
 
 bool bt_gate_same_card(const bt_store_env *base, const char *base_card, const bt_store_env *env)

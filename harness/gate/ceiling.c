@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/idioms.h"
 #include "harness/stats/summary.h"
 #include "harness/text/format.h"
@@ -22,12 +23,8 @@ static bool is_product(const char *name)
 
 static const bt_gate_ceiling *find(const bt_gate_ceilings *list, const char *name)
 {
-    for (int64_t i = 0; i < list->count; ++i) {
-        if (strcmp(list->items[i].name, name) == 0) {
-            return &list->items[i];
-        }
-    }
-    return NULL;
+    const int64_t at = BT_FIND(list->items, list->count, name, name);
+    return at < 0 ? NULL : &list->items[at];
 }
 
 // The ceiling of that name, from all rounds that passed.
@@ -67,24 +64,15 @@ bt_status bt_gate_ceilings_of_run(const bt_store_run *run, bt_arena *arena, bt_g
     return BT_OK;
 }
 
-static bt_status median_of(const bt_gate_ceiling *ceiling, double *median)
-{
-    bt_stats stats = {.median = (double)NAN};
-    if (ceiling && ceiling->count > 0) {
-        BT_TRY(bt_stats_of(ceiling->rates, ceiling->count, &stats));
-    }
-    *median = stats.median;
-    return BT_OK;
-}
-
 bt_status bt_gate_ceilings_differ(const bt_gate_ceilings *base, const bt_gate_ceilings *candidate,
                                   bt_str *out)
 {
     for (int64_t i = 0; i < base->count; ++i) {
         const char *name = base->items[i].name;
+        const bt_gate_ceiling *other = find(candidate, name);
         double before = 0, now = 0;
-        BT_TRY(median_of(&base->items[i], &before));
-        BT_TRY(median_of(find(candidate, name), &now));
+        BT_TRY(bt_stats_median(base->items[i].rates, base->items[i].count, &before));
+        BT_TRY(bt_stats_median(other ? other->rates : NULL, other ? other->count : 0, &now));
         if (!(fabs(now / before - 1) > EQUAL)) {
             continue; // also if one side does not know it
         }

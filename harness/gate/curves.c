@@ -16,9 +16,7 @@ enum { DIGITS = 8, LEVEL = 9 }; // hex digits of a float in older documents; of 
 
 static uint32_t bits_at(const bt_loss_curve *curve, int64_t step)
 {
-    uint32_t word = 0;
-    memcpy(&word, &curve->steps[step].loss, sizeof word);
-    return word;
+    return bt_loss_bits(curve->steps[step].loss);
 }
 
 // The value with which the bits of a step are combined: that of the reference, else of the step
@@ -89,20 +87,18 @@ static void take_planes(const uint8_t *planes, const bt_loss_curve *reference, b
 static bt_status unpack(const char *text, const bt_loss_curve *reference, bt_store_step *steps,
                         size_t count, bool *right)
 {
-    BT_SCOPED_MEM(void *) packed = NULL;
-    BT_SCOPED_MEM(void *) planes = NULL;
+    BT_SCOPED_MEM(uint8_t *) packed = NULL;
+    BT_SCOPED_MEM(uint8_t *) planes = NULL;
     size_t length = strlen(text), packed_bytes = 0, size_bytes = count * sizeof(uint32_t);
-    *right = false;
-    BT_TRY(bt_mem_alloc(length + 1, 1, &packed));
-    bt_status status = bt_mem_alloc(size_bytes, 1, &planes);
-    if (status == BT_OK &&
-        sodium_base642bin(packed, length, text, length, NULL, &packed_bytes, NULL, BASE64) == 0) {
-        *right = ZSTD_decompress(planes, size_bytes, packed, packed_bytes) == size_bytes;
-    }
+    BT_TRY(BT_MEM_ARRAY(length + 1, &packed));
+    BT_TRY(BT_MEM_ARRAY(size_bytes, &planes));
+    *right =
+        sodium_base642bin(packed, length, text, length, NULL, &packed_bytes, NULL, BASE64) == 0 &&
+        ZSTD_decompress(planes, size_bytes, packed, packed_bytes) == size_bytes;
     if (*right) {
         take_planes(planes, reference, steps, count);
     }
-    return status;
+    return BT_OK;
 }
 
 // ---- writing -----------------------------------------------------------------------------------
@@ -136,7 +132,7 @@ static const char *source_of(const bt_gate_side *side, int64_t index)
 }
 
 static bt_status write_curve(const bt_loss_curve *reference, const bt_loss_curve *curve,
-                             const char *source, int64_t rounds, bt_json_writer *json)
+                             const char *source, bt_json_writer *json)
 {
     BT_SCOPED(bt_str) bits = {0};
     for (int64_t i = 0; i < curve->count; ++i) {
@@ -149,7 +145,7 @@ static bt_status write_curve(const bt_loss_curve *reference, const bt_loss_curve
     if (*source) {
         bt_json_writer_text(json, "of", source);
     }
-    BT_JSON(json, BT_KV("parameters", curve->params_digest), BT_KV("rounds", rounds),
+    BT_JSON(json, BT_KV("parameters", curve->params_digest), BT_OF(curve, rounds),
             BT_KV("steps", curve->count));
     write_tokens(curve, json);
     bt_json_writer_close(json, '}');
@@ -164,7 +160,7 @@ bt_status bt_document_write_curves(const bt_gate_side *side, bt_json_writer *jso
     BT_JSON_LIST(json, "losses", i, side->curve_count) {
         const bt_loss_curve *curve = &side->curves[i];
         BT_TRY(write_curve(reference_of(&side->curves[0], i, curve->count), curve,
-                           source_of(side, i), side->curve_rounds[i], json));
+                           source_of(side, i), json));
     }
     return BT_OK;
 }
@@ -263,7 +259,6 @@ bt_status bt_document_read_curves(bt_document *in, const cJSON *object, bt_gate_
 {
     const cJSON *list = NULL;
     bt_loss_curve *curves = NULL;
-    int64_t *rounds = NULL;
     size_t source = 0;
     out->own_count = out->data_count = out->curve_count = 0;
     if (!bt_json_get(object, "losses")) {
@@ -271,19 +266,19 @@ bt_status bt_document_read_curves(bt_document *in, const cJSON *object, bt_gate_
     }
     BT_TRY(bt_document_member(in, object, "losses", true, &list));
     BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(list), &curves));
-    BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(list), &rounds));
     for (const cJSON *node = list->child; node; node = node->next) {
-        double count = 0;
+        bt_loss_curve *curve = &curves[out->curve_count];
+        double rounds = 0;
         BT_TRY(read_source(in, node, &source));
-        BT_TRY(read_bits(in, node, out->curve_count ? curves : NULL, &curves[out->curve_count]));
-        BT_TRY(bt_document_text(in, node, "parameters", &curves[out->curve_count].params_digest));
-        BT_TRY(bt_document_number(in, node, "rounds", 1, 1e6, &count));
-        rounds[out->curve_count++] = (int64_t)count;
+        BT_TRY(read_bits(in, node, out->curve_count ? curves : NULL, curve));
+        BT_TRY(bt_document_text(in, node, "parameters", &curve->params_digest));
+        BT_TRY(bt_document_number(in, node, "rounds", 1, 1e6, &rounds));
+        curve->rounds = (int64_t)rounds;
+        ++out->curve_count;
         out->own_count += source == 0;
         out->data_count += source <= 1;
     }
     out->curves = curves;
-    out->curve_rounds = rounds;
     if (out->curve_count > 0 && out->own_count == 0) {
         return bt_json_error(in->json, list, BT_JSON_VALUE,
                              "\"losses\" has no curve of the case's own rounds");

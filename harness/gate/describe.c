@@ -11,12 +11,10 @@
 #include "harness/text/table.h"
 
 // Does a newer row of the same name and machine precede it?
-static bool is_past(const bt_store_baseline_list *list, int64_t index)
+static bool is_past(const bt_store_baseline_list *list, const bt_store_baseline *row)
 {
-    const bt_store_baseline *row = &list->rows[index];
-    for (int64_t i = 0; i < index; ++i) {
-        if (strcmp(list->rows[i].name, row->name) == 0 &&
-            strcmp(list->rows[i].machine, row->machine) == 0) {
+    BT_EACH(const bt_store_baseline, newer, list->rows, row - list->rows) {
+        if (strcmp(newer->name, row->name) == 0 && strcmp(newer->machine, row->machine) == 0) {
             return true;
         }
     }
@@ -32,9 +30,8 @@ bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all, bt
         return bt_str_status(out);
     }
     bt_table_heads(&table, "baseline|machine|>run|set|reason");
-    for (int64_t i = 0; i < list->count; ++i) {
-        const bt_store_baseline *row = &list->rows[i];
-        if (!all && is_past(list, i)) {
+    BT_EACH(const bt_store_baseline, row, list->rows, list->count) {
+        if (!all && is_past(list, row)) {
             continue;
         }
         bt_table_cells(&table, "%s|%s|%s|%s|%s", row->name, row->machine,
@@ -49,9 +46,8 @@ bt_status bt_baseline_list_json(const bt_store_baseline_list *list, bool all, bt
 {
     bt_json_writer json = {.out = out, .indent = 2};
     bt_json_writer_open(&json, NULL, '[');
-    for (int64_t i = 0; i < list->count; ++i) {
-        const bt_store_baseline *row = &list->rows[i];
-        bool past = is_past(list, i);
+    BT_EACH(const bt_store_baseline, row, list->rows, list->count) {
+        bool past = is_past(list, row);
         if (!all && past) {
             continue;
         }
@@ -118,7 +114,6 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
 {
     size_t start = out->length_bytes;
     BT_SCOPED(bt_table) table = {0};
-    bt_status status = BT_OK;
     bt_str_format(out, "baseline %s of %s, %s\n", baseline->name, baseline->machine,
                   baseline->created);
     bt_str_format(out, "  reason  %s\n  suite   %s, profile %s, plan %.8s\n", baseline->reason,
@@ -131,16 +126,15 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
     append_sessions(baseline, out);
     bt_str_append(out, "\n");
     bt_table_heads(&table, "case|system|>rounds|>time|>step time|>tokens/s|>memory|>loss curves");
-    for (int64_t i = 0; status == BT_OK && i < baseline->sides.count; ++i) {
-        status = side_row(&baseline->sides.items[i], &table);
+    BT_EACH(const bt_gate_side, side, baseline->sides.items, baseline->sides.count) {
+        BT_TRY(side_row(side, &table));
     }
-    BT_IF_OK(status, bt_table_print(&table, 2, out));
+    BT_TRY(bt_table_print(&table, 2, out));
     bt_str_append(out, "\n  hard facts\n");
     BT_EACH(const bt_store_fact, fact, baseline->env.facts, baseline->env.fact_count) {
         if (fact->level == BT_FACT_HARD) {
             bt_str_format(out, "    %s  %.100s\n", fact->key, fact->value);
         }
     }
-    BT_IF_OK(status, bt_text_end(out, start));
-    return status;
+    return bt_text_end(out, start);
 }

@@ -1,13 +1,10 @@
 // harness/gate/document.c - reads JSON for baselines and rules
 #include "harness/gate/document.h"
 
+#include <math.h>
+
 #include "framework/base/mem.h"
 #include "harness/record/keep.h"
-
-bt_status bt_document_copy(bt_document *in, const char *text, const char **out)
-{
-    return bt_keep(in->arena, text, out);
-}
 
 static bt_status lacks(bt_document *in, const cJSON *object, const char *key, const char *expected)
 {
@@ -20,7 +17,7 @@ static bt_status lacks(bt_document *in, const cJSON *object, const char *key, co
 bt_status bt_document_text(bt_document *in, const cJSON *object, const char *key, const char **out)
 {
     const cJSON *node = bt_json_get(object, key);
-    return cJSON_IsString(node) ? bt_document_copy(in, node->valuestring, out)
+    return cJSON_IsString(node) ? bt_keep(in->arena, node->valuestring, out)
                                 : lacks(in, object, key, "a text");
 }
 
@@ -52,6 +49,15 @@ bt_status bt_document_number(bt_document *in, const cJSON *object, const char *k
                              *out, minimum, maximum);
     }
     return BT_OK;
+}
+
+bt_status bt_document_number_if(bt_document *in, const cJSON *object, const char *key, double *out)
+{
+    const cJSON *node = bt_json_get(object, key);
+    *out = (double)NAN;
+    return node && !cJSON_IsNull(node)
+               ? bt_document_number(in, object, key, 0, BT_DOCUMENT_NUMBER_MAX, out)
+               : BT_OK;
 }
 
 bt_status bt_document_numbers(bt_document *in, const cJSON *list, const char *key,

@@ -8,6 +8,8 @@
 #include "harness/suite/json.h"
 #include "harness/text/json_writer.h"
 
+#define BT_DOCUMENT_NUMBER_MAX 1e300
+
 typedef struct bt_document {
     const bt_json_doc *json; // borrowed
     bt_arena *arena;         // borrowed; owns the values read
@@ -25,8 +27,9 @@ BT_CHECKED bt_status bt_document_member(bt_document *in, const cJSON *object, co
 // A required number within [minimum, maximum].
 BT_CHECKED bt_status bt_document_number(bt_document *in, const cJSON *object, const char *key,
                                         double minimum, double maximum, double *out);
-// A copy of a text.
-BT_CHECKED bt_status bt_document_copy(bt_document *in, const char *text, const char **out);
+// An optional one from 0 to BT_DOCUMENT_NUMBER_MAX; NaN if it is missing or null.
+BT_CHECKED bt_status bt_document_number_if(bt_document *in, const cJSON *object, const char *key,
+                                           double *out);
 // A list of positive numbers: [*count] of them, in the arena.
 BT_CHECKED bt_status bt_document_numbers(bt_document *in, const cJSON *list, const char *key,
                                          const double **out, int64_t *count);

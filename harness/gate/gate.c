@@ -130,9 +130,8 @@ static int64_t count_family(const gating *self)
 static bt_status set_subject(gating *self, const bt_gate_side *side, bt_gate_item *item)
 {
     bool plain = strcmp(recorded_system(side->system), BT_GATE_SYSTEM_OURS) == 0;
-    bt_str text = {0};
-    bt_str_format(&text, "%s%s%s", side->name, plain ? "" : " ", plain ? "" : side->system);
-    return bt_keep_str(&self->out->arena, &text, &item->subject);
+    return bt_keep_format(&self->out->arena, &item->subject, "%s%s%s", side->name, plain ? "" : " ",
+                          plain ? "" : side->system);
 }
 
 // Does the interval of an INCONCLUSIVE time end below the limit? Losses have no ratio.
@@ -199,40 +198,23 @@ static bt_status describe(gating *self, const bt_gate_side *base, const bt_gate_
                           bt_gate_item *item)
 {
     bt_arena *arena = &self->out->arena;
-    bt_str sentence = {0}, changes = {0};
-    bt_status status = BT_OK;
+    BT_SCOPED(bt_str) sentence = {0}, changes = {0};
     bool total = item->metric < BT_GATE_METRIC_COUNT && way_of(item->metric) == BT_GATE_WAY_TOTAL;
     bt_gate_sentence(item, self->request->policy, &sentence);
     if (base && side && total) {
-        status = append_beside(self, base, side, item, &sentence);
+        BT_TRY(append_beside(self, base, side, item, &sentence));
     }
-    if (status != BT_OK) {
-        bt_str_release(&sentence);
-        return status;
+    if (base && side) {
+        BT_TRY(bt_gate_changes(base, side, self->baseline ? &self->baseline->env : NULL,
+                               &self->request->run->info.env, arena, &changes));
     }
     BT_TRY(bt_keep_str(arena, &sentence, &item->sentence));
-    item->changes = "";
-    if (!base || !side) {
-        return BT_OK;
-    }
-    status = bt_gate_changes(base, side, self->baseline ? &self->baseline->env : NULL,
-                             &self->request->run->info.env, arena, &changes);
-    if (status != BT_OK) {
-        bt_str_release(&changes);
-        return status;
-    }
     return bt_keep_str(arena, &changes, &item->changes);
-}
-
-// Median of the base's time, for the tolerance; NaN if unknown.
-static bt_status base_time(const bt_gate_side *base, double *time_ns)
-{
-    return bt_gate_side_median(base, BT_GATE_TIME, time_ns);
 }
 
 // A calibration is for pairs: it does not apply to a gate against a baseline, whose sessions show
 // how much the machine varies.
-static bt_status ask_calibration(gating *self, const bt_gate_side *side, bt_gate_terms *out)
+static bt_status ask_calibration(gating *self, const bt_gate_side *side, bt_rule *out)
 {
     const bt_gate_request *request = self->request;
     char card[33];
@@ -246,11 +228,9 @@ static bt_status ask_calibration(gating *self, const bt_gate_side *side, bt_gate
         return BT_OK;
     }
     bt_gate_card(&request->run->info.env, card);
-    const bt_decision_rule rule =
-        bt_gate_decision_rule(request->policy, out->rule.tolerance, self->family);
     const bt_gate_calibration_query query = {.side = side,
                                              .metric = out->metric,
-                                             .rule = &rule,
+                                             .rule = &out->decision,
                                              .card = card,
                                              .at_ns = request->run->started_ns,
                                              .days = request->policy->calibration_days,
@@ -258,62 +238,50 @@ static bt_status ask_calibration(gating *self, const bt_gate_side *side, bt_gate
     return request->calibration(request->calibration_self, &query, &out->calibration);
 }
 
-static bt_status make_terms(gating *self, const bt_gate_side *base, const bt_gate_side *side,
-                            bt_gate_metric metric, bt_gate_terms *out)
+static bt_status make_rule(gating *self, const bt_gate_side *base, const bt_gate_side *side,
+                           bt_gate_item *item, bt_rule *out)
 {
     const bt_gate_request *request = self->request;
     const bt_gate_side *known = side ? side : base;
-    double time_ns = 0;
-    BT_TRY(base_time(base ? base : side, &time_ns));
-    *out = (bt_gate_terms){.policy = request->policy,
-                           .rule = bt_policy_rule(request->policy, known->name, metric,
-                                                  bt_gate_side_is_training(known), time_ns),
-                           .metric = metric,
-                           .presence = !base   ? BT_GATE_PRESENCE_NEW
-                                       : !side ? BT_GATE_PRESENCE_MISSING
-                                               : BT_GATE_PRESENCE_BOTH,
-                           .bench = known->bench,
-                           .name = known->name,
-                           .candidate = known->system,
-                           .base = self->baseline ? NULL : paired_system(self->request->run, 0),
-                           .recorded = self->baseline ? base : NULL,
-                           .precision = known->precision,
-                           .family = self->family,
-                           .calibration = {.required = request->policy->calibration_required,
-                                           .false_alarm_rate = (double)NAN,
-                                           .smallest = (double)NAN}};
-    out->calibration.false_alarm_limit = request->policy->calibration_false_alarm_rate;
-    out->calibration.smallest_limit =
-        request->policy->calibration_smallest_tolerances * out->rule.tolerance;
+    const bt_gate_metric metric = item->metric;
+    double time_ns = 0; // for the tolerance; NaN if unknown
+    BT_TRY(bt_gate_side_median(base ? base : side, BT_GATE_TIME, &time_ns));
+    item->rule = bt_policy_rule(request->policy, known->name, metric,
+                                bt_gate_side_is_training(known), time_ns);
+    *out = bt_rule_of(request->policy, &item->rule, metric, known->precision, self->family);
+    out->bench = known->bench;
+    out->name = known->name;
+    out->candidate = known->system;
+    out->presence = !base   ? BT_GATE_PRESENCE_NEW
+                    : !side ? BT_GATE_PRESENCE_MISSING
+                            : BT_GATE_PRESENCE_BOTH;
     if (self->baseline) {
         out->baseline = self->baseline->name;
         out->baseline_digest = self->baseline->digest;
+        out->baseline_system = base ? base->system : "";
         out->other_card =
             !bt_gate_same_card(&self->baseline->env, self->baseline->card, &request->run->info.env);
+    } else {
+        out->base = paired_system(request->run, 0);
     }
     bool calibrated = metric < BT_GATE_METRIC_COUNT && way_of(metric) == BT_GATE_WAY_TOTAL;
-    out->calibration.required = out->calibration.required && calibrated;
+    out->calibration.required = request->policy->calibration_required && calibrated;
     return calibrated && side ? ask_calibration(self, side, out) : BT_OK;
 }
 
 static bt_status judge(gating *self, const bt_gate_side *base, const bt_gate_side *side,
                        bt_gate_metric metric, bt_gate_item *item)
 {
-    bt_gate_terms terms;
-    bt_str rule = {0};
+    bt_rule rule;
+    BT_SCOPED(bt_str) text = {0};
     *item = (bt_gate_item){.metric = metric};
-    BT_TRY(make_terms(self, base, side, metric, &terms));
-    item->rule = terms.rule;
-    bt_status status = bt_gate_rule_write(&terms, &rule);
-    if (status != BT_OK) {
-        bt_str_release(&rule);
-        return status;
-    }
-    BT_TRY(bt_keep_str(&self->out->arena, &rule, &item->rule_json));
+    BT_TRY(make_rule(self, base, side, item, &rule));
+    BT_TRY(bt_rule_write(&rule, &text));
+    BT_TRY(bt_keep_str(&self->out->arena, &text, &item->rule_json));
     BT_TRY(bt_gate_judge(&self->sides, self->baseline ? &self->baseline->sides : NULL,
                          item->rule_json, &item->verdict));
     BT_TRY(set_subject(self, side ? side : base, item));
-    item->excused = is_excused(item, terms.presence);
+    item->excused = is_excused(item, rule.presence);
     return describe(self, base, side, item);
 }
 
@@ -436,7 +404,6 @@ bt_status bt_gate_run(const bt_gate_request *request, bt_gate_result *out)
                "--baseline NAME or FILE",
                (long long)request->run->id);
     out->request = *request;
-    out->paired = !request->baseline;
     bt_status status = bt_gate_sides_of_run(request->run, &out->arena, &self.sides);
     BT_IF_OK(status, judge_all(&self));
     if (status != BT_OK) {
@@ -458,14 +425,8 @@ void bt_gate_result_release(bt_gate_result *result)
 
 static bt_status stored_of(const bt_gate_item *item, bt_arena *arena, bt_store_verdict *out)
 {
-    bt_str reason = {0};
-    const char *text = NULL;
     bool changes = *item->changes && item->verdict.word != BT_GATE_SAME;
-    bt_str_format(&reason, "%s%s%s", item->sentence, changes ? "; " : "",
-                  changes ? item->changes : "");
-    BT_TRY(bt_keep_str(arena, &reason, &text));
     *out = (bt_store_verdict){
-        .kind = BT_GATE_KIND,
         .subject = item->subject,
         .metric = item->metric < BT_GATE_METRIC_COUNT ? bt_gate_metric_info(item->metric)->tag : "",
         .verdict = bt_gate_word_name(item->verdict.word),
@@ -473,38 +434,35 @@ static bt_status stored_of(const bt_gate_item *item, bt_arena *arena, bt_store_v
         .low = item->verdict.low,
         .high = item->verdict.high,
         .rounds = item->verdict.rounds,
-        .reason = text,
         .rule_json = item->rule_json};
+    return bt_keep_format(arena, &out->reason, "%s%s%s", item->sentence, changes ? "; " : "",
+                          changes ? item->changes : "");
+}
+
+bt_status bt_gate_verdicts(const bt_gate_result *result, bt_arena *arena, bt_store_verdict **out)
+{
+    BT_TRY(BT_ARENA_ARRAY(arena, result->count, out));
+    for (int64_t i = 0; i < result->count; ++i) {
+        BT_TRY(stored_of(&result->items[i], arena, &(*out)[i]));
+    }
     return BT_OK;
 }
 
-bt_status bt_gate_store(bt_store *store, const bt_gate_result *result)
+bt_status bt_gate_store(bt_store *store, const char *kind, const bt_gate_result *result)
 {
-    return bt_gate_store_as(store, BT_GATE_KIND, result);
-}
-
-// The baseline's document is stored with the run, so that `verify` has it.
-static bt_status store_baseline(bt_store *store, const bt_gate_result *result)
-{
+    BT_SCOPED(bt_arena) arena = {0};
+    bt_store_verdict *verdicts = NULL;
     const bt_baseline *baseline = result->request.baseline;
+    const int64_t run = result->request.run->id;
+    BT_TRY(bt_gate_verdicts(result, &arena, &verdicts));
+    BT_TRY(bt_store_verdicts_set(store, run, kind, verdicts, result->count));
+    if (!baseline) {
+        return BT_OK;
+    }
+    // The baseline's document is stored with the run, so that `verify` has it.
     const bt_store_file file = {.kind = BT_BASELINE_FILE_KIND,
                                 .name = baseline->name,
                                 .bytes = baseline->document,
                                 .size_bytes = (int64_t)strlen(baseline->document)};
-    return bt_store_file_set(store, result->request.run->id, &file);
-}
-
-bt_status bt_gate_store_as(bt_store *store, const char *kind, const bt_gate_result *result)
-{
-    BT_SCOPED(bt_arena) arena = {0};
-    bt_store_verdict *verdicts = NULL;
-    BT_TRY(BT_ARENA_ARRAY(&arena, result->count, &verdicts));
-    for (int64_t i = 0; i < result->count; ++i) {
-        BT_TRY(stored_of(&result->items[i], &arena, &verdicts[i]));
-    }
-    BT_TRY(bt_store_verdicts_set(store, result->request.run->id, kind, verdicts, result->count));
-    if (result->request.baseline) {
-        BT_TRY(store_baseline(store, result));
-    }
-    return BT_OK;
+    return bt_store_file_set(store, run, &file);
 }

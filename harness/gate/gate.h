@@ -72,7 +72,6 @@ typedef struct bt_gate_result {
     int64_t excused;                   // how many of them would fail
     int64_t unreported;                // cases whose memory only one of two systems reports
     int exit_code;                     // the first of 5, 1, 4, 3, 0 that occurs; 4 without items
-    bool paired;                       // candidate against base, without a baseline
     char warning[256];                 // a sign that the comparison itself is invalid; ""
     bt_arena arena;                    // arena of all of the above
 } bt_gate_result;
@@ -86,12 +85,13 @@ void bt_gate_result_release(bt_gate_result *result);
 // Whether a run is an 'ab' session: it has the systems base and candidate.
 bool bt_gate_is_paired(const bt_store_run *run);
 
-// The verdicts as they are stored with the run.
+// The verdicts as they are stored with the run: result->count of them.
+// Owns    *out and texts: in the arena; borrows from the result
+BT_CHECKED bt_status bt_gate_verdicts(const bt_gate_result *result, bt_arena *arena,
+                                      bt_store_verdict **out);
+// Stores them under a kind (BT_GATE_KIND, "ab"), and the baseline's document.
 // Errors  those of the store
-BT_CHECKED bt_status bt_gate_store(bt_store *store, const bt_gate_result *result);
-// The same with another kind: "ab".
-BT_CHECKED bt_status bt_gate_store_as(bt_store *store, const char *kind,
-                                      const bt_gate_result *result);
+BT_CHECKED bt_status bt_gate_store(bt_store *store, const char *kind, const bt_gate_result *result);
 
 // ---- output -------------------------------------------------------------------------------------
 

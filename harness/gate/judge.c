@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "framework/base/scoped.h"
-#include "harness/gate/rule_read.h"
+#include "harness/gate/rule.h"
 #include "harness/stats/pairs.h"
 #include "harness/stats/sessions.h"
 #include "harness/stats/stats.h"
@@ -16,7 +16,7 @@ static const struct {
     const char *name;
     int exit_code;
 } words[] = {
-#define WORD_ROW(name, word, exit_code) {word, exit_code},
+#define WORD_ROW(name, word, text, exit_code) {word, exit_code},
     BT_GATE_WORD_LIST(WORD_ROW)
 #undef WORD_ROW
 };
@@ -463,25 +463,16 @@ static bt_status judge_loss(const judging *self)
 
 // ---- one metric --------------------------------------------------------------------------------
 
-static double largest(const double *values, int64_t count)
-{
-    double most = (double)NAN;
-    for (int64_t i = 0; i < count; ++i) {
-        most = values[i] <= most ? most : values[i];
-    }
-    return most;
-}
-
 // Median, or for memory the peak.
 static bt_status typical(const judging *self, const double *values, int64_t count, double *out)
 {
-    bt_stats stats = {0};
-    if (self->rule->metric == BT_GATE_MEMORY || count == 0) {
-        *out = largest(values, count);
-        return BT_OK;
+    if (self->rule->metric != BT_GATE_MEMORY) {
+        return bt_stats_median(values, count, out);
     }
-    BT_TRY(bt_stats_of(values, count, &stats));
-    *out = stats.median;
+    *out = (double)NAN;
+    for (int64_t i = 0; i < count; ++i) {
+        *out = fmax(*out, values[i]);
+    }
     return BT_OK;
 }
 
@@ -555,7 +546,6 @@ static bt_status judge_rule(const bt_gate_sides *sides, const bt_gate_sides *rec
 bt_status bt_gate_judge(const bt_gate_sides *sides, const bt_gate_sides *recorded,
                         const char *rule_json, bt_gate_verdict *out)
 {
-    BT_SCOPED(bt_json_doc) json = {0};
     BT_SCOPED(bt_arena) arena = {0};
     bt_rule rule;
     *out = (bt_gate_verdict){.ratio = (double)NAN,
@@ -564,9 +554,7 @@ bt_status bt_gate_judge(const bt_gate_sides *sides, const bt_gate_sides *recorde
                              .base = (double)NAN,
                              .candidate = (double)NAN,
                              .blind_share = (double)NAN};
-    BT_TRY(bt_json_parse("the rule of a verdict", rule_json, strlen(rule_json), &json));
-    bt_document in = {&json, &arena};
-    BT_TRY(bt_rule_read(&in, json.root, &rule));
+    BT_TRY(bt_rule_read(rule_json, &arena, &rule));
     BT_TRY(judge_rule(sides, recorded, &rule, &arena, out));
     if (out->word == BT_GATE_SAME && out->rounds > 0 && rule.version > 1) {
         out->blind_share = bt_blind_share(out->rounds);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/gate/card.h"
 #include "harness/gate/gate.h"
@@ -33,10 +34,10 @@ static bt_status compare_settings(const bt_gate_side *first, const bt_gate_side 
                                   double seeds[2])
 {
     BT_SCOPED(bt_str) expected = {0}, got = {0};
-    bt_status status = common_settings(first, &expected, &seeds[0]);
-    BT_IF_OK(status, common_settings(side, &got, &seeds[1]));
-    *same = status == BT_OK && strcmp(bt_str_text(&expected), bt_str_text(&got)) == 0;
-    return status;
+    BT_TRY(common_settings(first, &expected, &seeds[0]));
+    BT_TRY(common_settings(side, &got, &seeds[1]));
+    *same = strcmp(bt_str_text(&expected), bt_str_text(&got)) == 0;
+    return BT_OK;
 }
 
 // ---- one further run ---------------------------------------------------------------------------
@@ -93,15 +94,18 @@ static const char *misfit(const bt_gate_side *first, const bt_gate_side *side, b
 
 typedef enum source { OWN, PERMUTED, SEED, SOURCE_COUNT } source;
 
+typedef struct kept_curve {
+    bt_loss_curve curve;
+    source from;
+    double seed; // of SEED; NaN: unknown
+} kept_curve;
+
 // State while one case is merged.
 typedef struct gathering {
     const char *what; // the baseline so far, for messages
     bool adding;      // adding to an existing baseline: sessions only
     bt_gate_side *side;
-    bt_loss_curve *curves;
-    int64_t *curve_rounds;
-    source *sources;
-    double *seeds;
+    kept_curve *curves; // in order of occurrence
     int64_t curve_count;
     bt_gate_round *rounds;
     const char **kernels;
@@ -109,32 +113,24 @@ typedef struct gathering {
     bt_arena *arena;
 } gathering;
 
-static void add_curve(gathering *self, const bt_loss_curve *curve, int64_t rounds, source from,
-                      double seed)
+static void add_curve(gathering *self, const bt_loss_curve *curve, source from, double seed)
 {
-    for (int64_t i = 0; i < self->curve_count; ++i) {
-        bool alike = (self->sources[i] == SEED) == (from == SEED);
-        if (alike && bt_gate_same_curve(&self->curves[i], curve)) {
-            self->curve_rounds[i] += rounds;
-            self->sources[i] = from < self->sources[i] ? from : self->sources[i];
+    BT_EACH(kept_curve, kept, self->curves, self->curve_count) {
+        bool alike = (kept->from == SEED) == (from == SEED);
+        if (alike && bt_gate_same_curve(&kept->curve, curve)) {
+            kept->curve.rounds += curve->rounds;
+            kept->from = from < kept->from ? from : kept->from;
             return;
         }
     }
-    self->curves[self->curve_count] = *curve;
-    self->curve_rounds[self->curve_count] = rounds;
-    self->sources[self->curve_count] = from;
-    self->seeds[self->curve_count++] = seed;
+    self->curves[self->curve_count++] = (kept_curve){*curve, from, seed};
 }
 
-static void add_kernels(gathering *self, const bt_gate_side *side)
+static void add_kernels(gathering *self, const char *const *kernels, int64_t count)
 {
-    for (int64_t i = 0; i < side->kernel_count; ++i) {
-        bool known = false;
-        for (int64_t j = 0; j < self->side->kernel_count && !known; ++j) {
-            known = strcmp(self->kernels[j], side->kernels[i]) == 0;
-        }
-        if (!known) {
-            self->kernels[self->side->kernel_count++] = side->kernels[i];
+    for (int64_t i = 0; i < count; ++i) {
+        if (BT_FIND_WORD(self->kernels, self->side->kernel_count, kernels[i]) < 0) {
+            self->kernels[self->side->kernel_count++] = kernels[i];
         }
     }
 }
@@ -159,9 +155,9 @@ static void add_session(gathering *self, const bt_gate_side *side)
     out->labelled += side->labelled;
     out->label = *out->label ? out->label : side->label;
     ++self->sessions;
-    add_kernels(self, side);
+    add_kernels(self, side->kernels, side->kernel_count);
     for (int64_t i = 0; i < side->curve_count; ++i) {
-        add_curve(self, &side->curves[i], side->curve_rounds[i], OWN, 0);
+        add_curve(self, &side->curves[i], OWN, 0);
     }
 }
 
@@ -182,13 +178,12 @@ static bt_status add_curves(gathering *self, const bt_store_run *run, const bt_g
                       "'bt-bench baseline set' accepts loss curves of such runs");
     }
     for (int64_t i = 0; !permuted && i < self->curve_count; ++i) {
-        if (self->sources[i] == SEED && self->seeds[i] == seeds[1]) {
+        if (self->curves[i].from == SEED && self->curves[i].seed == seeds[1]) {
             return refuse(self, run, "another run already has the same seed");
         }
     }
     for (int64_t i = 0; i < (permuted ? side->curve_count : 1); ++i) {
-        add_curve(self, &side->curves[i], side->curve_rounds[i], permuted ? PERMUTED : SEED,
-                  seeds[1]);
+        add_curve(self, &side->curves[i], permuted ? PERMUTED : SEED, seeds[1]);
     }
     return BT_OK;
 }
@@ -221,37 +216,22 @@ static bt_status add_side(gathering *self, further *from)
     return BT_OK;
 }
 
-static bt_status make_room(gathering *self, int64_t curves, int64_t rounds, int64_t kernels)
-{
-    BT_TRY(BT_ARENA_ARRAY(self->arena, curves, &self->curves));
-    BT_TRY(BT_ARENA_ARRAY(self->arena, curves, &self->curve_rounds));
-    BT_TRY(BT_ARENA_ARRAY(self->arena, curves, &self->sources));
-    BT_TRY(BT_ARENA_ARRAY(self->arena, curves, &self->seeds));
-    BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->rounds));
-    return BT_ARENA_ARRAY(self->arena, kernels, &self->kernels);
-}
-
 // The curves in the order of their sources.
 static bt_status sort_curves(const gathering *self)
 {
-    gathering sorted = {.arena = self->arena};
-    BT_TRY(make_room(&sorted, self->curve_count, 0, 0));
-    int64_t counts[SOURCE_COUNT] = {0};
-    for (int from = OWN; from < SOURCE_COUNT; ++from) {
-        for (int64_t i = 0; i < self->curve_count; ++i) {
-            if ((int)self->sources[i] == from) {
-                sorted.curves[sorted.curve_count] = self->curves[i];
-                sorted.curve_rounds[sorted.curve_count++] = self->curve_rounds[i];
+    bt_gate_side *out = self->side;
+    int64_t *const ends[SOURCE_COUNT] = {&out->own_count, &out->data_count, &out->curve_count};
+    bt_loss_curve *sorted = NULL;
+    BT_TRY(BT_ARENA_ARRAY(self->arena, self->curve_count, &sorted));
+    out->curves = sorted;
+    for (int from = OWN, count = 0; from < SOURCE_COUNT; ++from) {
+        BT_EACH(const kept_curve, kept, self->curves, self->curve_count) {
+            if ((int)kept->from == from) {
+                sorted[count++] = kept->curve;
             }
         }
-        counts[from] = sorted.curve_count;
+        *ends[from] = count;
     }
-    bt_gate_side *out = self->side;
-    out->curves = sorted.curves;
-    out->curve_rounds = sorted.curve_rounds;
-    out->own_count = counts[OWN];
-    out->data_count = counts[PERMUTED];
-    out->curve_count = counts[SEED];
     return BT_OK;
 }
 
@@ -267,18 +247,20 @@ static bt_status begin(gathering *self, const further *runs, int64_t count)
         rounds += side ? side->round_count : 0;
         kernels += side ? side->kernel_count : 0;
     }
-    BT_TRY(make_room(self, curves, rounds, kernels));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, curves, &self->curves));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->rounds));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, kernels, &self->kernels));
     for (int64_t i = 0; i < out->curve_count; ++i) {
         source from = i < out->own_count ? OWN : i < out->data_count ? PERMUTED : SEED;
-        add_curve(self, &out->curves[i], out->curve_rounds[i], from, (double)NAN);
+        add_curve(self, &out->curves[i], from, (double)NAN);
     }
     for (int64_t i = 0; i < out->round_count; ++i) {
         self->rounds[i] = out->rounds[i];
         self->sessions = out->rounds[i].session + 1;
     }
-    for (int64_t i = 0; i < out->kernel_count; ++i) {
-        self->kernels[i] = out->kernels[i];
-    }
+    kernels = out->kernel_count;
+    out->kernel_count = 0;
+    add_kernels(self, out->kernels, kernels);
     out->rounds = self->rounds;
     out->kernels = self->kernels;
     return BT_OK;
@@ -319,12 +301,15 @@ const bt_store_build *bt_gate_kept_build(const bt_store_run *run)
 
 // ---- all cases ---------------------------------------------------------------------------------
 
-bt_status bt_gate_session_of(const bt_store_run *run, int64_t disturbed, bt_arena *arena,
+bt_status bt_gate_session_of(const bt_store_run *run, const bt_gate_sides *sides, bt_arena *arena,
                              bt_baseline_session *out)
 {
-    *out = (bt_baseline_session){.run = run->id, .disturbed = disturbed};
+    *out = (bt_baseline_session){.run = run->id};
+    BT_EACH(const bt_gate_side, side, sides->items, sides->count) {
+        out->disturbed += side->labelled;
+    }
     BT_TRY(bt_keep(arena, bt_format_date(run->started_ns).text, &out->started));
-    return bt_keep(arena, bt_textf("%" PRId64, run->started_ns).text, &out->started_ns);
+    return bt_keep_format(arena, &out->started_ns, "%" PRId64, run->started_ns);
 }
 
 static bool is_session(const bt_baseline_session *session, const bt_store_run *run)
@@ -358,15 +343,6 @@ static bt_status open_runs(const bt_store_run *const *runs, int64_t count, const
     return BT_OK;
 }
 
-static int64_t disturbed_rounds(const bt_gate_sides *sides)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < sides->count; ++i) {
-        count += sides->items[i].labelled;
-    }
-    return count;
-}
-
 static bt_status add_sessions(const further *runs, int64_t count, bt_baseline *into)
 {
     bt_baseline_session *sessions = NULL;
@@ -377,7 +353,7 @@ static bt_status add_sessions(const further *runs, int64_t count, bt_baseline *i
     into->sessions = sessions;
     for (int64_t i = 0; i < count; ++i) {
         if (runs[i].session) {
-            BT_TRY(bt_gate_session_of(runs[i].run, disturbed_rounds(&runs[i].sides), &into->arena,
+            BT_TRY(bt_gate_session_of(runs[i].run, &runs[i].sides, &into->arena,
                                       &sessions[into->session_count++]));
         }
     }

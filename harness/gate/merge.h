@@ -25,10 +25,10 @@ BT_CHECKED bt_status bt_gate_kept_sides(const bt_store_run *run, bool few, bt_ar
 // The build that made those times.
 const bt_store_build *bt_gate_kept_build(const bt_store_run *run);
 
-// A run as a session of a baseline.
+// A run with these sides as a session of a baseline.
 // Owns    the texts are in the arena
-BT_CHECKED bt_status bt_gate_session_of(const bt_store_run *run, int64_t disturbed, bt_arena *arena,
-                                        bt_baseline_session *out);
+BT_CHECKED bt_status bt_gate_session_of(const bt_store_run *run, const bt_gate_sides *sides,
+                                        bt_arena *arena, bt_baseline_session *out);
 
 // Adds runs to into->sides, and those that are a session of any case to into->sessions. `what`
 // names the baseline so far in messages: "run 7".

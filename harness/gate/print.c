@@ -17,17 +17,11 @@ enum { WORDS = (int)(sizeof by_weight / sizeof by_weight[0]) };
 
 void bt_gate_counts(const bt_gate_result *result, bt_str *out)
 {
-    static const char *const names[BT_GATE_WORD_COUNT] = {[BT_GATE_SAME] = "same",
-                                                          [BT_GATE_FASTER] = "faster",
-                                                          [BT_GATE_SLOWER] = "slower",
-                                                          [BT_GATE_ADVISORY] = "advisory",
-                                                          [BT_GATE_LARGER] = "larger",
-                                                          [BT_GATE_SMALLER] = "smaller",
-                                                          [BT_GATE_DIFFERENT] = "different",
-                                                          [BT_GATE_INCONCLUSIVE] = "inconclusive",
-                                                          [BT_GATE_NOT_COMPARABLE] =
-                                                              "not comparable",
-                                                          [BT_GATE_INVALID] = "invalid"};
+    static const char *const names[BT_GATE_WORD_COUNT] = {
+#define WORD_TEXT(name, word, text, exit_code) text,
+        BT_GATE_WORD_LIST(WORD_TEXT)
+#undef WORD_TEXT
+    };
     const char *separator = "";
     for (int i = 0; i < WORDS; ++i) {
         if (result->words[by_weight[i]] > 0) {
@@ -100,11 +94,11 @@ static void print_item(const bt_gate_item *item, bt_str *out)
 static bt_status print_besides(const bt_gate_result *result, bt_str *out)
 {
     BT_SCOPED(bt_str) text = {0};
-    bt_status status = bt_gate_besides(result, false, &text);
+    BT_TRY(bt_gate_besides(result, false, &text));
     if (text.length_bytes > 0 && result->count > result->words[BT_GATE_SAME]) {
         bt_str_format(out, "besides  %s\n", bt_str_text(&text));
     }
-    return status;
+    return BT_OK;
 }
 
 // A suggested next step: the first that applies.
@@ -240,9 +234,8 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
     BT_JSON_OBJECT(&json, "policy", BT_OF(result->request.policy, name),
                    BT_OF(result->request.policy, digest));
     BT_SCOPED(bt_str) besides = {0};
-    bt_status status = bt_gate_besides(result, true, &besides);
+    BT_TRY(bt_gate_besides(result, true, &besides));
     bt_json_writer_text(&json, "besides", bt_str_text(&besides));
-    BT_TRY(status);
     BT_JSON(&json, BT_OF(result, warning), BT_OF(result, exit_code),
             BT_KV("cases", result->case_count), BT_OF(result, excused));
     bt_json_writer_open(&json, "counts", '{');

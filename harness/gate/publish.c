@@ -65,16 +65,15 @@ static void append_line(const char *name, const bt_str *text, bt_str *out)
 static bt_status append_advice(const bt_gate_result *result, bt_str *out)
 {
     BT_SCOPED(bt_str) warning = {0}, besides = {0}, next = {0};
-    bt_status status = BT_OK;
     if (result->count > result->words[BT_GATE_SAME]) {
-        status = bt_gate_besides(result, false, &besides);
+        BT_TRY(bt_gate_besides(result, false, &besides));
     }
     bt_gate_next(result, &next);
     bt_str_append(&warning, result->warning);
     append_line("warning", &warning, out);
     append_line("besides", &besides, out);
     append_line("next", &next, out);
-    return status;
+    return BT_OK;
 }
 
 bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
@@ -90,7 +89,7 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
         bt_str_format(out, ", of which the policy allows %" PRId64, result->excused);
     }
     bt_markdown(out, "  \n%s\n", bt_str_text(&heading));
-    bt_status status = append_advice(result, out);
+    BT_TRY(append_advice(result, out));
     if (result->count > same) {
         bt_str_append(out, "\n");
         append_table(result, false, out);
@@ -100,8 +99,8 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
         append_table(result, true, out);
         bt_str_append(out, "\n</details>\n");
     }
-    BT_IF_OK(status, bt_str_status(&heading));
-    return status == BT_OK ? bt_str_status(out) : status;
+    BT_TRY(bt_str_status(&heading));
+    return bt_str_status(out);
 }
 
 // ---- JUnit -------------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
 // harness/gate/rule.c - a rule as JSON
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "framework/base/find.h"
+#include "framework/base/scoped.h"
 #include "harness/gate/curves.h"
-#include "harness/gate/rule_read.h"
+#include "harness/gate/rule.h"
 #include "harness/stats/decide_json.h"
-
-#define NUMBER_MAX 1e300
 
 static const char *const presence_words[] = {
 #define PRESENCE_WORD(name, word) word,
@@ -15,7 +15,7 @@ static const char *const presence_words[] = {
 #undef PRESENCE_WORD
 };
 
-// ---- writing -----------------------------------------------------------------------------------
+// ---- from a policy -----------------------------------------------------------------------------
 
 bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, double tolerance, int64_t family)
 {
@@ -26,13 +26,39 @@ bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, double tolerance
     return out;
 }
 
-static void write_loss(const bt_gate_terms *terms, bt_json_writer *json)
+int64_t bt_gate_rounds_against(const bt_policy *policy, const bt_gate_side *base)
 {
-    bt_loss_rule rule = bt_loss_rule_default(terms->precision);
-    BT_JSON(json, BT_KV("tier", terms->rule.loss), BT_OF(&rule, start), BT_OF(&rule, growth),
-            BT_OF(&rule, limit), BT_OF(&rule, widen), BT_OF(&rule, margin_nats),
-            BT_OF(&rule, alpha), BT_OF(&rule, segments));
+    int64_t rounds = bt_gate_decision_rule(policy, 0, 1).looks[0], session = 0;
+    for (int64_t i = 0; base && i < base->round_count; ++i) {
+        bool same = i > 0 && base->rounds[i].session == base->rounds[i - 1].session;
+        session = same ? session + 1 : 1;
+        rounds = session > rounds ? session : rounds;
+    }
+    return rounds < policy->rounds ? rounds : policy->rounds;
 }
+
+bt_rule bt_rule_of(const bt_policy *policy, const bt_gate_rule *own, bt_gate_metric metric,
+                   const char *precision, int64_t family)
+{
+    return (bt_rule){
+        .version = BT_GATE_RULE_VERSION,
+        .policy = policy->name,
+        .policy_digest = policy->digest,
+        .base = "",
+        .baseline_system = "",
+        .metric = metric,
+        .clock_tolerance = policy->clock_tolerance,
+        .calibration = {.false_alarm_rate = (double)NAN,
+                        .smallest = (double)NAN,
+                        .false_alarm_limit = policy->calibration_false_alarm_rate,
+                        .smallest_limit = policy->calibration_smallest_tolerances * own->tolerance},
+        .decision = bt_gate_decision_rule(policy, own->tolerance, family),
+        .memory_tolerance_bytes = own->memory_tolerance_bytes,
+        .tier = own->loss,
+        .loss = bt_loss_rule_default(precision)};
+}
+
+// ---- writing -----------------------------------------------------------------------------------
 
 static void write_calibration(const bt_gate_calibration *calibration, bt_json_writer *json)
 {
@@ -48,43 +74,46 @@ static void write_calibration(const bt_gate_calibration *calibration, bt_json_wr
     bt_json_writer_close(json, '}');
 }
 
-// The other side: a system of the same run, or the side of a baseline.
-static void write_base(const bt_gate_terms *terms, bt_json_writer *json)
+static void write_metric(const bt_rule *rule, bt_json_writer *json)
 {
-    if (terms->base) {
-        bt_json_writer_text(json, "base", terms->base);
-        return;
-    }
-    BT_JSON(json, BT_OF(terms, baseline), BT_OF(terms, baseline_digest));
-    if (terms->recorded) {
-        BT_JSON(json, BT_KV("baseline_system", terms->recorded->system), BT_OF(terms, other_card));
+    const bt_loss_rule *loss = &rule->loss;
+    if (rule->metric == BT_GATE_MEMORY) {
+        BT_JSON(json, BT_OF(rule, memory_tolerance_bytes));
+    } else if (rule->metric == BT_GATE_LOSS) {
+        BT_JSON_OBJECT(json, "loss", BT_OF(rule, tier), BT_OF(loss, start), BT_OF(loss, growth),
+                       BT_OF(loss, limit), BT_OF(loss, widen), BT_OF(loss, margin_nats),
+                       BT_OF(loss, alpha), BT_OF(loss, segments));
+    } else if (rule->metric < BT_GATE_METRIC_COUNT) {
+        bt_decision_rule_write(&rule->decision, json);
     }
 }
 
-bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out)
+// The other side: a system of the same run, or the side of a baseline.
+static void write_base(const bt_rule *rule, bt_json_writer *json)
+{
+    if (*rule->base) {
+        BT_JSON(json, BT_OF(rule, base));
+        return;
+    }
+    BT_JSON(json, BT_OF(rule, baseline), BT_OF(rule, baseline_digest));
+    if (*rule->baseline_system) {
+        BT_JSON(json, BT_OF(rule, baseline_system), BT_OF(rule, other_card));
+    }
+}
+
+bt_status bt_rule_write(const bt_rule *rule, bt_str *out)
 {
     bt_json_writer json = {.out = out};
-    bool metric = terms->metric < BT_GATE_METRIC_COUNT;
+    bool metric = rule->metric < BT_GATE_METRIC_COUNT;
     bt_json_writer_open(&json, NULL, '{');
-    BT_JSON(&json, BT_KV("version", BT_GATE_RULE_VERSION), BT_KV("policy", terms->policy->name),
-            BT_KV("policy_digest", terms->policy->digest), BT_OF(terms, bench),
-            BT_KV("case", terms->name), BT_OF(terms, candidate),
-            BT_KV("presence", presence_words[terms->presence]),
-            BT_KV("metric", metric ? bt_gate_metric_info(terms->metric)->tag : ""),
-            BT_OF(terms->policy, clock_tolerance));
-    write_calibration(&terms->calibration, &json);
-    if (terms->metric == BT_GATE_MEMORY) {
-        bt_json_writer_real(&json, "memory_tolerance_bytes", terms->rule.memory_tolerance_bytes);
-    } else if (terms->metric == BT_GATE_LOSS) {
-        bt_json_writer_open(&json, "loss", '{');
-        write_loss(terms, &json);
-        bt_json_writer_close(&json, '}');
-    } else if (metric) {
-        bt_decision_rule rule =
-            bt_gate_decision_rule(terms->policy, terms->rule.tolerance, terms->family);
-        bt_decision_rule_write(&rule, &json);
-    }
-    write_base(terms, &json);
+    BT_JSON(&json, BT_OF(rule, version), BT_OF(rule, policy), BT_OF(rule, policy_digest),
+            BT_OF(rule, bench), BT_KV("case", rule->name), BT_OF(rule, candidate),
+            BT_KV("presence", presence_words[rule->presence]),
+            BT_KV("metric", metric ? bt_gate_metric_info(rule->metric)->tag : ""),
+            BT_OF(rule, clock_tolerance));
+    write_calibration(&rule->calibration, &json);
+    write_metric(rule, &json);
+    write_base(rule, &json);
     bt_json_writer_close(&json, '}');
     return bt_str_status(out);
 }
@@ -98,24 +127,16 @@ static bt_status read_loss(bt_document *in, const cJSON *root, bt_rule *out)
     bt_loss_rule *rule = &out->loss;
     BT_TRY(bt_document_member(in, root, "loss", false, &loss));
     BT_TRY(bt_document_text(in, loss, "tier", &out->tier));
-    BT_TRY(bt_document_number(in, loss, "start", 0, NUMBER_MAX, &rule->start));
-    BT_TRY(bt_document_number(in, loss, "growth", 0, NUMBER_MAX, &rule->growth));
-    BT_TRY(bt_document_number(in, loss, "limit", 0, NUMBER_MAX, &rule->limit));
-    BT_TRY(bt_document_number(in, loss, "widen", 0, NUMBER_MAX, &rule->widen));
-    BT_TRY(bt_document_number(in, loss, "margin_nats", 0, NUMBER_MAX, &rule->margin_nats));
+    BT_TRY(bt_document_number(in, loss, "start", 0, BT_DOCUMENT_NUMBER_MAX, &rule->start));
+    BT_TRY(bt_document_number(in, loss, "growth", 0, BT_DOCUMENT_NUMBER_MAX, &rule->growth));
+    BT_TRY(bt_document_number(in, loss, "limit", 0, BT_DOCUMENT_NUMBER_MAX, &rule->limit));
+    BT_TRY(bt_document_number(in, loss, "widen", 0, BT_DOCUMENT_NUMBER_MAX, &rule->widen));
+    BT_TRY(
+        bt_document_number(in, loss, "margin_nats", 0, BT_DOCUMENT_NUMBER_MAX, &rule->margin_nats));
     BT_TRY(bt_document_number(in, loss, "alpha", 0, 1, &rule->alpha));
     BT_TRY(bt_document_number(in, loss, "segments", 1, 1e6, &segments));
     rule->segments = (int64_t)segments;
     return BT_OK;
-}
-
-// NaN if it is missing or null.
-static bt_status read_share(bt_document *in, const cJSON *object, const char *key, double *out)
-{
-    const cJSON *node = bt_json_get(object, key);
-    *out = (double)NAN;
-    return node && !cJSON_IsNull(node) ? bt_document_number(in, object, key, 0, NUMBER_MAX, out)
-                                       : BT_OK;
 }
 
 static bt_status read_calibration(bt_document *in, const cJSON *root, bt_gate_calibration *out)
@@ -127,24 +148,22 @@ static bt_status read_calibration(bt_document *in, const cJSON *root, bt_gate_ca
     (void)snprintf(out->why, sizeof out->why, "%s", why);
     out->required = cJSON_IsTrue(bt_json_get(node, "required"));
     out->known = cJSON_IsTrue(bt_json_get(node, "known"));
-    BT_TRY(read_share(in, node, "false_alarm_rate", &out->false_alarm_rate));
-    BT_TRY(read_share(in, node, "smallest", &out->smallest));
+    BT_TRY(bt_document_number_if(in, node, "false_alarm_rate", &out->false_alarm_rate));
+    BT_TRY(bt_document_number_if(in, node, "smallest", &out->smallest));
     BT_TRY(bt_document_number(in, node, "false_alarm_limit", 0, 1, &out->false_alarm_limit));
-    return bt_document_number(in, node, "smallest_limit", 0, NUMBER_MAX, &out->smallest_limit);
+    return bt_document_number(in, node, "smallest_limit", 0, BT_DOCUMENT_NUMBER_MAX,
+                              &out->smallest_limit);
 }
 
 static bt_status read_base(bt_document *in, const cJSON *root, bt_rule *out)
 {
     const cJSON *values = bt_json_get(root, "values");
-    out->clock_mhz = (double)NAN;
     BT_TRY(bt_document_text_if(in, root, "base", &out->base));
     BT_TRY(bt_document_text_if(in, root, "baseline_system", &out->baseline_system));
     out->other_card = cJSON_IsTrue(bt_json_get(root, "other_card"));
     BT_TRY(bt_document_text_if(in, root, "environment", &out->environment));
     BT_TRY(bt_document_text_if(in, root, "settings", &out->settings));
-    if (bt_json_get(root, "sm_clock_mhz")) {
-        BT_TRY(bt_document_number(in, root, "sm_clock_mhz", 0, NUMBER_MAX, &out->clock_mhz));
-    }
+    BT_TRY(bt_document_number_if(in, root, "sm_clock_mhz", &out->clock_mhz));
     if (values) {
         BT_TRY(bt_document_numbers(in, values, "values", &out->values, &out->value_count));
     }
@@ -161,7 +180,7 @@ static bt_status read_metric(bt_document *in, const cJSON *root, bt_rule *out)
                              "\"%s\" is not a metric that gate compares", tag);
     }
     if (out->metric == BT_GATE_MEMORY) {
-        return bt_document_number(in, root, "memory_tolerance_bytes", 0, NUMBER_MAX,
+        return bt_document_number(in, root, "memory_tolerance_bytes", 0, BT_DOCUMENT_NUMBER_MAX,
                                   &out->memory_tolerance_bytes);
     }
     if (out->metric == BT_GATE_LOSS) {
@@ -192,7 +211,7 @@ int64_t bt_gate_rule_version(const char *rule_json)
     return out;
 }
 
-bt_status bt_rule_read(bt_document *in, const cJSON *root, bt_rule *out)
+static bt_status read_rule(bt_document *in, const cJSON *root, bt_rule *out)
 {
     const char *presence = NULL;
     *out = (bt_rule){.presence = BT_GATE_PRESENCE_COUNT};
@@ -207,8 +226,17 @@ bt_status bt_rule_read(bt_document *in, const cJSON *root, bt_rule *out)
         return bt_json_error(in->json, bt_json_get(root, "presence"), BT_JSON_VALUE,
                              "\"presence\" is \"%s\"; allowed: both, new, missing", presence);
     }
-    BT_TRY(bt_document_number(in, root, "clock_tolerance", 0, NUMBER_MAX, &out->clock_tolerance));
+    BT_TRY(bt_document_number(in, root, "clock_tolerance", 0, BT_DOCUMENT_NUMBER_MAX,
+                              &out->clock_tolerance));
     BT_TRY(read_calibration(in, root, &out->calibration));
     BT_TRY(read_metric(in, root, out));
     return read_base(in, root, out);
+}
+
+bt_status bt_rule_read(const char *rule_json, bt_arena *arena, bt_rule *out)
+{
+    BT_SCOPED(bt_json_doc) json = {0};
+    BT_TRY(bt_json_parse("the rule of a verdict", rule_json, strlen(rule_json), &json));
+    bt_document in = {&json, arena};
+    return read_rule(&in, json.root, out);
 }

@@ -24,23 +24,23 @@
 #include "harness/gate/side.h"
 #include "harness/stats/decide.h"
 
-// X(enumerator, word, exit code unless excused)
+// X(enumerator, word, words in text, exit code unless excused)
 #define BT_GATE_WORD_LIST(X)                                                                       \
-    X(SAME, "SAME", 0)                                                                             \
-    X(FASTER, "FASTER", 0)                                                                         \
-    X(SLOWER, "SLOWER", 1)                                                                         \
-    X(ADVISORY, "ADVISORY", 0) /* speed against a baseline with too few sessions */                \
-    X(LARGER, "LARGER", 1)     /* memory */                                                        \
-    X(SMALLER, "SMALLER", 0)   /* memory */                                                        \
-    X(INCONCLUSIVE, "INCONCLUSIVE", 3)                                                             \
-    X(NOT_COMPARABLE, "NOT-COMPARABLE", 4)                                                         \
-    X(DIFFERENT, "DIFFERENT", 5) /* losses */                                                      \
-    X(INVALID, "INVALID", 5)     /* crashed or wrong; exit code 4 if only disturbed */
+    X(SAME, "SAME", "same", 0)                                                                     \
+    X(FASTER, "FASTER", "faster", 0)                                                               \
+    X(SLOWER, "SLOWER", "slower", 1)                                                               \
+    X(ADVISORY, "ADVISORY", "advisory", 0) /* speed against a baseline with too few sessions */    \
+    X(LARGER, "LARGER", "larger", 1)       /* memory */                                            \
+    X(SMALLER, "SMALLER", "smaller", 0)    /* memory */                                            \
+    X(INCONCLUSIVE, "INCONCLUSIVE", "inconclusive", 3)                                             \
+    X(NOT_COMPARABLE, "NOT-COMPARABLE", "not comparable", 4)                                       \
+    X(DIFFERENT, "DIFFERENT", "different", 5) /* losses */                                         \
+    X(INVALID, "INVALID", "invalid", 5)       /* crashed or wrong; exit code 4 if only disturbed */
 
 #define BT_GATE_RULE_VERSION 3
 
 typedef enum bt_gate_word {
-#define BT_GATE_WORD_ENUM(name, word, exit_code) BT_GATE_##name,
+#define BT_GATE_WORD_ENUM(name, word, text, exit_code) BT_GATE_##name,
     BT_GATE_WORD_LIST(BT_GATE_WORD_ENUM)
 #undef BT_GATE_WORD_ENUM
         BT_GATE_WORD_COUNT
@@ -70,27 +70,49 @@ typedef struct bt_gate_calibration {
     double false_alarm_limit, smallest_limit; // the accepted maximum
 } bt_gate_calibration;
 
-// The contents of a rule before it is written.
-typedef struct bt_gate_terms {
-    const bt_policy *policy; // borrowed
-    bt_gate_rule rule;       // of the policy, for this case and metric
-    bt_gate_metric metric;   // BT_GATE_METRIC_COUNT: the case as a whole
-    bt_gate_presence presence;
+// A rule as a struct. Policy and baseline are written for readers; reading it omits them.
+typedef struct bt_rule {
+    int64_t version;
+    const char *policy, *policy_digest;   // name and digest
     const char *bench, *name, *candidate; // case; system of the run
-    const char *base;                     // other system of the run; NULL: a baseline
-    const char *baseline;                 // name and digest of the baseline, if there is one
-    const char *baseline_digest;
-    const bt_gate_side *recorded; // the baseline's side; NULL: none
-    bool other_card;              // the baseline is not known to be of the run's card
-    const char *precision;        // "bf16": determines how much losses may differ
-    int64_t family;               // number of simultaneous decisions
+    const char *base;                     // other system of the run; "": a baseline
+    const char *baseline, *baseline_digest;
+    const char *baseline_system; // of the baseline's side; "": it has none
+    bool other_card;             // the baseline is not known to be of the run's card
+    bt_gate_presence presence;
+    bt_gate_metric metric; // BT_GATE_METRIC_COUNT: the case as a whole
+    double clock_tolerance;
     bt_gate_calibration calibration;
-} bt_gate_terms;
+    bt_decision_rule decision;     // of times and rates
+    double memory_tolerance_bytes; // of the peak
+    const char *tier;              // of the loss
+    bt_loss_rule loss;
+    // In rules of earlier versions: recorded values, digests of the environment and settings.
+    const char *environment, *settings;
+    double clock_mhz;     // NaN: not known
+    const double *values; // [value_count]
+    int64_t value_count;
+    bt_gate_side recorded; // its curves only
+} bt_rule;
 
 // The decision rule for times and rates of a policy.
 bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, double tolerance, int64_t family);
+// The number of rounds that a case needs against a side of a baseline (NULL: none): as many as its
+// largest session, at least those of a first look, at most the policy's. More would not help: the
+// uncertainty is in the effect of this session, not in its mean.
+int64_t bt_gate_rounds_against(const bt_policy *policy, const bt_gate_side *base);
+// The rule of a policy for a metric; the caller adds the case and the other side.
+// own        of this case and metric
+// precision  "bf16": determines how much losses may differ
+// family     number of simultaneous decisions
+bt_rule bt_rule_of(const bt_policy *policy, const bt_gate_rule *own, bt_gate_metric metric,
+                   const char *precision, int64_t family);
 // Appends the rule as a JSON object on one line to `out`.
-BT_CHECKED bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out);
+BT_CHECKED bt_status bt_rule_write(const bt_rule *rule, bt_str *out);
+// Reads it back.
+// Owns    texts and lists are in the arena
+// Errors  INVALID_ARGUMENT (with the position), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_rule_read(const char *rule_json, bt_arena *arena, bt_rule *out);
 
 typedef struct bt_gate_verdict {
     bt_gate_word word;

@@ -2,7 +2,6 @@
 #include "harness/gate/side.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "framework/base/scoped.h"
 #include "harness/gate/ceiling.h"
 #include "harness/plan/plan.h"
+#include "harness/record/keep.h"
 #include "harness/stats/noise.h"
 #include "harness/stats/summary.h"
 
@@ -75,7 +75,6 @@ typedef struct growing {
     bt_gate_side *side;
     bt_gate_round *rounds;
     bt_loss_curve *curves;
-    int64_t *curve_rounds;
     const char **kernels;
     double *clocks, *powers; // medians of rounds, [clock_count], [power_count]
     int64_t clock_count, power_count;
@@ -95,17 +94,16 @@ static void add_curve(growing *self, const bt_store_round *round)
     }
     if (at == side->curve_count) {
         self->curves[side->curve_count++] = curve;
+    } else {
+        ++self->curves[at].rounds;
     }
-    ++self->curve_rounds[at];
 }
 
 static bt_status add_kernel(growing *self, const bt_store_kernel *kernel)
 {
     bt_gate_side *side = self->side;
-    size_t size_bytes = strlen(kernel->op) + strlen(kernel->kernel) + 3;
-    void *text = NULL;
-    BT_TRY(bt_arena_alloc(self->arena, size_bytes, &text));
-    (void)snprintf(text, size_bytes, "%s: %s", kernel->op, kernel->kernel);
+    const char *text = NULL;
+    BT_TRY(bt_keep_format(self->arena, &text, "%s: %s", kernel->op, kernel->kernel));
     if (BT_FIND_WORD(self->kernels, side->kernel_count, text) < 0) {
         self->kernels[side->kernel_count++] = text;
     }
@@ -122,20 +120,6 @@ static bt_status add_telemetry(growing *self, const bt_store_round *round)
     if (summary.power_w > 0) {
         self->powers[self->power_count++] = summary.power_w;
     }
-    return BT_OK;
-}
-
-static bt_status take_medians(growing *self)
-{
-    bt_stats clock = {.median = (double)NAN}, power = {.median = (double)NAN};
-    if (self->clock_count > 0) {
-        BT_TRY(bt_stats_of(self->clocks, self->clock_count, &clock));
-    }
-    if (self->power_count > 0) {
-        BT_TRY(bt_stats_of(self->powers, self->power_count, &power));
-    }
-    self->side->clock_mhz = clock.median;
-    self->side->power_w = power.median;
     return BT_OK;
 }
 
@@ -200,7 +184,6 @@ static bt_status make_room(growing *self, int64_t rounds, int64_t kernels)
 {
     BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->rounds));
     BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->curves));
-    BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->curve_rounds));
     BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->clocks));
     BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->powers));
     return BT_ARENA_ARRAY(self->arena, kernels, &self->kernels);
@@ -216,8 +199,6 @@ static bt_status gather(const bt_store_run *run, int64_t first, bt_arena *arena,
                           .system = what->system,
                           .axes_json = what->axes_json,
                           .precision = "",
-                          .clock_mhz = (double)NAN,
-                          .power_w = (double)NAN,
                           .message = "",
                           .label = ""};
     growing self = {.side = out, .arena = arena};
@@ -238,12 +219,12 @@ static bt_status gather(const bt_store_run *run, int64_t first, bt_arena *arena,
     qsort((void *)self.kernels, (size_t)out->kernel_count, sizeof *self.kernels, by_text);
     out->rounds = self.rounds;
     out->curves = self.curves;
-    out->curve_rounds = self.curve_rounds;
     out->own_count = out->data_count = out->curve_count;
     out->kernels = self.kernels;
     BT_TRY(without_folders(what->axes_json, arena, &out->axes_json));
     bt_plan_hash(out->axes_json, out->settings);
-    BT_TRY(take_medians(&self));
+    BT_TRY(bt_stats_median(self.clocks, self.clock_count, &out->clock_mhz));
+    BT_TRY(bt_stats_median(self.powers, self.power_count, &out->power_w));
     return bt_plan_environment(&run->info.env, out->name, out->axes_json, out->environment);
 }
 
@@ -312,16 +293,9 @@ int64_t bt_gate_side_sessions(const bt_gate_side *side, bt_gate_metric metric, d
 
 bt_status bt_gate_side_median(const bt_gate_side *side, bt_gate_metric metric, double *median)
 {
-    BT_SCOPED_MEM(void *) block = NULL;
-    bt_stats stats = {0};
-    *median = (double)NAN;
-    BT_TRY(bt_mem_alloc((size_t)side->round_count, sizeof(double), &block));
-    int64_t count = bt_gate_side_values(side, metric, block);
-    BT_TRY(count ? bt_stats_of(block, count, &stats) : BT_OK);
-    if (count) {
-        *median = stats.median;
-    }
-    return BT_OK;
+    BT_SCOPED_MEM(double *) values = NULL;
+    BT_TRY(BT_MEM_ARRAY(side->round_count, &values));
+    return bt_stats_median(values, bt_gate_side_values(side, metric, values), median);
 }
 
 bool bt_gate_side_is_training(const bt_gate_side *side) { return strcmp(side->kind, "train") == 0; }

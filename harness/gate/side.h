@@ -30,7 +30,6 @@ typedef struct bt_gate_side {
     const bt_gate_round *rounds; // usable rounds, [round_count], by ordinal
     int64_t round_count;
     const bt_loss_curve *curves; // different ones, [curve_count], in order of occurrence
-    const int64_t *curve_rounds; // [curve_count]: number of rounds with this curve
     int64_t own_count;           // number of curves of the side's own rounds;
     int64_t data_count;          // up to here: same seed and data, permuted reductions;
     int64_t curve_count;         // the others: other seeds, one each (only in a baseline)

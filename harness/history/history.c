@@ -123,16 +123,15 @@ static bt_status gather_sessions(making *self, int64_t index)
 static bt_status find_changes(making *self, bt_history_series *series)
 {
     BT_SCOPED_MEM(bt_change *) changes = NULL;
-    void *block = NULL;
+    bt_change *kept = NULL;
     for (int64_t i = 0; i < series->session_count; i++) {
         self->values[i] = series->sessions[i].median;
     }
     BT_TRY(bt_change_points(self->values, series->session_count, &changes, &series->change_count));
-    BT_TRY(bt_arena_alloc(&self->history->arena, (size_t)series->change_count * sizeof *changes,
-                          &block));
+    BT_TRY(BT_ARENA_ARRAY(&self->history->arena, series->change_count, &kept));
     if (series->change_count > 0) {
-        memcpy(block, changes, (size_t)series->change_count * sizeof *changes);
-        series->changes = block;
+        memcpy(kept, changes, (size_t)series->change_count * sizeof *changes);
+        series->changes = kept;
     }
     return BT_OK;
 }
@@ -164,15 +163,10 @@ static void order_series(making *self)
 static bt_status make_series(bt_history *history)
 {
     const bt_store_history *record = &history->record;
-    void *series = NULL, *series_of = NULL, *values = NULL;
-    size_t rows = (size_t)record->count;
     making self = {.history = history, .env = -1};
-    BT_TRY(bt_arena_alloc(&history->arena, rows * sizeof *self.series, &series));
-    BT_TRY(bt_arena_alloc(&history->arena, rows * sizeof *self.series_of, &series_of));
-    BT_TRY(bt_arena_alloc(&history->arena, rows * sizeof *self.values, &values));
-    self.series = series;
-    self.series_of = series_of;
-    self.values = values;
+    BT_TRY(BT_ARENA_ARRAY(&history->arena, record->count, &self.series));
+    BT_TRY(BT_ARENA_ARRAY(&history->arena, record->count, &self.series_of));
+    BT_TRY(BT_ARENA_ARRAY(&history->arena, record->count, &self.values));
     for (int64_t i = 0; i < record->count; i++) {
         BT_TRY(series_of_row(&self, &record->rows[i], &self.series_of[i]));
     }
@@ -210,18 +204,13 @@ static bt_status nothing_found(bt_store *store, const char *name, const char *me
                                const char *system)
 {
     BT_SCOPED(bt_str) names = {0}, hint = {0};
-    bt_status status = bt_store_case_names(store, &names);
-    if (status == BT_OK && bt_words_have(bt_str_text(&names), name)) {
-        status =
-            bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: case \"%s\" has no passed round with %s%s%s",
-                     bt_store_path(store), name, metric ? metric : "a time", system ? " on " : "",
-                     system ? system : "");
-    } else if (status == BT_OK) {
-        append_hint(name, bt_str_text(&names), &hint);
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no case \"%s\" has been recorded%s",
-                          bt_store_path(store), name, bt_str_text(&hint));
-    }
-    return status;
+    BT_TRY(bt_store_case_names(store, &names));
+    BT_FAIL_IF(bt_words_have(bt_str_text(&names), name), BT_STATUS_INVALID_ARGUMENT,
+               "%s: case \"%s\" has no passed round with %s%s%s", bt_store_path(store), name,
+               metric ? metric : "a time", system ? " on " : "", system ? system : "");
+    append_hint(name, bt_str_text(&names), &hint);
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no case \"%s\" has been recorded%s",
+                    bt_store_path(store), name, bt_str_text(&hint));
 }
 
 static bt_status no_such_metric(const char *given)

@@ -28,20 +28,17 @@ const char *bt_history_change_word(bt_metric metric, const bt_change *change)
 // The medians of `buckets` parts of the series.
 static bt_status thin(const bt_history_series *series, int64_t buckets, double *heights)
 {
-    bt_status status = BT_OK;
     BT_SCOPED_MEM(double *) values = NULL;
     BT_TRY(BT_MEM_ARRAY(series->session_count, &values));
-    for (int64_t i = 0; status == BT_OK && i < buckets; i++) {
+    for (int64_t i = 0; i < buckets; i++) {
         int64_t begin = i * series->session_count / buckets;
         int64_t end = (i + 1) * series->session_count / buckets;
-        bt_stats stats;
         for (int64_t j = begin; j < end; j++) {
             values[j - begin] = series->sessions[j].median;
         }
-        status = bt_stats_of(values, end - begin, &stats);
-        heights[i] = stats.median;
+        BT_TRY(bt_stats_median(values, end - begin, &heights[i]));
     }
-    return status;
+    return BT_OK;
 }
 
 bt_status bt_history_sparkline(const bt_history_series *series, int64_t width, bt_str *out)
@@ -51,16 +48,16 @@ bt_status bt_history_sparkline(const bt_history_series *series, int64_t width, b
     double low = (double)INFINITY, high = -(double)INFINITY;
     BT_SCOPED_MEM(double *) heights = NULL;
     BT_TRY(BT_MEM_ARRAY(buckets, &heights));
-    bt_status status = thin(series, buckets, heights);
+    BT_TRY(thin(series, buckets, heights));
     for (int64_t i = 0; i < buckets; i++) {
         low = fmin(low, heights[i]);
         high = fmax(high, heights[i]);
     }
-    for (int64_t i = 0; status == BT_OK && i < buckets; i++) {
+    for (int64_t i = 0; i < buckets; i++) {
         double share = high > low ? (heights[i] - low) / (high - low) : 0;
         bt_str_append(out, share >= 0 && share <= 1 ? bars[(int)(share * 7.999)] : " ");
     }
-    return status == BT_OK ? bt_str_status(out) : status;
+    return bt_str_status(out);
 }
 
 // ---- text --------------------------------------------------------------------------------------

@@ -3,12 +3,12 @@
 #include "harness/replicate/claims.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/find.h"
 #include "framework/base/idioms.h"
+#include "harness/record/keep.h"
 
 #define OURS "blutrain"
 
@@ -93,16 +93,9 @@ static int64_t count_others(const cJSON *claim)
 
 static bt_status set_subject(bt_claims *claims, bt_claim *out, bool several)
 {
-    void *text = NULL;
-    size_t size_bytes = strlen(out->id) + strlen(out->other) + 2;
-    if (!several) {
-        out->subject = out->id;
-        return BT_OK;
-    }
-    BT_TRY(bt_arena_alloc(&claims->arena, size_bytes, &text));
-    (void)snprintf(text, size_bytes, "%s/%s", out->id, out->other);
-    out->subject = text;
-    return BT_OK;
+    out->subject = out->id;
+    return several ? bt_keep_format(&claims->arena, &out->subject, "%s/%s", out->id, out->other)
+                   : BT_OK;
 }
 
 static bool find_metric(const char *word, bt_metric *metric)

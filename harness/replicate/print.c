@@ -89,18 +89,13 @@ bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
     }
     bt_str_append(out, "\n");
     print_untested(replications, out);
-    static const struct {
-        bt_verdict verdict;
-        const char *words;
-    } parts[] = {{BT_VERDICT_REPLICATED, "replicated"},
-                 {BT_VERDICT_HIGHER, "higher"},
-                 {BT_VERDICT_LOWER, "lower"},
-                 {BT_VERDICT_INCONCLUSIVE, "inconclusive"},
-                 {BT_VERDICT_UNINFORMATIVE, "uninformative"},
-                 {BT_VERDICT_NOT_TESTABLE, "not testable here"}};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i) {
-        bt_str_format(out, "%s%lld %s", i ? " \xc2\xb7 " : "\n",
-                      (long long)verdicts[parts[i].verdict], parts[i].words);
+    static const char *const words[] = {
+#define VERDICT_WORDS(name, word, text) text,
+        BT_VERDICT_LIST(VERDICT_WORDS)
+#undef VERDICT_WORDS
+    };
+    for (int i = 0; i <= BT_VERDICT_NOT_TESTABLE; ++i) { // the others only in old records
+        bt_str_format(out, "%s%lld %s", i ? " \xc2\xb7 " : "\n", (long long)verdicts[i], words[i]);
     }
     bt_str_append(out, "; claims about one measurement count once\n");
     return bt_text_end(out, start);

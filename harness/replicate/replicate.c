@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/idioms.h"
+#include "harness/record/keep.h"
 #include "harness/stats/decide.h"
 #include "harness/stats/summary.h"
 
@@ -15,7 +16,7 @@
 const char *bt_verdict_name(bt_verdict verdict)
 {
     static const char *const names[] = {
-#define BT_VERDICT_TEXT(name, word) word,
+#define BT_VERDICT_TEXT(name, word, text) word,
         BT_VERDICT_LIST(BT_VERDICT_TEXT)
 #undef BT_VERDICT_TEXT
     };
@@ -126,20 +127,12 @@ bt_status bt_replication_of_rounds(const bt_store_run *run, bt_replication *out)
 // "first; second" of a case's deviations.
 static bt_status join_deviations(const cJSON *item, bt_arena *arena, const char **out)
 {
-    size_t size_bytes = 1;
-    void *text = NULL;
+    bt_str text = {0};
     const cJSON *each = NULL;
     cJSON_ArrayForEach(each, bt_json_get(item, "deviations")) {
-        size_bytes += strlen(each->valuestring) + 2;
+        bt_str_format(&text, "%s%s", text.length_bytes ? "; " : "", each->valuestring);
     }
-    BT_TRY(bt_arena_alloc(arena, size_bytes, &text));
-    char *at = text;
-    *at = '\0';
-    cJSON_ArrayForEach(each, bt_json_get(item, "deviations")) {
-        at = stpcpy(stpcpy(at, at == text ? "" : "; "), each->valuestring);
-    }
-    *out = text;
-    return BT_OK;
+    return bt_keep_str(arena, &text, out);
 }
 
 static bt_status replicate_claim(const bt_claim *claim, const bt_store_run *run, bt_arena *arena,

@@ -19,20 +19,22 @@
 // A wider margin is uninformative.
 #define BT_REPLICATION_MARGIN_MAX 0.10
 
-// X(enumerator, word)
+// X(enumerator, word, words in text)
 #define BT_VERDICT_LIST(X)                                                                         \
-    X(REPLICATED, "REPLICATED")       /* the whole interval is inside the margin; for claims */    \
-                                      /* without a ratio: not below it */                          \
-    X(HIGHER, "HIGHER")               /* the whole interval is above the margin */                 \
-    X(LOWER, "LOWER")                 /* the whole interval is below the margin */                 \
-    X(INCONCLUSIVE, "INCONCLUSIVE")   /* the interval crosses an edge, or one pair of rounds */    \
-    X(UNINFORMATIVE, "UNINFORMATIVE") /* the paper's rounding makes the margin too wide */         \
-    X(NOT_TESTABLE, "NOT TESTABLE HERE")                                                           \
-    X(EXCEEDED, "EXCEEDED")             /* of old records: more than the margin */                 \
-    X(NOT_REPLICATED, "NOT REPLICATED") /* of old records: less than the margin */
+    /* the whole interval is inside the margin; for claims without a ratio: not below it */        \
+    X(REPLICATED, "REPLICATED", "replicated")                                                      \
+    X(HIGHER, "HIGHER", "higher") /* the whole interval is above the margin */                     \
+    X(LOWER, "LOWER", "lower")    /* the whole interval is below the margin */                     \
+    /* the interval crosses an edge, or one pair of rounds */                                      \
+    X(INCONCLUSIVE, "INCONCLUSIVE", "inconclusive")                                                \
+    X(UNINFORMATIVE, "UNINFORMATIVE", "uninformative") /* the paper's rounding: too wide */        \
+    X(NOT_TESTABLE, "NOT TESTABLE HERE", "not testable here")                                      \
+    /* of old records: more or less than the margin */                                             \
+    X(EXCEEDED, "EXCEEDED", "exceeded")                                                            \
+    X(NOT_REPLICATED, "NOT REPLICATED", "not replicated")
 
 typedef enum bt_verdict {
-#define BT_VERDICT_ENUM(name, word) BT_VERDICT_##name,
+#define BT_VERDICT_ENUM(name, word, text) BT_VERDICT_##name,
     BT_VERDICT_LIST(BT_VERDICT_ENUM)
 #undef BT_VERDICT_ENUM
         BT_VERDICT_COUNT

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/base/idioms.h"
+#include "framework/base/scoped.h"
 #include "harness/record/keep.h"
 #include "harness/replicate/replicate.h"
 #include "harness/text/json_writer.h"
@@ -85,18 +85,13 @@ static bt_status take_rule(const cJSON *rule, bt_arena *arena, bt_replication *o
 bt_status bt_replication_again(const bt_store_run *run, const bt_store_verdict *recorded,
                                bt_arena *arena, bt_replication *out)
 {
-    bt_json_doc rule;
+    BT_SCOPED(bt_json_doc) rule = {0};
     *out = (bt_replication){.subject = recorded->subject, .reason = recorded->reason, .over = ""};
     BT_FAIL_IF(!bt_metric_parse(recorded->metric, &out->metric), BT_STATUS_CORRUPT_DATA,
                "claim %s: no metric \"%s\"", recorded->subject, recorded->metric);
     bt_status status =
         bt_json_parse("rule", recorded->rule_json, strlen(recorded->rule_json), &rule);
-    if (status == BT_OK) {
-        status = take_rule(rule.root, arena, out);
-        bt_json_doc_release(&rule);
-    }
-    if (status != BT_OK) {
-        return bt_error_context(status, "claim %s", recorded->subject);
-    }
+    BT_IF_OK(status, take_rule(rule.root, arena, out));
+    BT_TRY(bt_error_context(status, "claim %s", recorded->subject));
     return bt_replication_of_rounds(run, out);
 }

@@ -293,12 +293,9 @@ static bt_status describe(search *self)
 {
     for (int64_t i = 0; i < self->found_count; i++) {
         bt_change *change = &self->found[i];
-        bt_stats before, after;
-        int64_t begin = begin_of(self, i);
-        BT_TRY(bt_stats_of(self->values + begin, change->index - begin, &before));
-        BT_TRY(bt_stats_of(self->values + change->index, end_of(self, i) - change->index, &after));
-        change->before = before.median;
-        change->after = after.median;
+        int64_t begin = begin_of(self, i), end = end_of(self, i), at = change->index;
+        BT_TRY(bt_stats_median(self->values + begin, at - begin, &change->before));
+        BT_TRY(bt_stats_median(self->values + at, end - at, &change->after));
     }
     return BT_OK;
 }
@@ -306,18 +303,17 @@ static bt_status describe(search *self)
 bt_status bt_change_points(const double *values, int64_t count, bt_change **changes,
                            int64_t *change_count)
 {
-    BT_SCOPED_MEM(void *) numbers = NULL;
-    BT_SCOPED_MEM(void *) found = NULL;
+    BT_SCOPED_MEM(double *) scores = NULL;
+    BT_SCOPED_MEM(bt_change *) found = NULL;
     BT_SCOPED_MEM(void *) tested = NULL;
     *changes = NULL;
     *change_count = 0;
     if (count < 2 * BT_CHANGE_SEGMENT_MIN) {
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc((size_t)count * 3, sizeof(double), &numbers));
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof **changes, &found));
+    BT_TRY(BT_MEM_ARRAY(count * 3, &scores));
+    BT_TRY(BT_MEM_ARRAY(count, &found));
     BT_TRY(bt_mem_alloc((size_t)count, sizeof(int64_t[2]), &tested));
-    double *scores = numbers;
     search self = {.values = values,
                    .scores = scores,
                    .scratch = scores + count,

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "harness/stats/stats.h"
 #include "harness/stats/tdist.h"
 
 #define ALPHA       0.01
@@ -50,18 +51,11 @@ double bt_blind_share(int64_t rounds) { return rounds > 3 ? 3.0 / (double)rounds
 
 // ---- estimates ---------------------------------------------------------------------------------
 
-// Mean and the square of its standard error. Two passes, because the values are close to each
-// other.
+// Mean and the square of its standard error.
 static bool describe(const double *values, int64_t count, double *mean, double *square)
 {
-    double sum = 0.0, squares = 0.0;
-    for (int64_t i = 0; i < count; ++i) {
-        sum += values[i];
-    }
-    *mean = sum / (double)count;
-    for (int64_t i = 0; i < count; ++i) {
-        squares += (values[i] - *mean) * (values[i] - *mean);
-    }
+    *mean = bt_mean_of(values, count);
+    double squares = bt_squares_about(values, count, *mean);
     *square = squares / (double)(count - 1) / (double)count;
     return count >= 2 && isfinite(squares);
 }

@@ -18,8 +18,6 @@ static const char *const tiers[] = {
 #undef TIER_WORD
 };
 
-const char *bt_loss_tier_name(bt_loss_tier tier) { return tiers[tier]; }
-
 bool bt_loss_tier_parse(const char *name, bt_loss_tier *tier)
 {
     const int64_t at = BT_FIND_WORD(tiers, BT_LOSS_TIER_COUNT, name);
@@ -54,7 +52,7 @@ bt_loss_rule bt_loss_rule_default(const char *precision)
 
 bt_loss_curve bt_loss_curve_of(const bt_store_round *round)
 {
-    return (bt_loss_curve){round->steps, round->step_count, round->params_digest};
+    return (bt_loss_curve){round->steps, round->step_count, round->params_digest, 1};
 }
 
 // ---- shared ------------------------------------------------------------------------------------

@@ -39,13 +39,13 @@ typedef enum bt_loss_word {
     BT_LOSS_WORD_COUNT
 } bt_loss_word;
 
-const char *bt_loss_tier_name(bt_loss_tier tier);
 bool bt_loss_tier_parse(const char *name, bt_loss_tier *tier);
 
 typedef struct bt_loss_curve {
     const bt_store_step *steps; // [count] ascending; step, loss and tokens are used
     int64_t count;
     const char *params_digest; // as recorded; "" or NULL: unknown
+    int64_t rounds;            // number of rounds that have this curve
 } bt_loss_curve;
 
 // The curve of a round; borrows from it.

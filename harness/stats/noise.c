@@ -139,7 +139,6 @@ void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_v
 static bt_status busy_median(const bt_store_telemetry *samples, int64_t count, size_t offset,
                              double *values, double *out)
 {
-    bt_stats stats;
     int64_t known = 0;
     for (int64_t i = 0; i < count; i++) {
         double value = 0.0;
@@ -148,9 +147,7 @@ static bt_status busy_median(const bt_store_telemetry *samples, int64_t count, s
             values[known++] = value;
         }
     }
-    BT_TRY(bt_stats_of(values, known, &stats));
-    *out = stats.median;
-    return BT_OK;
+    return bt_stats_median(values, known, out);
 }
 
 static void sum_energy(const bt_store_telemetry *samples, int64_t count, bt_telemetry_summary *out)
@@ -225,7 +222,6 @@ typedef struct side_clocks {
 static bt_status clocks_of(const bt_store_round *const *rounds, int64_t count, double *values,
                            side_clocks *out)
 {
-    bt_stats stats;
     double *const places[] = {&out->sm_mhz, &out->memory_mhz};
     for (int k = 0; k < 2; k++) {
         int64_t known = 0;
@@ -238,8 +234,7 @@ static bt_status clocks_of(const bt_store_round *const *rounds, int64_t count, d
                 values[known++] = clock;
             }
         }
-        BT_TRY(bt_stats_of(values, known, &stats));
-        *places[k] = stats.median;
+        BT_TRY(bt_stats_median(values, known, places[k]));
     }
     return BT_OK;
 }

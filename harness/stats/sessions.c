@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "harness/stats/stats.h"
+
 // Statistics of one side.
 typedef struct summary {
     double mean;           // of session means
@@ -14,40 +16,22 @@ typedef struct summary {
     bool finite;
 } summary;
 
-static double mean_of(const double *values, int64_t count)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        sum += values[i];
-    }
-    return sum / (double)count;
-}
-
-static double squares_about(const double *values, int64_t count, double mean)
-{
-    double squares = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        squares += (values[i] - mean) * (values[i] - mean);
-    }
-    return squares;
-}
-
 static summary summarise(const bt_sessions *side)
 {
     summary out = {0};
     const double *at = side->logs;
     double squares = 0, sum = 0, inverse_rounds = 0;
     for (int64_t i = 0; i < side->count; at += side->rounds[i++]) {
-        double mean = mean_of(at, side->rounds[i]);
+        double mean = bt_mean_of(at, side->rounds[i]);
         sum += mean;
-        squares += squares_about(at, side->rounds[i], mean);
+        squares += bt_squares_about(at, side->rounds[i], mean);
         inverse_rounds += 1.0 / (double)side->rounds[i];
         out.round_freedom += (double)(side->rounds[i] - 1);
     }
     out.mean = sum / (double)side->count;
     at = side->logs;
     for (int64_t i = 0; i < side->count; at += side->rounds[i++]) {
-        double off = mean_of(at, side->rounds[i]) - out.mean;
+        double off = bt_mean_of(at, side->rounds[i]) - out.mean;
         out.between += off * off;
     }
     out.between /= side->count > 1 ? (double)(side->count - 1) : 1.0;

@@ -19,6 +19,24 @@ int bt_ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+double bt_mean_of(const double *values, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += values[i];
+    }
+    return sum / (double)count;
+}
+
+double bt_squares_about(const double *values, int64_t count, double mean)
+{
+    double squares = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        squares += (values[i] - mean) * (values[i] - mean);
+    }
+    return squares;
+}
+
 double bt_stats_quantile(const double *sorted, int64_t count, double share)
 {
     if (count <= 0) {
@@ -77,13 +95,9 @@ static void set_nan(bt_stats *out)
 // Fills all but mad and the intervals, from sorted values.
 static void describe(const double *sorted, int64_t count, bt_stats *out)
 {
-    double sum = 0.0;
-    for (int64_t i = 0; i < count; i++) {
-        sum += sorted[i];
-    }
     out->min = sorted[0];
     out->max = sorted[count - 1];
-    out->mean = sum / (double)count;
+    out->mean = bt_mean_of(sorted, count);
     out->median = bt_stats_quantile(sorted, count, 0.5);
     out->effective = (double)count;
     if (count >= P95_COUNT_MIN) {
@@ -116,10 +130,8 @@ static void set_median_interval(const double *sorted, double effective, bt_stats
 // The t interval of the mean; correlated values have a smaller spread than their distribution.
 static void set_mean_interval(const double *sorted, double effective, bt_stats *out)
 {
-    double squares = 0.0, count = (double)out->count;
-    for (int64_t i = 0; i < out->count; i++) {
-        squares += (sorted[i] - out->mean) * (sorted[i] - out->mean);
-    }
+    const double count = (double)out->count;
+    const double squares = bt_squares_about(sorted, out->count, out->mean);
     double error = sqrt(squares / (count - count / effective) / effective);
     double reach = bt_t_upper_quantile((1.0 - CONFIDENCE) / 2.0, effective - 1.0) * error;
     out->mean_low = out->mean - reach;
@@ -168,6 +180,14 @@ static bt_status describe_all(const double *values, int64_t count, bool series, 
 bt_status bt_stats_of(const double *values, int64_t count, bt_stats *out)
 {
     return describe_all(values, count, false, out);
+}
+
+bt_status bt_stats_median(const double *values, int64_t count, double *median)
+{
+    bt_stats stats;
+    BT_TRY(bt_stats_of(values, count, &stats));
+    *median = stats.median;
+    return BT_OK;
 }
 
 bt_status bt_stats_of_series(const double *values, int64_t count, bt_stats *out)

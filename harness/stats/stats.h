@@ -27,10 +27,12 @@ typedef struct bt_stats {
 // Errors  OUT_OF_MEMORY (it sorts a copy)
 BT_CHECKED bt_status bt_stats_of(const double *values, int64_t count, bt_stats *out);
 
-// The same for a time series, whose neighbors may be correlated: the intervals are those of
-// `effective` independent values, derived from the autocorrelation (series.c). With fewer than 6 of
-// these there is no interval.
-// Errors  OUT_OF_MEMORY
+// Their median; NaN without values. Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_stats_median(const double *values, int64_t count, double *median);
+
+// The same as bt_stats_of for a time series, whose neighbors may be correlated: the intervals are
+// those of `effective` independent values, derived from the autocorrelation (series.c). With fewer
+// than 6 of these there is no interval. Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_stats_of_series(const double *values, int64_t count, bt_stats *out);
 
 // Quantile of sorted values [count], linear between neighbours (R type 7, NumPy's default);
@@ -56,6 +58,11 @@ typedef struct bt_step_stats {
 
 BT_CHECKED bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count,
                                        bt_step_stats *out);
+
+// Mean of values [count], NaN without any; and the sum of squares about it. Two passes, because
+// the values are close to each other.
+double bt_mean_of(const double *values, int64_t count);
+double bt_squares_about(const double *values, int64_t count, double mean);
 
 // Estimated time of `left` more items, if `done` took spent_ns together. NaN: none was done.
 double bt_time_left(double spent_ns, int64_t done, int64_t left);

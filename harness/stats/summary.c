@@ -171,8 +171,7 @@ bt_status bt_summary_over(const bt_summary *rounds, int64_t count, bt_summary *o
     memset(out, 0, sizeof *out);
     BT_SCOPED_MEM(double *) values = NULL;
     BT_TRY(BT_MEM_ARRAY(count, &values));
-    bt_status status = BT_OK;
-    for (int m = 0; m < BT_METRIC_COUNT && status == BT_OK; m++) {
+    for (int m = 0; m < BT_METRIC_COUNT; m++) {
         bt_stats stats;
         int64_t known = 0;
         for (int64_t i = 0; i < count; i++) {
@@ -181,9 +180,9 @@ bt_status bt_summary_over(const bt_summary *rounds, int64_t count, bt_summary *o
                 values[known++] = value->value;
             }
         }
-        status = bt_stats_of(values, known, &stats);
+        BT_TRY(bt_stats_of(values, known, &stats));
         out->metrics[m] = (bt_metric_value){
             .value = stats.median, .low = stats.low, .high = stats.high, .count = known};
     }
-    return status;
+    return BT_OK;
 }

@@ -128,6 +128,12 @@ void bt_json_writer_text_or_null(bt_json_writer *json, const char *key, const ch
     value ? bt_json_writer_text(json, key, value) : bt_json_writer_null(json, key);
 }
 
+void bt_json_writer_raw(bt_json_writer *json, const char *key, const char *value)
+{
+    begin(json, key);
+    bt_str_append(json->out, value);
+}
+
 void bt_json_writer_null(bt_json_writer *json, const char *key)
 {
     begin(json, key);

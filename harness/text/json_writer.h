@@ -34,6 +34,8 @@ void bt_json_writer_real(bt_json_writer *json, const char *key, double value);
 void bt_json_writer_rounded(bt_json_writer *json, const char *key, double value, int digits);
 void bt_json_writer_bool(bt_json_writer *json, const char *key, bool value);
 void bt_json_writer_null(bt_json_writer *json, const char *key);
+// A value that is JSON already.
+void bt_json_writer_raw(bt_json_writer *json, const char *key, const char *value);
 // A text, null for NULL.
 void bt_json_writer_text_or_null(bt_json_writer *json, const char *key, const char *value);
 

@@ -68,8 +68,7 @@ static bt_gate_sides some_sides(void)
     }
     static const bt_store_step steps[] = {{.loss = 3, .tokens = 8},
                                           {.step = 1, .loss = 2, .tokens = 8}};
-    static const bt_loss_curve curves[] = {{steps, 2, ""}};
-    static const int64_t curve_rounds[] = {2};
+    static const bt_loss_curve curves[] = {{steps, 2, "", 2}};
     static const bt_gate_side side = {.bench = "b",
                                       .kind = "train",
                                       .name = "c",
@@ -79,7 +78,6 @@ static bt_gate_sides some_sides(void)
                                       .rounds = rounds,
                                       .round_count = 2,
                                       .curves = curves,
-                                      .curve_rounds = curve_rounds,
                                       .own_count = 1,
                                       .data_count = 1,
                                       .curve_count = 1,

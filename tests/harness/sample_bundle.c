@@ -90,7 +90,7 @@ static void gate_kernels(void)
     ASSERT_OK(bt_policy_load(NULL, &policy));
     const bt_gate_request request = {.run = &run, .baseline = &baseline, .policy = &policy};
     ASSERT_OK(bt_gate_run(&request, &result));
-    ASSERT_OK(bt_gate_store(scratch_store, &result));
+    ASSERT_OK(bt_gate_store(scratch_store, BT_GATE_KIND, &result));
     bt_gate_result_release(&result);
     bt_policy_release(&policy);
     bt_baseline_release(&baseline);

@@ -122,7 +122,7 @@ static void a_document_comes_back(void **state)
     assert_string_equal(gelu->axes_json, made.rounds[0].what.axes_json);
     const bt_gate_side *tiny = bt_gate_side_find(&baseline.sides, "made", "tiny", "blutrain");
     assert_int_equal(tiny->curve_count, 2); // seven rounds alike and one that is not
-    assert_int_equal(tiny->curve_rounds[0], 7);
+    assert_int_equal(tiny->curves[0].rounds, 7);
     assert_int_equal(tiny->curves[1].count, 6);
     assert_int_equal(tiny->curves[1].steps[5].tokens, 512);
     assert_string_equal(tiny->curves[0].params_digest, "bb");

@@ -81,22 +81,18 @@ static void judge(const bt_gate_sides *sides, const bt_gate_sides *recorded, con
     bt_gate_rule rule = bt_policy_rule(&policy, "case", metric, true, (double)NAN);
     bt_str text = {0};
     rule.tolerance = of->tolerance > 0 ? of->tolerance : rule.tolerance;
-    const bt_gate_terms terms = {.policy = &policy,
-                                 .rule = rule,
-                                 .metric = metric,
-                                 .presence = BT_GATE_PRESENCE_BOTH,
-                                 .bench = "worlds",
-                                 .name = "case",
-                                 .candidate = "candidate",
-                                 .base = recorded ? NULL : "base",
-                                 .baseline = "main",
-                                 .baseline_digest = "",
-                                 .recorded = recorded ? &recorded->items[0] : NULL,
-                                 .other_card = other_card,
-                                 .precision = "fp32",
-                                 .family = CASES * METRICS,
-                                 .calibration = {.false_alarm_limit = 1, .smallest_limit = 1}};
-    ASSERT_OK(bt_gate_rule_write(&terms, &text));
+    bt_rule terms = bt_rule_of(&policy, &rule, metric, "fp32", CASES * METRICS);
+    terms.presence = BT_GATE_PRESENCE_BOTH;
+    terms.bench = "worlds";
+    terms.name = "case";
+    terms.candidate = "candidate";
+    terms.base = recorded ? "" : "base";
+    terms.baseline = "main";
+    terms.baseline_digest = "";
+    terms.baseline_system = recorded ? recorded->items[0].system : "";
+    terms.other_card = other_card;
+    terms.calibration = (bt_gate_calibration){.false_alarm_limit = 1, .smallest_limit = 1};
+    ASSERT_OK(bt_rule_write(&terms, &text));
     ASSERT_OK(bt_gate_judge(sides, recorded, bt_str_text(&text), out));
     bt_str_release(&text);
 }

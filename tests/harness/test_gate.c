@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
-#include "harness/gate/pace.h"
 #include "tests/harness/gate_setting.h"
 #include "tests/harness/scratch_store.h"
 
@@ -158,11 +157,10 @@ static void a_case_has_as_many_rounds_as_the_sessions_of_the_baseline(void **sta
     gate_judge("");
     static const int64_t expected[] = {12, 8, 24}; // at least a look, at most the policy's
     for (int i = 0; i < 3; ++i) {
-        bt_gate_pace pace = {&gate_it.policy, &gate_it.baseline.sides.items[i]};
-        assert_int_equal(bt_gate_pace_rounds(&pace), expected[i]);
-        pace.base = NULL; // a case that the baseline does not have
-        assert_int_equal(bt_gate_pace_rounds(&pace), 8);
+        const bt_gate_side *base = &gate_it.baseline.sides.items[i];
+        assert_int_equal(bt_gate_rounds_against(&gate_it.policy, base), expected[i]);
     }
+    assert_int_equal(bt_gate_rounds_against(&gate_it.policy, NULL), 8); // a new case
 }
 
 // One session is no evidence about other days: whatever it measured, no speed fails the gate.
@@ -629,7 +627,8 @@ static void verdicts_are_made_again_from_their_rule(void **state)
     gate_judge("");
     assert_int_equal(gate_it.result.count, 7);
     ASSERT_OK(bt_store_run_begin(scratch_store, &gate_it.run.run.info, &gate_it.run.run.id));
-    ASSERT_OK(bt_gate_store(scratch_store, &gate_it.result)); // request.run is gate_it.run.run
+    ASSERT_OK(bt_gate_store(scratch_store, BT_GATE_KIND,
+                            &gate_it.result)); // request.run is gate_it.run.run
     judged_again_from_the_store(scratch_store, gate_it.run.run.id);
     // Other rounds give another verdict: the rule does not contain the answer.
     bt_gate_verdict again;

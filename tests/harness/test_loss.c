@@ -107,7 +107,7 @@ static int set_up(void **state)
 
 static bt_loss_curve of(const curve *from)
 {
-    return (bt_loss_curve){from->steps, from->count, from->digest};
+    return (bt_loss_curve){from->steps, from->count, from->digest, 1};
 }
 
 static void expect(bt_loss_word word, int64_t step, const bt_loss_verdict *verdict,
@@ -571,9 +571,10 @@ static void statistical_agrees_with_worked_values(void **state)
 static void words_have_names(void **state)
 {
     (void)state;
+    static const char *const names[] = {"bitwise", "numeric", "statistical"};
     for (int i = 0; i < BT_LOSS_TIER_COUNT; i++) {
         bt_loss_tier tier = BT_LOSS_TIER_COUNT;
-        assert_true(bt_loss_tier_parse(bt_loss_tier_name((bt_loss_tier)i), &tier));
+        assert_true(bt_loss_tier_parse(names[i], &tier));
         assert_int_equal(tier, i);
     }
     bt_loss_tier tier = BT_LOSS_TIER_COUNT;

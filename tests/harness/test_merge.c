@@ -58,7 +58,7 @@ static void curves_are_sorted_by_what_they_are_of(void **state)
     assert_int_equal(side->own_count, 1);
     assert_int_equal(side->data_count, 3);  // both rounds of run 8 differ
     assert_int_equal(side->curve_count, 4); // one of run 9
-    assert_int_equal(side->curve_rounds[0], 2);
+    assert_int_equal(side->curves[0].rounds, 2);
     for (int64_t i = 0; i < side->curve_count; ++i) {
         static const int of[] = {0, 1, 1, 2}, round[] = {0, 0, 1, 0};
         const bt_store_step *expected = &made[of[i]].rounds[round[i]].steps[STEPS - 1];
