@@ -230,9 +230,13 @@ static const bt_cli_option plain_options[] = {LAST_ROWS};
 const bt_cli_verb bt_cli_verbs[] = {
     {"run", "SUITE [options] | --resume RUN", "run a suite, record it and write its report",
      "SUITE is a suite file, a folder with suite.json, or a name under suites/.\n"
+     "--set KEY=[A,B] makes a case for each value, if the key takes a number, a word or a dataset. The\n"
+     "lists of train.micro_batch, command.run and command.prepare are one value, those of kernel.dtype,\n"
+     "direction, cache and shape a case for each combination.\n"
      "Ctrl-C stops after the current step and keeps the recorded data; --resume continues the run.\n"
      "A run continues when its terminal is closed; 'bt-bench watch' shows it from another.\n"
-     "Exit codes: 0 passed, 2 usage or suite, 4 device, peer, file or folder missing, 5 crash, 130 interrupted.",
+     "Exit codes: 0 passed, 2 usage or suite, 4 device, peer, file or folder missing,\n"
+     "5 crash, timeout or wrong output, 130 interrupted.",
      run_options, 0, 1, bt_verb_run},
     {"list", "[suites | cases SUITE | runs | kernels | schema [suite | policy]]",
      "list suites, cases, runs, kernels or a schema", NULL, look_options, 0, 2, bt_verb_list},

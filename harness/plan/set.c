@@ -3,6 +3,7 @@
 
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
+#include "harness/plan/sweep.h"
 #include "harness/suite/schema.h"
 
 // `key` is not a key of the owner, or NULL: the owner itself was given a value.
@@ -26,7 +27,43 @@ static bool is_text(const bt_suite_key *key, const char *value)
            key->type == BT_SUITE_TEXT || key->type == BT_SUITE_NAME || key->type == BT_SUITE_CHOICE;
 }
 
-// The value as a node: JSON if it is JSON and the key is not a text, otherwise plain text.
+static bool is_bracketed(const char *value)
+{
+    return *value == '[' && value[strlen(value) - 1] == ']';
+}
+
+// Whether a list of the key may be given without quotes, as in kernel.dtype=[f32,bf16]. A command
+// is excluded: a line for the shell may begin with '['.
+static bool takes_words(const bt_suite_key *key)
+{
+    return key->type == BT_SUITE_CHOICES ||
+           (key->type == BT_SUITE_TEXTS && key->owner != BT_SUITE_COMMAND);
+}
+
+// The words of "[f32,bf16]" as a list; NULL if memory is missing.
+static cJSON *word_list(const char *value)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (const char *at = value + 1; list && *at; ++at) {
+        const char *word = at;
+        const size_t length = bt_plan_list_value(&word, &at);
+        BT_SCOPED(bt_str) text = {0};
+        bt_str_append_bytes(&text, word, length);
+        cJSON *node = bt_str_status(&text) == BT_OK ? cJSON_CreateString(bt_str_text(&text)) : NULL;
+        if (!node || !cJSON_AddItemToArray(list, node)) {
+            cJSON_Delete(node);
+            cJSON_Delete(list);
+            return NULL;
+        }
+        if (!*at) {
+            break;
+        }
+    }
+    return list;
+}
+
+// The value as a node: JSON if it is JSON and the key is not a text, otherwise plain text, or a
+// list of words.
 static bt_status value_node(const bt_suite_key *key, const char *name, const char *value,
                             cJSON **node)
 {
@@ -36,15 +73,28 @@ static bt_status value_node(const bt_suite_key *key, const char *name, const cha
         bt_json_parse(name, value, strlen(value), &parsed) == BT_OK) {
         *node = cJSON_Duplicate(parsed.root, 1);
         bt_json_doc_release(&parsed);
+    } else if (is_bracketed(value) && takes_words(key)) {
+        *node = word_list(value);
     } else {
         *node = cJSON_CreateString(value);
     }
     return *node ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for %s", name);
 }
 
+// A path has no list of values: a case for each would be named after a path.
+static bool is_list_of_paths(const bt_suite_key *key, const char *value)
+{
+    return key->type == BT_SUITE_TEXT && strcmp(key->key, "output") != 0 && is_bracketed(value);
+}
+
 static bt_status put(const bt_suite_key *key, const char *given, const char *value, cJSON *object)
 {
     BT_SCOPED(bt_str) name = {0};
+    BT_FAIL_IF(
+        is_list_of_paths(key, value), BT_STATUS_INVALID_ARGUMENT,
+        "--set %s: \"%s\" takes one path, not a list; a list makes a case for each value only "
+        "of keys that take a number, true or false, one of several words, or a dataset",
+        given, key->key);
     bt_str_format(&name, "--set %s", given);
     cJSON *node = NULL;
     bt_status status = bt_str_status(&name);

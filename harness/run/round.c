@@ -279,7 +279,8 @@ static const char *kind_of(const listening *self)
     return bt_json_get(self->request->item, "kind")->valuestring;
 }
 
-// Gives up a worker that has been silent for longer than the plan allows: true.
+// Gives up a worker that has been silent for longer than the plan allows: true. A hang is a failure
+// of the measured program, as a crash is, hence INTERNAL (exit code 5).
 static bool give_up(listening *self)
 {
     double silent_s = (double)(bt_clock_ns() - self->heard_ns) / 1e9;
@@ -287,11 +288,11 @@ static bool give_up(listening *self)
         return false;
     }
     if (strcmp(kind_of(self), "command") == 0) {
-        judge(self, BT_RUN_FAILED, BT_STATUS_UNAVAILABLE,
+        judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL,
               "a call took longer than command.timeout_s, %.4g s, and was stopped",
               self->timeout_s);
     } else {
-        judge(self, BT_RUN_FAILED, BT_STATUS_UNAVAILABLE,
+        judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL,
               "the worker printed nothing for %.4g s and was stopped, after %lld lines; "
               "%s.timeout_s is the limit",
               self->timeout_s, (long long)self->state.line, kind_of(self));

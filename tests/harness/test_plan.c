@@ -150,10 +150,13 @@ static void set_overrides_and_is_checked(void **state)
 
     const char *paths[] = {"dataset.train=x.bin", "dataset.val=[\"y.bin\",\"z.bin\"]"};
     bt_plan_options data = {.sets = paths, .set_count = 2, .seed = -1};
-    ASSERT_OK(bt_plan_make(&suite, &data, &plain, &plan));
-    assert_non_null(
-        strstr(plan.text, "\"dataset\":{\"train\":[\"x.bin\"],\"val\":[\"y.bin\",\"z.bin\"]}"));
-    bt_plan_release(&plan);
+    for (int quoted = 1; quoted >= 0; --quoted) { // a list of words needs no quotes
+        paths[1] = quoted ? paths[1] : "dataset.val=[y.bin, z.bin]";
+        ASSERT_OK(bt_plan_make(&suite, &data, &plain, &plan));
+        assert_non_null(
+            strstr(plan.text, "\"dataset\":{\"train\":[\"x.bin\"],\"val\":[\"y.bin\",\"z.bin\"]}"));
+        bt_plan_release(&plan);
+    }
 }
 
 static void bad_set_is_refused(void **state)
@@ -601,6 +604,9 @@ static void lists_of_set_that_cannot_be(void **state)
         {"train.seed=[3,3]", "two cases named \"one.seed=3\""},
         {"train.seed=[1,x]", "--set train.seed=x: \"seed\" must be a whole number"},
         {"train.sed=[1,2]", "did you mean \"seed\""},
+        {"train.init=[a,b]", "\"init\" takes one path, not a list; a list makes a case for each"},
+        {"train.micro_batch=[a]",
+         "must be a whole number, a list of them, or \"auto\", not a text"},
         {"train=[1,2]", "train is a group"}};
     bt_plan plan;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
