@@ -1,9 +1,11 @@
 #!/bin/sh
-# ci/unbuilt.sh [VERB ...] - what ./bt-bench prints before it is built: help, version, suites, and
-# what is missing on the machine; installs and builds nothing
+# ci/unbuilt.sh [VERB ...] - what ./bt-bench prints before it is built: help, version, suites, cases,
+# schemas, and what is missing on the machine; installs and builds nothing
 #
-# The help is read from the table of verbs itself, harness/cli/verbs.c.
-# Exit: 0; 2 for another verb; 4 if doctor finds that something is missing.
+# The help is read from the table of verbs itself, harness/cli/verbs.c; suites and cases from the files
+# of suites/.
+# Exit: 0; 2 for another verb or no such suite; 4 if doctor finds that something is missing, or if only
+# the program can answer.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 
@@ -53,13 +55,111 @@ version() {
     printf 'revision   %s\n' "$revision"
 }
 
+# Prints lines of words parted by tabs as aligned columns.
+columns() {
+    awk -F '\t' '{
+        for (c = 1; c <= NF; ++c) {
+            cell[NR, c] = $c
+            if (length($c) > width[c]) width[c] = length($c)
+        }
+        cells[NR] = NF
+    } END {
+        for (r = 1; r <= NR; ++r) {
+            line = ""
+            for (c = 1; c < cells[r]; ++c) line = line sprintf("%-" width[c] "s  ", cell[r, c])
+            print line cell[r, cells[r]]
+        }
+    }'
+}
+
 suites() {
     grep -lE '^  "(profiles|include)":' "$root"/suites/*/*.json | while read -r file; do
         name=${file#"$root"/}
         name=${name%/suite.json}
-        printf '%-30s  %s\n' "${name%.json}" \
+        printf '%s\t%s\n' "${name%.json}" \
             "$(sed -n 's/^ *"description": "\(.*\)",$/\1/p' "$file" | head -n 1)"
-    done | sort
+    done | sort | columns
+}
+
+# The file of a suite, given as a file, a folder, or a name under suites/; nothing if there is none.
+suite_file() { # suite
+    for folder in "$1" "$root/$1" "$root/suites/$1"; do
+        for file in "$folder" "$folder.json" "$folder/suite.json"; do
+            [ ! -f "$file" ] || { echo "$file" && return 0; }
+        done
+    done
+}
+
+# Every value of a JSON file that is a text, a line each: keys and indexes to it, a tab, the text.
+texts() { # file
+    awk -v RS='\001' '{
+        for (at = 1; at <= length($0); ++at) {
+            c = substr($0, at, 1)
+            if (c == "{" || c == "[") { kind[++depth] = c; key[depth] = c == "[" ? 0 : "" }
+            else if (c == "}" || c == "]") --depth
+            else if (c == "," && kind[depth] == "[") ++key[depth]
+            else if (c == "\"") {
+                text = ""
+                while ((c = substr($0, ++at, 1)) != "\"" && c != "") {
+                    if (c == "\\") c = substr($0, ++at, 1)
+                    text = text c
+                }
+                rest = substr($0, at + 1)
+                if (kind[depth] == "{" && match(rest, /^[ \t\r\n]*:/)) key[depth] = text
+                else {
+                    path = key[1]
+                    for (d = 2; d <= depth; ++d) path = path "/" key[d]
+                    print path "\t" text
+                }
+            }
+        }
+    }' "$1"
+}
+
+# The cases of a suite file and of those that it includes: profile, device, case, kind; parted by tabs.
+suite_cases() { # file
+    texts "$1" | awk -F '\t' '{
+        parts = split($1, part, "/")
+        if (part[1] != "profiles") next
+        if (parts == 3 && part[3] == "device") device[part[2]] = $2
+        if (parts == 5 && part[3] == "cases" && (part[5] == "name" || part[5] == "kind")) {
+            row = part[2] "\t" part[4]
+            if (!(row in seen)) { seen[row] = 1; rows[++count] = row }
+            value[row, part[5]] = $2
+        }
+    } END {
+        for (r = 1; r <= count; ++r) {
+            split(rows[r], part, "\t")
+            print part[1] "\t" device[part[1]] "\t" value[rows[r], "name"] "\t" value[rows[r], "kind"]
+        }
+    }'
+    texts "$1" | sed -n 's|^include/[0-9]*\t||p' | while read -r included; do
+        file=$(suite_file "$(dirname "$1")/$included")
+        [ -n "$file" ] || file=$(suite_file "$included")
+        suite_cases "$file"
+    done
+}
+
+# As the program lists them: grouped by profile, in the order in which profiles first occur.
+cases() { # suite
+    file=$(suite_file "$1")
+    [ -n "$file" ] || {
+        echo "$1: no such suite file or folder" >&2
+        exit 2
+    }
+    {
+        printf 'profile\tdevice\tcase\tkind\n'
+        suite_cases "$file" | awk -F '\t' '{
+            if (!($1 in lines)) profile[++count] = $1
+            lines[$1] = lines[$1] $0 "\n"
+        } END { for (p = 1; p <= count; ++p) printf "%s", lines[profile[p]] }'
+    } | columns
+}
+
+needs_program() { # words
+    echo "bt-bench $*: only the program can answer, and it is not built yet; any run builds it," \
+        "for example ./bt-bench run suites/gpt2_124m --dry-run" >&2
+    exit 4
 }
 
 doctor() {
@@ -79,10 +179,14 @@ case ${1:-} in
 --version | version) version ;;
 doctor) doctor ;;
 list)
-    case ${2:-suites} in
-    suites) suites ;;
-    runs) echo 'no runs: nothing is built yet' ;;
-    *) verb_help list ;;
+    case "$*" in
+    *' --help'* | *' -h'*) verb_help list ;;
+    list | 'list suites') suites ;;
+    'list cases' | 'list cases '[!-]*) cases "${3:-suites/gpt2_124m}" ;;
+    'list runs') echo 'no runs: nothing is built yet' ;;
+    'list schema' | 'list schema suite') cat "$root/suites/schema/suite.schema.json" ;;
+    'list schema policy') cat "$root/suites/schema/policy.schema.json" ;;
+    *) needs_program "$@" ;;
     esac
     ;;
 '' | -h | --help) overview ;;

@@ -167,7 +167,8 @@ calls() { # pattern: how many there were
     mkdir -p "$repo/harness/cli"
     cp "$root/harness/cli/verbs.c" "$repo/harness/cli/"
     cp -r "$root/suites" "$root/CMakeLists.txt" "$repo/"
-    for words in "" --help "run --help" "help run" --version "list" "list suites" "list runs"; do
+    for words in "" --help "run --help" "help run" --version list "list suites" "list runs" "list --help" \
+        "list cases" "list cases suites/kernels/gelu" "list schema" "list schema policy"; do
         # shellcheck disable=SC2086 # words
         run "$repo/bt-bench" $words
         [ "$status" -eq 0 ] || { echo "$words: $output"; false; }
@@ -176,6 +177,12 @@ calls() { # pattern: how many there were
     run "$repo/bt-bench" doctor
     [ "$status" -eq 4 ]
     [[ "$output" == *"missing: libcjson-dev"*"ci/setup.sh run installs"* ]]
+    run "$repo/bt-bench" list kernels
+    [ "$status" -eq 4 ]
+    [[ "$output" == "bt-bench list kernels: only the program can answer, and it is not built yet"* ]]
+    run "$repo/bt-bench" list cases kernels/geluu
+    [ "$status" -eq 2 ]
+    [ "$output" = "kernels/geluu: no such suite file or folder" ]
     [ ! -e "$tree/calls" ]
     [ ! -e "$repo/build" ]
     # The same words as the program's own.
@@ -184,14 +191,25 @@ calls() { # pattern: how many there were
     [ "$("$repo/bt-bench" help gate)" = "$("$repo/bt-bench" gate --help)" ]
     [ "$("$BT_BENCH" help gate)" = "$("$BT_BENCH" gate --help)" ]
     [ "$("$repo/bt-bench" list)" = "$(BT_ROOT=$root "$BT_BENCH" list)" ]
+    for schema in suite policy; do
+        [ "$("$repo/bt-bench" list schema $schema)" = "$("$BT_BENCH" list schema $schema)" ]
+    done
+    cd "$repo"
+    "$BT_BENCH" list suites | sed 's/  .*//' | while read -r suite; do
+        diff <("$repo/bt-bench" list cases "$suite") <("$BT_BENCH" list cases "$suite")
+    done
+    diff <("$repo/bt-bench" list cases) <("$BT_BENCH" list cases)
 }
 
 @test "they are answered by the program as it is when sources have changed" {
     "$repo/bt-bench" show 1
     : >"$tree/calls"
     echo '//' >>"$repo/harness/main.c"
-    run "$repo/bt-bench" list runs
-    [ "$output" = "<list><runs>"$'\n'"$PWD" ]
+    for what in runs kernels "cases gelu"; do
+        # shellcheck disable=SC2086 # words
+        run "$repo/bt-bench" list $what
+        [ "$output" = "<list><${what/ /><}>"$'\n'"$PWD" ]
+    done
     [ ! -s "$tree/calls" ]
     "$repo/bt-bench" show 1
     [ "$(calls 'cmake --build')" -eq 1 ]
