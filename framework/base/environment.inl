@@ -80,4 +80,7 @@ BT_ENVIRONMENT(XDG_CACHE_HOME, "XDG_CACHE_HOME", "a folder", "folder of caches",
 BT_ENVIRONMENT(TMPDIR, "TMPDIR", "a folder", "folder of device locks; default /tmp", "bt-bench")
 BT_ENVIRONMENT(PATH, "PATH", "folders", "folders that are searched for programs", "bt-bench doctor")
 BT_ENVIRONMENT(NO_COLOR, "NO_COLOR", "anything", "no colour and no bars on a terminal", "bt-bench")
+BT_ENVIRONMENT(COLUMNS, "COLUMNS", "an integer",
+               "width to which tables are fitted; default: that of the terminal, in a pipe any",
+               "bt-bench")
 BT_ENVIRONMENT(TERM, "TERM", "a terminal type", "dumb: lines are never overwritten", "bt-bench")

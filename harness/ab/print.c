@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "framework/base/idioms.h"
+#include "framework/base/scoped.h"
 #include "harness/ab/ab.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
@@ -17,26 +17,29 @@ static bt_unit unit_of(bt_gate_metric metric)
 
 // ---- text --------------------------------------------------------------------------------------
 
-// "base       9f3c2d1e07, Release, GNU 12.2.0", for each system.
-static void print_systems(const bt_store_run *run, bt_str *out)
+// "base  9f3c2d1e07, Release, GNU 12.2.0", for each system.
+static bt_status print_systems(const bt_store_run *run, bt_str *out)
 {
+    bt_table table = {0};
+    bt_table_heads(&table, "|");
     BT_EACH(const bt_store_system, system, run->schedule.systems, run->schedule.system_count) {
         const bt_store_build *build = &system->build;
-        bt_str_format(out, "%-14s ", system->name);
+        BT_SCOPED(bt_str) text = {0};
         if (*build->git_commit) {
-            bt_str_format(out, "%.*s%s, ", SHORT_COMMIT, build->git_commit,
+            bt_str_format(&text, "%.*s%s, ", SHORT_COMMIT, build->git_commit,
                           *build->git_diff ? " and changes" : "");
         }
         if (*build->version) {
-            bt_str_format(out, "%s, %s, build %.8s", build->type, build->compiler, build->digest);
+            bt_str_format(&text, "%s, %s, build %.8s", build->type, build->compiler, build->digest);
         } else {
-            bt_str_append(out, system->program);
+            bt_str_append(&text, system->program);
         }
         if (system->inject_slowdown > 0) {
-            bt_str_format(out, ", made slower by %g %%", 100 * system->inject_slowdown);
+            bt_str_format(&text, ", made slower by %g %%", 100 * system->inject_slowdown);
         }
-        bt_str_append(out, "\n");
+        bt_table_cells(&table, "%s|%s", system->name, bt_str_text(&text));
     }
+    return bt_table_print(&table, 0, out);
 }
 
 // Both values, their ratio and its interval; omits missing ones.
@@ -61,6 +64,7 @@ static bt_status print_table(const bt_gate_result *result, bt_str *out)
 {
     bt_table table = {0};
     bt_table_heads(&table, "case||>base|>candidate|>candidate/base|95 %%|>pairs|verdict");
+    bt_table_fit(&table, result->request.columns, "pairs");
     BT_EACH(const bt_gate_item, item, result->items, result->count) {
         bool metric = item->metric < BT_GATE_METRIC_COUNT;
         bt_table_cells(&table, "%s|%s", item->subject,
@@ -94,7 +98,7 @@ bt_status bt_ab_text(const bt_gate_result *result, const char *report, bt_str *o
     size_t start = out->length_bytes;
     bt_str_format(out, "run %" PRId64 " of %s, order of rounds from seed %" PRIu64 "\n", run->id,
                   run->info.suite.name, run->schedule.seed);
-    print_systems(run, out);
+    BT_TRY(print_systems(run, out));
     bt_str_append(out, "\n");
     BT_TRY(print_table(result, out));
     print_findings(result, out);

@@ -86,8 +86,9 @@ BT_CHECKED bt_status bt_case_run_collective(const bt_case_work *work,
                                             const bt_case_listener *listener,
                                             bt_train_result *result);
 
-// The kernel table of both backends, with what each row accepts: one line each, or a JSON array.
-// Says why CUDA's rows cannot run here, if so; opens no GPU.
-BT_CHECKED bt_status bt_case_list_kernels(bool json, bt_str *out);
+// The kernel table of both backends, with what each row accepts: a table for `columns` of a
+// terminal (0: any number), or a JSON array. Says why CUDA's rows cannot run here, if so; opens no
+// GPU.
+BT_CHECKED bt_status bt_case_list_kernels(bool json, int columns, bt_str *out);
 
 #endif

@@ -31,10 +31,11 @@ static const char *dtype_of(const kernel_row *row)
     return row->dtype == BT_DTYPE_COUNT ? "any" : bt_dtype_name(row->dtype);
 }
 
-static bt_status append_text(bt_str *out)
+static bt_status append_text(int columns, bt_str *out)
 {
     bt_table table = {0};
     bt_table_heads(&table, "op|device|dtype|>arch|kernel|accepts");
+    bt_table_fit(&table, columns, "kernel");
     BT_EACH(const kernel_row, row, rows, ROW_COUNT) {
         bt_table_cells(&table, "%s|%s|%s|%d|%s|%s", bt_kernel_op_name(row->op), row->device,
                        dtype_of(row), row->min_arch, row->name,
@@ -63,10 +64,10 @@ static void append_json(bt_str *out)
     bt_str_append(out, "\n");
 }
 
-bt_status bt_case_list_kernels(bool json, bt_str *out)
+bt_status bt_case_list_kernels(bool json, int columns, bt_str *out)
 {
     if (!json) {
-        return append_text(out);
+        return append_text(columns, out);
     }
     append_json(out);
     return bt_str_status(out);

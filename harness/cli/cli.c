@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "framework/base/environment.h"
@@ -78,10 +79,28 @@ static bool is_painted(const bt_str *text)
            strcmp(terminal, "dumb") != 0;
 }
 
+// The width to which tables are fitted: COLUMNS, else that of the terminal on standard output, 80
+// if it does not tell; 0, any number, if the output goes elsewhere.
+static int output_columns(void)
+{
+    enum { COLUMNS_UNKNOWN = 80, COLUMNS_MAX = 10000 };
+    struct winsize size = {0};
+    const char *given = bt_environment(BT_VARIABLE_COLUMNS);
+    const long columns = given ? strtol(given, NULL, 10) : 0;
+    if (columns > 0 && columns <= COLUMNS_MAX) {
+        return (int)columns;
+    }
+    if (!isatty(STDOUT_FILENO)) {
+        return 0;
+    }
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                                           : COLUMNS_UNKNOWN;
+}
+
 static void paint(bt_str *text)
 {
     bt_str painted = {0};
-    bt_paint_text(bt_str_text(text), &painted);
+    bt_paint_text(bt_str_text(text), output_columns(), &painted);
     bt_str_release(text);
     *text = painted;
 }
@@ -286,7 +305,7 @@ bt_status bt_cli_open(bt_cli_call *call, bt_store_mode mode)
 
 static int call_verb(const bt_cli_arguments *arguments)
 {
-    bt_cli_call call = {.arguments = arguments};
+    bt_cli_call call = {.arguments = arguments, .columns = output_columns()};
     bt_status status = read_format(arguments, &call.json);
     BT_IF_OK(status, arguments->verb->run(&call));
     bt_status closed = bt_store_close(call.store);

@@ -2,8 +2,8 @@
 //
 // A verb is a row in verbs.c and one function in a file verb_<name>.c. The process's exit code is
 // that of its status, or `code` of the call (METHOD: 0 pass, 1 regression, 2 usage or suite,
-// 3 inconclusive, 4 environment, 5 crash, 130 interrupted). Data goes to standard output,
-// everything else to standard error.
+// 3 inconclusive, 4 environment, 5 crash or timeout, 130 interrupted). Data goes to standard
+// output, everything else to standard error.
 #ifndef BT_HARNESS_CLI_CLI_H
 #define BT_HARNESS_CLI_CLI_H
 
@@ -55,6 +55,7 @@ typedef struct bt_cli_verb {
 typedef struct bt_cli_call {
     const bt_cli_arguments *arguments; // borrowed
     bool json;                         // --format json
+    int columns;                       // to which tables are fitted; 0: any number
     bt_store *store;                   // bt_cli_open's; NULL: none is open
     bt_str out;                        // printed when the verb returns BT_OK
     bool prints_always;                // print `out` before the message of a failure, too

@@ -88,6 +88,7 @@ static bt_status judge(const bt_cli_ab_session *self, int64_t number)
         self->call->code = result.exit_code;
         bt_cli_append_database(bt_cli_database(self->arguments), &database);
         result.request.database = bt_str_text(&database);
+        result.request.columns = self->call->columns;
         status = bt_str_status(&database);
     }
     BT_IF_OK(status, write_result(self, &result));

@@ -10,6 +10,7 @@
 #include "harness/record/keep.h"
 #include "harness/run/child.h"
 #include "harness/text/json_writer.h"
+#include "harness/text/table.h"
 
 enum { AB_SAME = 0, AB_SLOWER = 1, AB_USAGE = 2, AB_INTERRUPTED = 130 };
 
@@ -84,15 +85,18 @@ static bool is_found(const bt_bisect *search)
            search->high - search->low == 1;
 }
 
-static void print_text(const bisect_verb *self, bt_str *out)
+static bt_status print_text(const bisect_verb *self, bt_str *out)
 {
     const bt_bisect *search = &self->search;
+    bt_table table = {0};
+    bt_table_heads(&table, "||");
     BT_EACH(const bt_bisect_commit, commit, search->commits, search->count) {
         if (commit->verdict != BT_BISECT_OPEN) {
-            bt_str_format(out, "%.10s  %-16s  %s\n", commit->hash, verdicts[commit->verdict],
-                          commit->subject);
+            bt_table_cells(&table, "%.10s|%s|%s", commit->hash, verdicts[commit->verdict],
+                           commit->subject);
         }
     }
+    BT_TRY(bt_table_print(&table, 0, out));
     const bt_bisect_commit *high = &search->commits[search->high];
     if (is_found(search)) {
         bt_str_format(out, "\nfirst slower commit: %s\n%s\n", high->hash, high->subject);
@@ -107,9 +111,10 @@ static void print_text(const bisect_verb *self, bt_str *out)
             "\nthe first slower commit is one of %lld, up to %s; the others cannot be judged\n",
             (long long)(search->high - search->low), high->hash);
     }
+    return bt_str_status(out);
 }
 
-static void print_json(const bisect_verb *self, bt_str *out)
+static bt_status print_json(const bisect_verb *self, bt_str *out)
 {
     const bt_bisect *search = &self->search;
     bt_json_writer json = {.out = out, .indent = 2};
@@ -121,8 +126,7 @@ static void print_json(const bisect_verb *self, bt_str *out)
                        BT_KV("subject", search->commits[i].subject),
                        BT_KV("verdict", verdicts[search->commits[i].verdict]));
     }
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
+    return bt_json_writer_end(&json, '}');
 }
 
 bt_status bt_verb_bisect(bt_cli_call *call)
@@ -137,7 +141,7 @@ bt_status bt_verb_bisect(bt_cli_call *call)
     }
     call->code = self.code;
     if (status == BT_OK && !self.code) {
-        (call->json ? print_json : print_text)(&self, &call->out);
+        status = (call->json ? print_json : print_text)(&self, &call->out);
         call->code = is_found(&self.search) ? 0 : 3;
     }
     bt_bisect_release(&self.search);

@@ -1,10 +1,12 @@
 // harness/cli/verb_doctor.c - doctor: checks this machine and names the packages to install
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
+#include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/env/doctor.h"
 #include "harness/store/store.h"
 #include "harness/text/json_writer.h"
+#include "harness/text/table.h"
 
 static const char *state_word(bt_check_state state)
 {
@@ -45,9 +47,11 @@ static bt_status append_json(const bt_check *checks, int count, bt_str *out)
 static bt_status print_environment(bool as_json, bt_str *out)
 {
     bt_json_writer json = {.out = out};
+    BT_SCOPED(bt_table) table = {0};
     if (as_json) {
         bt_json_writer_open(&json, NULL, '[');
     }
+    bt_table_heads(&table, "|");
     for (int i = 0; i < BT_VARIABLE_COUNT; ++i) {
         const bt_variable_row *row = bt_environment_row((bt_variable)i);
         const char *value = bt_environment_raw((bt_variable)i);
@@ -58,12 +62,27 @@ static bt_status print_environment(bool as_json, bt_str *out)
             BT_JSON(&json, BT_OF(row, allowed), BT_OF(row, meaning), BT_OF(row, reader));
             bt_json_writer_close(&json, '}');
         } else {
-            bt_str_format(out, "%-21s %s%s\n    %s; allowed: %s; read by %s\n", row->name,
-                          value ? "= " : "not set", value ? value : "", row->meaning, row->allowed,
-                          row->reader);
+            bt_table_cells(&table, "%s|%s%s", row->name, value ? "= " : "not set",
+                           value ? value : "");
+            bt_table_cells(&table, "|%s; allowed: %s; read by %s", row->meaning, row->allowed,
+                           row->reader);
         }
     }
-    return as_json ? bt_json_writer_end(&json, ']') : BT_OK;
+    return as_json ? bt_json_writer_end(&json, ']') : bt_table_print(&table, 0, out);
+}
+
+// A row for each check, and one for its advice.
+static bt_status append_text(const bt_check *checks, int count, bt_str *out)
+{
+    bt_table table = {0};
+    bt_table_heads(&table, "||");
+    BT_EACH(const bt_check, check, checks, count) {
+        bt_table_cells(&table, "%s|%s|%s", check->name, state_word(check->state), check->found);
+        if (check->advice[0]) {
+            bt_table_cells(&table, "||%s", check->advice);
+        }
+    }
+    return bt_table_print(&table, 0, out);
 }
 
 bt_status bt_verb_doctor(bt_cli_call *call)
@@ -87,13 +106,6 @@ bt_status bt_verb_doctor(bt_cli_call *call)
         if (checks[i].state == BT_CHECK_BAD) {
             call->code = bt_status_exit_code(BT_STATUS_UNAVAILABLE);
         }
-        if (!call->json) {
-            bt_str_format(&call->out, "%-9s %-8s %s\n", checks[i].name, state_word(checks[i].state),
-                          checks[i].found);
-        }
-        if (!call->json && checks[i].advice[0]) {
-            bt_str_format(&call->out, "                   %s\n", checks[i].advice);
-        }
     }
-    return call->json ? append_json(checks, count, &call->out) : BT_OK;
+    return (call->json ? append_json : append_text)(checks, count, &call->out);
 }

@@ -10,7 +10,7 @@
 #include "harness/text/table.h"
 
 // The folder of suite `name`, as a user would type it.
-static void append_suite(const char *name, size_t length, bt_json_writer *json, bt_str *out)
+static void append_suite(const char *name, size_t length, bt_json_writer *json, bt_table *table)
 {
     BT_SCOPED(bt_str) path = {0};
     bt_str_format(&path, "suites/%.*s", (int)length, name);
@@ -23,13 +23,14 @@ static void append_suite(const char *name, size_t length, bt_json_writer *json, 
     if (json) {
         BT_JSON_OBJECT(json, NULL, BT_KV("suite", bt_str_text(&path)), BT_KV("description", words));
     } else {
-        bt_str_format(out, "%-30s  %s\n", bt_str_text(&path), words);
+        bt_table_cells(table, "%s|%s", bt_str_text(&path), words);
     }
 }
 
 static bt_status list_suites(bt_cli_call *call)
 {
     BT_SCOPED(bt_str) names = {0};
+    BT_SCOPED(bt_table) table = {0};
     bt_json_writer json = {.out = &call->out};
     bt_suite_names(&names);
     if (!names.length_bytes) {
@@ -41,11 +42,12 @@ static bt_status list_suites(bt_cli_call *call)
     if (call->json) {
         bt_json_writer_open(&json, NULL, '[');
     }
+    bt_table_heads(&table, "|");
     bt_word word;
     for (const char *rest = bt_str_text(&names); bt_words_next(&rest, &word);) {
-        append_suite(word.text, word.length, call->json ? &json : NULL, &call->out);
+        append_suite(word.text, word.length, call->json ? &json : NULL, &table);
     }
-    return call->json ? bt_json_writer_end(&json, ']') : BT_OK;
+    return call->json ? bt_json_writer_end(&json, ']') : bt_table_print(&table, 0, &call->out);
 }
 
 static bt_status list_cases(bt_cli_call *call)
@@ -79,7 +81,7 @@ static bt_status list_cases(bt_cli_call *call)
 
 static bt_status list_kernels(bt_cli_call *call)
 {
-    return bt_case_list_kernels(call->json, &call->out);
+    return bt_case_list_kernels(call->json, call->columns, &call->out);
 }
 
 static bt_status list_schema(bt_cli_call *call)

@@ -45,7 +45,8 @@ static bt_status run_and_show(const bt_cli_suite *suite, bt_cli_call *call)
     bt_str *out = &call->out;
     BT_TRY(bt_cli_suite_run(suite, &outcome));
     BT_TRY(bt_store_open(suite->database, BT_STORE_READ, &call->store));
-    BT_TRY((call->json ? bt_show_json : bt_show_text)(call->store, outcome.run, out));
+    BT_TRY(call->json ? bt_show_json(call->store, outcome.run, out)
+                      : bt_show_text(call->store, outcome.run, call->columns, out));
     if (!call->json) {
         bt_str_format(out, "next           bt-bench show %lld", (long long)outcome.run);
         bt_cli_append_database(suite->database, out);

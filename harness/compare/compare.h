@@ -89,8 +89,10 @@ BT_CHECKED bt_status bt_compare_environments_json(const bt_compare_item *items, 
                                                   bool hard_differs, const char *left,
                                                   const char *right, bt_str *out);
 
-// Appends the text, or one JSON object, of two runs' comparison.
-BT_CHECKED bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *out);
+// Appends the text, or one JSON object, of two runs' comparison. Tables of metrics are fitted to
+// `columns` of a terminal, 0: any number.
+BT_CHECKED bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, int columns,
+                                     bt_str *out);
 BT_CHECKED bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out);
 
 #endif

@@ -36,12 +36,14 @@ static void side_cell(bt_table *table, bt_unit unit, const bt_metric_value *valu
     bt_table_interval(table, unit, value->value, wide ? value->low : (double)NAN, value->high);
 }
 
-static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair *pair, bt_str *out)
+static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair *pair, int columns,
+                               bt_str *out)
 {
     const long long left_id = (long long)both->left.id, right_id = (long long)both->right.id;
     bt_table table = {0};
     bt_table_heads(&table, "|>run %lld~|>run %lld~|>run %lld/run %lld|", left_id, right_id,
                    right_id, left_id);
+    bt_table_fit(&table, columns, "");
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         const bt_metric_row *row = bt_metric_info((bt_metric)i);
         const bt_metric_value *left = &pair->left_summary.metrics[i];
@@ -151,7 +153,7 @@ static bt_status print_items(const bt_comparison *both, bt_str *out)
     return bt_table_print(&table, 2, out);
 }
 
-static bt_status print_all(const bt_comparison *both, bt_str *out)
+static bt_status print_all(const bt_comparison *both, int columns, bt_str *out)
 {
     BT_TRY(print_runs(both, out));
     BT_EACH(const bt_compare_pair, pair, both->pairs, both->pair_count) {
@@ -160,7 +162,7 @@ static bt_status print_all(const bt_comparison *both, bt_str *out)
             bt_str_format(out, " against %s", pair->right->what.system);
         }
         bt_str_append(out, "\n");
-        BT_TRY(print_metrics(both, pair, out));
+        BT_TRY(print_metrics(both, pair, columns, out));
         print_noise(pair, out);
         if (!bt_summary_times_calls(&pair->left->what)) {
             print_curve(&pair->loss, out);
@@ -178,12 +180,12 @@ static bt_status print_all(const bt_comparison *both, bt_str *out)
     return bt_str_status(out);
 }
 
-bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *out)
+bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, int columns, bt_str *out)
 {
     BT_SCOPED(bt_comparison) both = {0};
     size_t start = out->length_bytes;
     BT_TRY(bt_compare_runs(store, left, right, &both));
-    BT_TRY(print_all(&both, out));
+    BT_TRY(print_all(&both, columns, out));
     return bt_text_end(out, start);
 }
 

@@ -60,6 +60,7 @@ typedef struct bt_gate_request {
     bt_gate_calibration_of calibration; // NULL: no calibrations
     void *calibration_self;
     const char *database; // the option for suggested commands, " --db FILE"; NULL: the default
+    int columns;          // of the terminal, to which the table of 'ab' is fitted; 0: any number
 } bt_gate_request;
 
 typedef struct bt_gate_result {

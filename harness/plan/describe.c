@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
+#include "harness/text/table.h"
 
-enum { KERNELS_SHOWN = 12 };
+enum { KERNELS_SHOWN = 12, INDENT = 10 };
 
 // 124475904 -> "124,475,904"
 static void append_grouped(int64_t value, bt_str *out)
@@ -16,13 +18,14 @@ static void append_grouped(int64_t value, bt_str *out)
     }
 }
 
-static void append_case(const cJSON *item, bt_str *out)
+static void add_training_case(const cJSON *item, bt_table *table)
 {
+    BT_SCOPED(bt_str) text = {0};
+    bt_str *out = &text;
     const cJSON *train = bt_json_get(item, "train");
     int64_t micro_batch = (int64_t)bt_plan_number(train, "micro_batch");
     int64_t sequence = (int64_t)bt_plan_number(train, "sequence");
     int64_t tokens = (int64_t)bt_plan_number(train, "tokens_per_step");
-    bt_str_format(out, "          %-8s ", bt_json_get(item, "name")->valuestring);
     append_grouped(bt_plan_parameters(train), out);
     bt_str_format(out, " parameters, %s, ", bt_json_get(train, "precision")->valuestring);
     if (tokens != micro_batch * sequence) {
@@ -42,22 +45,45 @@ static void append_case(const cJSON *item, bt_str *out)
     if (strcmp(bt_json_text_of(train, "compile"), "on") == 0) {
         bt_str_append(out, ", compiled");
     }
-    bt_str_append(out, "\n");
+    bt_table_cells(table, "%s|%s", bt_json_text_of(item, "name"), bt_str_text(out));
 }
 
-static void append_command_case(const cJSON *item, bt_str *out)
+static void add_command_case(const cJSON *item, bt_table *table)
 {
-    bt_str_format(out, "          %-16s ", bt_json_get(item, "name")->valuestring);
-    bt_json_write(bt_json_get(bt_json_get(item, "command"), "run"), out);
-    bt_str_append(out, "\n");
+    BT_SCOPED(bt_str) words = {0};
+    bt_json_write(bt_json_get(bt_json_get(item, "command"), "run"), &words);
+    bt_table_cells(table, "%s|%s", bt_json_text_of(item, "name"), bt_str_text(&words));
 }
 
-static void append_kernel_case(const cJSON *item, bt_str *out)
+static void add_kernel_case(const cJSON *item, bt_table *table)
 {
     const cJSON *kernel = bt_json_get(item, "kernel");
-    bt_str_format(out, "          %-40s %s, %.3g MB\n", bt_json_get(item, "name")->valuestring,
-                  bt_json_get(kernel, "cache")->valuestring,
-                  bt_json_number_of(kernel, "bytes") / 1e6);
+    bt_table_cells(table, "%s|%s, %.3g MB", bt_json_text_of(item, "name"),
+                   bt_json_text_of(kernel, "cache"), bt_json_number_of(kernel, "bytes") / 1e6);
+}
+
+// The cases of a plan, one a row; of the kernel cases the first KERNELS_SHOWN.
+static bt_status append_cases(const bt_plan *plan, bt_str *out)
+{
+    bt_table table = {0};
+    int64_t kernels = 0;
+    bt_table_heads(&table, "|");
+    for (const cJSON *item = plan->cases->child; item; item = item->next) {
+        if (bt_json_get(item, "kernel")) {
+            if (++kernels <= KERNELS_SHOWN) {
+                add_kernel_case(item, &table);
+            }
+        } else if (bt_json_get(item, "command")) {
+            add_command_case(item, &table);
+        } else {
+            add_training_case(item, &table);
+        }
+    }
+    BT_TRY(bt_table_print(&table, INDENT, out));
+    if (kernels > KERNELS_SHOWN) {
+        bt_str_format(out, "%*sand %lld more\n", INDENT, "", (long long)(kernels - KERNELS_SHOWN));
+    }
+    return BT_OK;
 }
 
 void bt_plan_describe(const bt_plan *plan, bt_str *out)
@@ -71,20 +97,8 @@ void bt_plan_describe(const bt_plan *plan, bt_str *out)
         bt_str_append(out, " (the best for this machine; --profile selects another)");
     }
     bt_str_append(out, "\n");
-    int64_t kernels = 0; // described so far
-    for (const cJSON *item = plan->cases->child; item; item = item->next) {
-        if (bt_json_get(item, "kernel")) {
-            if (++kernels <= KERNELS_SHOWN) {
-                append_kernel_case(item, out);
-            }
-        } else if (bt_json_get(item, "command")) {
-            append_command_case(item, out);
-        } else {
-            append_case(item, out);
-        }
-    }
-    if (kernels > KERNELS_SHOWN) {
-        bt_str_format(out, "          and %lld more\n", (long long)(kernels - KERNELS_SHOWN));
+    if (append_cases(plan, out) != BT_OK) {
+        return; // `out` has the status
     }
     const cJSON *system = NULL;
     cJSON_ArrayForEach(system, plan->systems) {

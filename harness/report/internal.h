@@ -16,6 +16,9 @@
 
 // ---- show.c ------------------------------------------------------------------------------------
 
+// "other/base: from pairs of rounds; below 1 takes less time ..."
+void bt_show_ratio_note(const char *other, const char *base, bt_str *out);
+
 // Path of the newest artifact of kind "report", NULL when there is none. Borrowed from the run.
 const char *bt_run_report_path(const bt_store_run *run);
 
@@ -88,8 +91,9 @@ int64_t bt_report_verdict_count(const ratio_list *list, const char *verdict);
 
 // ---- kernels.c ---------------------------------------------------------------------------------
 
-// The kernel cases of a set of one run as tables of text; nothing if there are none.
-BT_CHECKED bt_status bt_report_kernel_tables(const report_set *set, bt_str *out);
+// The kernel cases of a set of one run as tables of text; nothing if there are none. `columns` of
+// the terminal, 0: any number.
+BT_CHECKED bt_status bt_report_kernel_tables(const report_set *set, int columns, bt_str *out);
 
 // ---- cases.c -----------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // harness/report/kernels.c - kernel cases as tables for a terminal: a table per operation,
-// direction, type and cache mode, a row per shape, a column per system. The rate is a bandwidth,
-// with its fraction of a copy's, or FLOP/s for compute-bound cases
+// direction, type and cache mode, a row per shape and system. The rate is a bandwidth, with its
+// fraction of a copy's, or FLOP/s for compute-bound cases
 #include <math.h>
 #include <string.h>
 
@@ -11,20 +11,35 @@
 
 enum { SYSTEMS_MAX = 4 };
 
-// The systems of a group, in the order of their first rounds, the one that others are compared with
-// first.
-static int systems_of(const report_set *set, const char *group, const char *systems[SYSTEMS_MAX])
+// A table of one group.
+typedef struct group_table {
+    const report_set *set;
+    const char *group;
+    const char *systems[SYSTEMS_MAX]; // the one that others are compared with is the first
+    int system_count;
+    bool launches; // a time of the host was measured
+    bool wide;     // a ratio of one round has a wide interval
+    bt_table table;
+} group_table;
+
+// The systems of a group, in the order of their first rounds, the base first.
+static void find_systems(group_table *self)
 {
-    int found = 0;
+    const report_set *set = self->set;
+    const ratio_list *judged = bt_ratios_of_ab(set, set->runs);
     BT_EACH(const report_case, item, set->cases, set->case_count) {
         const char *system = item->round->what.system;
-        if (strcmp(item->kernel.group, group) == 0 && found < SYSTEMS_MAX &&
-            BT_FIND_WORD(systems, found, system) < 0) {
-            systems[found++] = system;
+        if (strcmp(item->kernel.group, self->group) == 0 && self->system_count < SYSTEMS_MAX &&
+            BT_FIND_WORD(self->systems, self->system_count, system) < 0) {
+            self->systems[self->system_count++] = system;
         }
     }
-    bt_ratios_base_first(systems, found);
-    return found;
+    bt_ratios_base_first(self->systems, self->system_count);
+    const int64_t base = judged ? BT_FIND_WORD(self->systems, self->system_count, judged->base) : 0;
+    if (base > 0) { // of 'ab', any system may be the base
+        self->systems[base] = self->systems[0];
+        self->systems[0] = judged->base;
+    }
 }
 
 static void value_cell(const bt_metric_value *value, bt_unit unit, bt_table *table)
@@ -36,66 +51,79 @@ static void value_cell(const bt_metric_value *value, bt_unit unit, bt_table *tab
     }
 }
 
-// A time relative to that of the first system, with '?' if their intervals are wide.
-static void ratio_cell(const bt_metric_value *time, const bt_metric_value *first, bool *wide,
-                       bt_table *table)
+// The ratio to the first system, with '?' if one round does not determine it.
+static bt_status ratio_cell(group_table *self, const report_case *first, const report_case *item)
 {
-    if (time->count == 0 || first->count == 0) {
-        bt_table_cells(table, "%s", "");
-        return;
+    ratio_row row = bt_ratio_unknown;
+    if (first && first != item) {
+        BT_TRY(bt_ratio_of_case(self->set, first, item, &row));
     }
-    const bool uncertain = bt_ratio_is_wide(bt_ratio_range(time, first));
-    *wide = *wide || uncertain;
-    bt_table_cells(table, "%s%s", uncertain ? "? " : "",
-                   bt_format_ratio(time->value / first->value).text);
+    if (isnan(row.ratio)) {
+        bt_table_cells(&self->table, "%s", first == item ? "" : "-");
+    } else {
+        self->wide = self->wide || row.wide;
+        bt_table_cells(&self->table, "%s%s~%s", row.wide ? "? " : "",
+                       bt_format_ratio(row.ratio).text, bt_format_ratio_interval(&row).text);
+    }
+    return BT_OK;
 }
 
-// A case on each system; *wide is set if a ratio has a wide interval.
-static void print_case(const report_set *set, const report_case *item, const char *const *systems,
-                       int system_count, bool launches, bool *wide, bt_table *table)
+static void rate_cells(const report_case *item, bt_table *table)
 {
-    static const bt_metric_value unknown[BT_METRIC_COUNT] = {0};
-    const report_case *first = bt_report_counterpart(set, item, item->run, systems[0]);
-    const bt_metric_value *metrics = first ? first->summary.metrics : unknown;
-    bt_table_cells(table, "%s", item->kernel.shape);
-    for (int s = 0; s < system_count; ++s) {
-        const report_case *other = bt_report_counterpart(set, item, item->run, systems[s]);
-        const bt_metric_value *time =
-            other ? &other->summary.metrics[BT_METRIC_TIME] : &unknown[BT_METRIC_TIME];
+    const bt_metric_value *metrics = item->summary.metrics;
+    const bool computes = bt_report_flops_dominate(
+        metrics[BT_METRIC_COMPUTE].count > 0 ? metrics[BT_METRIC_COMPUTE].value : (double)NAN,
+        metrics[BT_METRIC_BANDWIDTH].value);
+    if (computes) {
+        value_cell(&metrics[BT_METRIC_COMPUTE], BT_UNIT_FLOP_PER_S, table);
+        bt_table_cells(table, "%s", "");
+    } else {
+        value_cell(&metrics[BT_METRIC_BANDWIDTH], BT_UNIT_BYTES_PER_S, table);
+        value_cell(&metrics[BT_METRIC_COPY_SHARE], BT_UNIT_SHARE, table);
+    }
+}
+
+// A row for each system that ran the case; the shape is in the first.
+static bt_status add_rows(group_table *self, const report_case *item)
+{
+    const report_case *base = bt_report_counterpart(self->set, item, item->run, self->systems[0]);
+    const char *shape = item->kernel.shape;
+    bt_table *table = &self->table;
+    for (int s = 0; s < self->system_count; ++s) {
+        const report_case *own =
+            bt_report_counterpart(self->set, item, item->run, self->systems[s]);
+        if (!own) {
+            continue;
+        }
+        const bt_metric_value *time = &own->summary.metrics[BT_METRIC_TIME];
+        bt_table_cells(table, "%s", shape);
+        shape = "";
+        if (self->system_count > 1) {
+            bt_table_cells(table, "%s", self->systems[s]);
+        }
         if (time->count > 0) {
             bt_table_interval(table, BT_UNIT_NS, time->value, fmax(0, time->low), time->high);
         } else {
-            bt_table_cells(table, "%s", other ? bt_run_status_name(other->round->status) : "-");
+            bt_table_cells(table, "%s", bt_run_status_name(own->round->status));
         }
-        if (s > 0) {
-            ratio_cell(time, &metrics[BT_METRIC_TIME], wide, table);
+        if (self->system_count > 1) {
+            BT_TRY(ratio_cell(self, base, own));
         }
+        rate_cells(own, table);
+        if (self->launches) {
+            value_cell(&own->summary.metrics[BT_METRIC_LAUNCH_TIME], BT_UNIT_NS, table);
+        }
+        const bt_store_round *round = own->round;
+        bt_table_cells(table, "%s", round->kernel_count > 0 ? round->kernels[0].kernel : "");
     }
-    const bt_metric_value *rated =
-        first ? metrics : item->summary.metrics; // a ceiling is only ours
-    const bool computes = bt_report_flops_dominate(
-        rated[BT_METRIC_COMPUTE].count > 0 ? rated[BT_METRIC_COMPUTE].value : (double)NAN,
-        rated[BT_METRIC_BANDWIDTH].value);
-    if (computes) {
-        value_cell(&rated[BT_METRIC_COMPUTE], BT_UNIT_FLOP_PER_S, table);
-        bt_table_cells(table, "%s", "");
-    } else {
-        value_cell(&rated[BT_METRIC_BANDWIDTH], BT_UNIT_BYTES_PER_S, table);
-        value_cell(&rated[BT_METRIC_COPY_SHARE], BT_UNIT_SHARE, table);
-    }
-    if (launches) {
-        value_cell(&metrics[BT_METRIC_LAUNCH_TIME], BT_UNIT_NS, table);
-    }
-    const bt_store_round *round = item->round;
-    bt_table_cells(table, "%s", round->kernel_count > 0 ? round->kernels[0].kernel : "");
+    return BT_OK;
 }
 
-static bool has_launches(const report_set *set, const char *group, const char *system)
+static bool has_launches(const report_set *set, const char *group)
 {
     bool found = false;
     BT_EACH(const report_case, item, set->cases, set->case_count) {
         found = found || (strcmp(item->kernel.group, group) == 0 &&
-                          strcmp(item->round->what.system, system) == 0 &&
                           item->summary.metrics[BT_METRIC_LAUNCH_TIME].count > 0);
     }
     return found;
@@ -111,26 +139,27 @@ static bool is_first(const report_set *set, const report_case *item)
     return first;
 }
 
-// A table of one group. Ratios are times relative to the first system's: more than 1 is slower.
-static bt_status print_group(const report_set *set, const char *group, bool *wide, bt_str *out)
+// Prints the table of a group; `columns` of the terminal.
+static bt_status print_group(group_table *self, int columns, bt_str *out)
 {
-    const char *systems[SYSTEMS_MAX] = {""};
-    const int system_count = systems_of(set, group, systems);
-    const bool launches = has_launches(set, group, systems[0]);
-    bt_table table = {0};
-    bt_table_heads(&table, "|>%s~95 %%", systems[0]);
-    for (int s = 1; s < system_count; ++s) {
-        bt_table_heads(&table, ">%s~95 %%|>/%s", systems[s], systems[0]);
+    bt_table *table = &self->table;
+    find_systems(self);
+    self->launches = has_launches(self->set, self->group);
+    if (self->system_count > 1) {
+        bt_table_heads(table, "|system|>time~95 %%|>/%s~95 %%", self->systems[0]);
+    } else {
+        bt_table_heads(table, "|>%s~95 %%", self->systems[0]);
     }
-    // The launch time is that of the host, if measured.
-    bt_table_heads(&table, launches ? ">rate|>of copy|>launch|kernel" : ">rate|>of copy|kernel");
-    BT_EACH(const report_case, item, set->cases, set->case_count) {
-        if (strcmp(item->kernel.group, group) == 0 && is_first(set, item)) {
-            print_case(set, item, systems, system_count, launches, wide, &table);
+    bt_table_heads(table,
+                   self->launches ? ">rate|>of copy|>launch|kernel" : ">rate|>of copy|kernel");
+    bt_table_fit(table, columns, "kernel|launch|of copy|rate");
+    BT_EACH(const report_case, item, self->set->cases, self->set->case_count) {
+        if (strcmp(item->kernel.group, self->group) == 0 && is_first(self->set, item)) {
+            BT_TRY(add_rows(self, item));
         }
     }
-    bt_str_format(out, "\n%s\n", group);
-    return bt_table_print(&table, 2, out);
+    bt_str_format(out, "\n%s\n", self->group);
+    return bt_table_print(table, 2, out);
 }
 
 // Rounds that did not pass, with their messages, each reason of a system once.
@@ -166,6 +195,20 @@ static void explain_shares(const report_set *set, bt_str *out)
                       : "");
 }
 
+// Explains the ratios to `base`; NULL: there are none. `wide`: some are of one round that does not
+// determine them.
+static void explain_ratios(const char *base, bool wide, bt_str *out)
+{
+    if (base) {
+        bt_str_append(out, "\n");
+        bt_show_ratio_note("", base, out);
+    }
+    bt_str_append(out, wide
+                           ? "\n?  the intervals of the two times allow ratios that differ by more "
+                             "than 25 %: run more rounds\n"
+                           : "");
+}
+
 // Explains why a time has no interval, if there is one.
 static void explain_intervals(const report_set *set, bt_str *out)
 {
@@ -192,8 +235,9 @@ static void print_outputs(const bt_store_run *run, bt_str *out)
     }
 }
 
-bt_status bt_report_kernel_tables(const report_set *set, bt_str *out)
+bt_status bt_report_kernel_tables(const report_set *set, int columns, bt_str *out)
 {
+    const char *base = NULL;
     bool any = false, wide = false;
     for (int64_t i = 0; i < set->case_count; ++i) {
         const report_case *item = &set->cases[i];
@@ -206,15 +250,17 @@ bt_status bt_report_kernel_tables(const report_set *set, bt_str *out)
         }
         any = true;
         if (BT_FIND(set->cases, i, kernel.group, group) < 0) {
-            BT_TRY(print_group(set, group, &wide, out));
+            group_table table = {.set = set, .group = group};
+            bt_status status = print_group(&table, columns, out);
+            base = table.system_count > 1 ? table.systems[0] : base;
+            wide = wide || table.wide;
+            bt_table_release(&table.table);
+            BT_TRY(status);
         }
     }
     explain_shares(set, out);
     explain_intervals(set, out);
-    bt_str_append(out, wide
-                           ? "\n?  the intervals of the two times allow ratios that differ by more "
-                             "than 25 %: run more rounds\n"
-                           : "");
+    explain_ratios(base, wide, out);
     print_outputs(&set->runs[0], out);
     print_reasons(&set->runs[0], out);
     return BT_OK;

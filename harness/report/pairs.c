@@ -45,10 +45,24 @@ static void pair_ratio(const report_case *base, const report_case *other, double
     row->high = exp(high);
 }
 
+// A row of a case on the two systems, without texts of its own.
+static bt_status measure_pair(const report_case *base, const report_case *other, ratio_row *row,
+                              ratio_range *own)
+{
+    BT_SCOPED_MEM(double *) logs = NULL;
+    *own = (ratio_range){(double)NAN, (double)NAN};
+    *row = bt_ratio_unknown;
+    row->name = base->round->what.name;
+    row->noisy = base->noisy + other->noisy;
+    BT_TRY(BT_MEM_ARRAY(base->round_count * other->round_count, &logs));
+    pair_ratio(base, other, logs, row, own);
+    row->wide = row->rounds == 1 && bt_ratio_is_wide(*own);
+    return BT_OK;
+}
+
 static bt_status warn(bt_arena *arena, ratio_range own, ratio_row *row)
 {
     bt_str text = {0};
-    row->wide = true;
     bt_str_format(&text, "one round, whose samples allow %.3g to %s: run more rounds", own.low,
                   isinf(own.high) ? "any ratio" : bt_textf("%.3g", own.high).text);
     return bt_keep_str(arena, &text, &row->reason);
@@ -58,19 +72,31 @@ static bt_status warn(bt_arena *arena, ratio_range own, ratio_row *row)
 static bt_status add_pair(report_set *set, const report_case *base, const report_case *other,
                           bool named, ratio_row *row)
 {
-    BT_SCOPED_MEM(double *) logs = NULL;
-    ratio_range own = {(double)NAN, (double)NAN};
-    *row = bt_ratio_unknown;
-    row->name = base->round->what.name;
-    row->noisy = base->noisy + other->noisy;
+    ratio_range own;
+    BT_TRY(measure_pair(base, other, row, &own));
     if (named) {
         bt_str text = {0};
         bt_str_format(&text, "%s, against %s", row->name, other->round->what.system);
         BT_TRY(bt_keep_str(&set->arena, &text, &row->name));
     }
-    BT_TRY(BT_MEM_ARRAY(base->round_count * other->round_count, &logs));
-    pair_ratio(base, other, logs, row, &own);
-    return row->rounds == 1 && bt_ratio_is_wide(own) ? warn(&set->arena, own, row) : BT_OK;
+    return row->wide ? warn(&set->arena, own, row) : BT_OK;
+}
+
+bt_status bt_ratio_of_case(const report_set *set, const report_case *base, const report_case *other,
+                           ratio_row *row)
+{
+    const ratio_list *judged = bt_ratios_of_ab(set, base->run);
+    ratio_range own;
+    for (int64_t i = 0; judged && i < judged->count; i++) {
+        const ratio_row *found = &judged->rows[i];
+        if (strcmp(judged->base, base->round->what.system) == 0 &&
+            strcmp(judged->other, other->round->what.system) == 0 && !*found->metric &&
+            strcmp(found->name, base->round->what.name) == 0) {
+            *row = *found;
+            return BT_OK;
+        }
+    }
+    return measure_pair(base, other, row, &own);
 }
 
 // The cases of the list's run on its base and on each of `others` [count].

@@ -207,6 +207,16 @@ bt_status bt_ratios_read(report_set *set)
     return BT_OK;
 }
 
+const ratio_list *bt_ratios_of_ab(const report_set *set, const bt_store_run *run)
+{
+    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
+        if (list->run == run && strcmp(list->kind, "ab") == 0) {
+            return list;
+        }
+    }
+    return NULL;
+}
+
 bt_text bt_format_ratio_interval(const ratio_row *row)
 {
     static const double open = 100.0; // so far apart that more digits are pointless

@@ -18,6 +18,7 @@
 #include "harness/text/format.h"
 
 struct report_set;
+struct report_case;
 
 typedef struct ratio_row {
     const char *name;   // case, or claim's id
@@ -75,6 +76,14 @@ bt_text bt_format_ratio_interval(const ratio_row *row);
 
 // Fills the set's lists, in its arena.
 BT_CHECKED bt_status bt_ratios_read(struct report_set *set);
+
+// A case on another system relative to the same case on a base: the verdict of 'ab' if it judged
+// the two, otherwise from pairs of their rounds. The ratio is NaN if no rounds can be paired.
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_ratio_of_case(const struct report_set *set, const struct report_case *base,
+                                      const struct report_case *other, ratio_row *row);
+// The comparison of two builds or systems by 'ab' in a run; NULL if there is none.
+const ratio_list *bt_ratios_of_ab(const struct report_set *set, const bt_store_run *run);
 
 // Whether a row counts in the mean, and as the slowest or fastest: its metric is a time or rate.
 // Memory and 95th percentiles are separate rows. If a list has nothing else, they count.

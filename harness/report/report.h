@@ -10,7 +10,8 @@
 // ---- show: on a terminal -----------------------------------------------------------------------
 
 // Appends a description of a run and its results: a paragraph per case, no colour.
-BT_CHECKED bt_status bt_show_text(bt_store *store, int64_t run, bt_str *out);
+// Tables are fitted to `columns` of a terminal, 0: any number.
+BT_CHECKED bt_status bt_show_text(bt_store *store, int64_t run, int columns, bt_str *out);
 // Appends one object: run, status, message, suite, profile, report, cases; each case with name,
 // system, status, message, metrics (tag to number, in the units of metrics.inl), intervals and
 // params_digest. `report` is the path of the newest artifact of kind "report", or null. This is

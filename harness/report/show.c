@@ -210,7 +210,65 @@ static void print_head(const bt_store_run *run, bt_str *out)
     }
 }
 
-static bt_status print_set(const report_set *set, bt_str *out)
+void bt_show_ratio_note(const char *other, const char *base, bt_str *out)
+{
+    bt_str_format(
+        out,
+        "%s/%s: from pairs of rounds; below 1 takes less. It may differ from the quotient "
+        "of the two values\n",
+        other, base);
+}
+
+// Whether a row is about a case that the tables of kernels do not have.
+static bool is_own_row(const report_set *set, const ratio_row *row)
+{
+    const report_case *found = NULL;
+    const size_t length = strcspn(row->name, ","); // of "case, against system"
+    for (int64_t i = 0; i < set->case_count && !found; i++) {
+        const char *name = set->cases[i].round->what.name;
+        found =
+            strlen(name) == length && strncmp(name, row->name, length) == 0 ? &set->cases[i] : NULL;
+    }
+    return found && !*found->kernel.group;
+}
+
+// Ratios of two builds or systems in training and command cases.
+static bt_status print_ratios(const report_set *set, const ratio_list *list, int columns,
+                              bt_str *out)
+{
+    int64_t shown = 0;
+    bt_table table = {0};
+    bt_table_heads(&table, "case||>ratio|95 %%|>pairs|verdict");
+    bt_table_fit(&table, columns, "pairs");
+    BT_EACH(const ratio_row, row, list->rows, list->count) {
+        if (is_own_row(set, row)) {
+            bt_table_cells(&table, "%s|%s|%s%s|%s|%lld|%s", row->name, row->metric,
+                           row->wide ? "? " : "", bt_format_ratio(row->ratio).text,
+                           bt_format_ratio_interval(row).text, (long long)row->rounds,
+                           row->verdict);
+            shown++;
+        }
+    }
+    if (shown == 0) {
+        bt_table_release(&table);
+        return BT_OK;
+    }
+    bt_str_append(out, "\n");
+    bt_show_ratio_note(list->other, list->base, out);
+    return bt_table_print(&table, 2, out);
+}
+
+static bt_status print_all_ratios(const report_set *set, int columns, bt_str *out)
+{
+    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
+        if (strcmp(list->kind, "ab") == 0 || strcmp(list->kind, "pairs") == 0) {
+            BT_TRY(print_ratios(set, list, columns, out));
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status print_set(const report_set *set, int columns, bt_str *out)
 {
     const bt_store_run *run = &set->runs[0];
     const char *report = bt_run_report_path(run);
@@ -225,7 +283,8 @@ static bt_status print_set(const report_set *set, bt_str *out)
             BT_TRY(print_round(round, numbered, out));
         }
     }
-    BT_TRY(bt_report_kernel_tables(set, out));
+    BT_TRY(print_all_ratios(set, columns, out));
+    BT_TRY(bt_report_kernel_tables(set, columns, out));
     bt_show_noise(run, out);
     if (report) {
         bt_str_format(out, "\nreport         %s\n", report);
@@ -233,11 +292,11 @@ static bt_status print_set(const report_set *set, bt_str *out)
     return bt_text_end(out, start);
 }
 
-bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
+bt_status bt_show_text(bt_store *store, int64_t id, int columns, bt_str *out)
 {
     report_set set;
     BT_TRY(bt_report_set_read(store, &id, 1, NULL, &set));
-    bt_status status = print_set(&set, out);
+    bt_status status = print_set(&set, columns, out);
     bt_report_set_release(&set);
     return status;
 }

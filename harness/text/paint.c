@@ -12,7 +12,7 @@
 #define FAINT  "\033[2m"
 #define PLAIN  "\033[0m"
 
-enum { BAR_CELLS = 20 };
+enum { BAR_CELLS = 20, BAR_GAP = 2 };
 
 // Verdicts are in capitals and coloured everywhere. States are ordinary words: they are coloured in
 // table cells, before two spaces or the end of the line.
@@ -102,14 +102,30 @@ static void append_bar(double percent, bt_str *out)
     bt_str_append(out, percent > 100 ? "+" PLAIN : PLAIN);
 }
 
-void bt_paint_text(const char *text, bt_str *out)
+// Whether bars fit beside the table that begins at a line. Its cells are ASCII.
+static bool have_room(const char *table, int columns)
+{
+    size_t longest = 0;
+    for (const char *line = table; *line && *line != '\n';) {
+        const size_t length = strcspn(line, "\n");
+        longest = length > longest ? length : longest;
+        line += length + (line[length] == '\n');
+    }
+    return columns == 0 || longest + BAR_GAP + BAR_CELLS + 1 <= (size_t)columns;
+}
+
+void bt_paint_text(const char *text, int columns, bt_str *out)
 {
     static const char head[] = "of copy";
-    size_t column = 0; // column of the '%' signs in the current table; 0: none
+    size_t column = 0; // column of the '%' signs in the current table; 0: none, or no bars
     for (const char *line = text; *line;) {
         const size_t length = strcspn(line, "\n");
         const char *found = memmem(line, length, head, sizeof head - 1);
-        column = length == 0 ? 0 : found ? (size_t)(found - line) + sizeof head - 2 : column;
+        if (length == 0) {
+            column = 0;
+        } else if (found) {
+            column = have_room(line, columns) ? (size_t)(found - line) + sizeof head - 2 : 0;
+        }
         append_line(text, line, length, out);
         const double percent = share_at(line, length, column);
         if (percent >= 0) {

@@ -93,6 +93,21 @@ void bt_table_heads(bt_table *table, const char *format, ...)
     }
 }
 
+void bt_table_fit(bt_table *table, int width, const char *least)
+{
+    table->width = width;
+    while (*least && table->bytes.status == BT_OK) {
+        const size_t length = strcspn(least, "|");
+        for (int c = 0; c < table->columns; c++) {
+            const char *head = table->bytes.text + table->cells[c].parts[BT_CELL_TEXT];
+            if (strlen(head) == length && strncmp(head, least, length) == 0) {
+                table->least[table->least_count++] = c;
+            }
+        }
+        least += length + (least[length] == '|');
+    }
+}
+
 void bt_table_number(bt_table *table, bt_unit unit, double value)
 {
     bt_table_interval(table, unit, value, (double)NAN, (double)NAN);

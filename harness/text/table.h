@@ -42,6 +42,9 @@ typedef struct bt_table {
     bool right[BT_TABLE_COLUMNS]; // numbers
     bool noted[BT_TABLE_COLUMNS]; // the head has a note: in text and HTML it becomes the head of a
                                   // column
+    int width;                    // text: columns of the terminal; 0: any number
+    int least[BT_TABLE_COLUMNS];  // text: [least_count], omitted first if the table is wider
+    int least_count;
 } bt_table;
 
 // "case|>time~95 %|verdict": '>' aligns to the right, for our own numbers, which are not escaped in
@@ -57,6 +60,12 @@ void bt_table_number(bt_table *table, bt_unit unit, double value);
 // Begins a part of the last added cell: text appended until the next call for this table belongs to
 // it.
 bt_str *bt_table_part(bt_table *table, bt_cell_part part);
+
+// As text, fits the table into `width` columns of a terminal (0: any number). Columns with the
+// heads `least`, "kernel|rate", are omitted in this order as far as necessary. If that is not
+// sufficient, the first column is printed on lines of its own, above the others. Call after the
+// heads.
+void bt_table_fit(bt_table *table, int width, const char *least);
 
 // Aligned columns, each row indented by `indent` spaces, columns two spaces apart, no trailing
 // spaces. Widths count code points.

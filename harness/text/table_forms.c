@@ -57,30 +57,81 @@ static bool has_heads(const bt_table *table)
     return any;
 }
 
-bt_status bt_table_print(bt_table *table, int indent, bt_str *out)
+// How a table is printed: widths of texts and notes, omitted columns, and whether the first column
+// has lines of its own.
+typedef struct text_layout {
+    int widths[BT_TABLE_COLUMNS][2];
+    bool omitted[BT_TABLE_COLUMNS];
+    bool stacked;
+} text_layout;
+
+static void measure(const bt_table *table, text_layout *layout)
 {
-    int widths[BT_TABLE_COLUMNS][2] = {{0}};
-    if (failed(table, out)) {
-        return out->status;
-    }
-    for (int64_t i = 0; i < table->count; i++) {
+    for (int64_t i = has_heads(table) ? 0 : table->columns; i < table->count; i++) {
         for (int part = BT_CELL_TEXT; part <= BT_CELL_NOTE; part++) {
-            int width = width_of(part_of(table, i, (bt_cell_part)part));
-            int *widest = &widths[i % table->columns][part];
+            const int width = width_of(part_of(table, i, (bt_cell_part)part));
+            int *widest = &layout->widths[i % table->columns][part];
             *widest = width > *widest ? width : *widest;
         }
     }
+}
+
+static int total_width(const bt_table *table, const text_layout *layout, int indent)
+{
+    int total = indent - GAP;
+    for (int c = layout->stacked; c < table->columns; c++) {
+        if (!layout->omitted[c]) {
+            total += GAP + layout->widths[c][0];
+            total += table->noted[c] ? GAP + layout->widths[c][1] : 0;
+        }
+    }
+    return total;
+}
+
+static void fit(const bt_table *table, int indent, text_layout *layout)
+{
+    int left = 0;
+    while (total_width(table, layout, indent) > table->width && left < table->least_count) {
+        layout->omitted[table->least[left++]] = true;
+    }
+    layout->stacked = total_width(table, layout, indent) > table->width;
+}
+
+static void print_row(const bt_table *table, int64_t first, int indent, const text_layout *layout,
+                      bt_str *out)
+{
     int pending = indent;
-    for (int64_t i = has_heads(table) ? 0 : table->columns; i < table->count; i++) {
-        const int c = (int)(i % table->columns);
-        print_cell(out, part_of(table, i, BT_CELL_TEXT), widths[c][0], table->right[c], &pending);
+    if (layout->stacked) {
+        const char *name = part_of(table, first, BT_CELL_TEXT);
+        bt_str_format(out, *name ? "%*s%s\n" : "", indent, "", name);
+        pending += GAP;
+    }
+    for (int c = layout->stacked; c < table->columns && first + c < table->count; c++) {
+        if (layout->omitted[c]) {
+            continue;
+        }
+        print_cell(out, part_of(table, first + c, BT_CELL_TEXT), layout->widths[c][0],
+                   table->right[c], &pending);
         if (table->noted[c]) {
-            print_cell(out, part_of(table, i, BT_CELL_NOTE), widths[c][1], false, &pending);
+            print_cell(out, part_of(table, first + c, BT_CELL_NOTE), layout->widths[c][1], false,
+                       &pending);
         }
-        if (c == table->columns - 1 || i == table->count - 1) {
-            bt_str_append(out, "\n");
-            pending = indent;
-        }
+    }
+    bt_str_append(out, "\n");
+}
+
+bt_status bt_table_print(bt_table *table, int indent, bt_str *out)
+{
+    text_layout layout = {0};
+    if (failed(table, out)) {
+        return out->status;
+    }
+    measure(table, &layout);
+    if (table->width > 0) {
+        fit(table, indent, &layout);
+    }
+    for (int64_t i = has_heads(table) ? 0 : table->columns; i < table->count; i += table->columns) {
+        print_row(table, i, indent, &layout, out);
     }
     bt_table_release(table);
     return bt_str_status(out);

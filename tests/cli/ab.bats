@@ -47,8 +47,9 @@ field() { # jq filter: of the run's JSON in $output
     done
     for run in 1 2 3 4; do
         run "$bench" show "$run"
-        [[ $output =~ base\ .*candidate\ .*/base ]]
-        [[ $output =~ 64x16\ +1\.00\ ms\ +1\.50\ ms\ +[?\ ]*1\.50x ]]
+        [[ $output =~ system\ +time\ +95\ %\ +/base\ +95\ % ]]
+        [[ $output =~ 64x16\ +base\ +1\.00\ ms[^$'\n']*$'\n'\ +candidate\ +1\.50\ ms\ +[?\ ]*1\.50x\ +\[1\. ]]
+        [[ $output == *"/base: from pairs of rounds; below 1 takes less."* ]]
         "$bench" report "$run" -o r.md
         grep -q '^Time of candidate divided by that of base: more than 1 is slower.$' r.md
     done

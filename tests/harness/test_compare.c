@@ -40,7 +40,7 @@ static void equal_runs_are_bitwise_equal(void **state)
     assert_true(both.pairs[0].digests_equal);
     bt_comparison_release(&both);
     bt_str text = {0};
-    ASSERT_OK(bt_compare_text(scratch_store, left, right, &text));
+    ASSERT_OK(bt_compare_text(scratch_store, left, right, 0, &text));
     assert_non_null(strstr(bt_str_text(&text), "bitwise equal over 60 steps"));
     assert_non_null(strstr(bt_str_text(&text), "plan, build and environment are the same"));
     bt_str_release(&text);
@@ -86,7 +86,7 @@ static void differences_are_found_and_named(void **state)
     assert_true(fabs(right_time / left_time - 0.5) <= 0.01);
     bt_comparison_release(&both);
     bt_str text = {0};
-    ASSERT_OK(bt_compare_text(scratch_store, left, right, &text));
+    ASSERT_OK(bt_compare_text(scratch_store, left, right, 0, &text));
     assert_null(strstr(bt_str_text(&text), "better")); // one round a side shows no tendency
     assert_non_null(strstr(bt_str_text(&text), "speeds are not comparable"));
     assert_non_null(strstr(bt_str_text(&text), "bf16, blutrain: in one of the runs only"));
@@ -131,7 +131,7 @@ static void rounds_of_a_case_are_one_pair(void **state)
     assert_true(time->value == stats.median && time->low == stats.low);
     bt_comparison_release(&both);
     bt_str text = {0};
-    ASSERT_OK(bt_compare_text(scratch_store, left, right, &text));
+    ASSERT_OK(bt_compare_text(scratch_store, left, right, 0, &text));
     assert_non_null(strstr(bt_str_text(&text), "better"));
     assert_non_null(strstr(bt_str_text(&text), "rounds                8, 0 disturbed / 6, 0"));
     assert_null(strstr(bt_str_text(&text), "in one of the runs only"));
@@ -282,6 +282,51 @@ static void a_table_is_written_in_each_form(void **state)
     bt_str_release(&out);
 }
 
+// The table of fill() with another column, printed in a terminal of this width.
+static void assert_fitted(int width, const char *least, const char *expected)
+{
+    bt_table table = {0};
+    bt_str out = {0};
+    bt_table_heads(&table, "case|>time~95 %%|>rate|kernel");
+    bt_table_fit(&table, width, least);
+    bt_table_cells(&table, "layernorm|10 us~[9, 11]|3 GB/s|cpu_f32");
+    bt_table_cells(&table, "|12 us~[9, 15]||"); // as of a second system
+    ASSERT_OK(bt_table_print(&table, 2, &out));
+    assert_string_equal(bt_str_text(&out), expected);
+    bt_str_release(&out);
+}
+
+static void a_table_is_fitted_to_the_terminal(void **state)
+{
+    (void)state;
+    const char *all = "  case        time  95 %       rate  kernel\n"
+                      "  layernorm  10 us  [9, 11]  3 GB/s  cpu_f32\n"
+                      "             12 us  [9, 15]\n";
+    assert_fitted(0, "kernel|rate", all);
+    assert_fitted(44, "kernel|rate", all);
+    assert_fitted(43, "kernel|rate",
+                  "  case        time  95 %       rate\n"
+                  "  layernorm  10 us  [9, 11]  3 GB/s\n"
+                  "             12 us  [9, 15]\n");
+    assert_fitted(30, "kernel|rate",
+                  "  case        time  95 %\n"
+                  "  layernorm  10 us  [9, 11]\n"
+                  "             12 us  [9, 15]\n");
+    // Times and intervals stay, on lines of their own.
+    assert_fitted(26, "kernel|rate",
+                  "  case\n"
+                  "     time  95 %\n"
+                  "  layernorm\n"
+                  "    10 us  [9, 11]\n"
+                  "    12 us  [9, 15]\n");
+    assert_fitted(40, "",
+                  "  case\n"
+                  "     time  95 %       rate  kernel\n"
+                  "  layernorm\n"
+                  "    10 us  [9, 11]  3 GB/s  cpu_f32\n"
+                  "    12 us  [9, 15]\n");
+}
+
 static void json_is_read_back(void **state)
 {
     (void)state;
@@ -325,7 +370,7 @@ static void failing_allocations_are_reported(void **state)
     while (status != BT_OK) {
         bt_str out = {0};
         bt_mem_fail_at(++n);
-        status = bt_compare_text(scratch_store, left, right, &out);
+        status = bt_compare_text(scratch_store, left, right, 0, &out);
         if (status == BT_OK) {
             status = bt_compare_json(scratch_store, left, right, &out);
         }
@@ -352,6 +397,7 @@ int main(void)
         cmocka_unit_test(curves_by_hand),
         cmocka_unit_test(numbers_have_three_digits_and_a_unit),
         cmocka_unit_test(a_table_is_written_in_each_form),
+        cmocka_unit_test(a_table_is_fitted_to_the_terminal),
         cmocka_unit_test(json_is_read_back),
         TEST(failing_allocations_are_reported),
     };

@@ -1,11 +1,14 @@
 // tests/harness/test_paint.c - colour and bars of a terminal
 #include "harness/text/paint.h"
+
+#include <string.h>
+
 #include "tests/support/test.h"
 
 static void assert_painted(const char *text, const char *expected)
 {
     bt_str out = {0};
-    bt_paint_text(text, &out);
+    bt_paint_text(text, 0, &out);
     assert_string_equal(bt_str_text(&out), expected);
     bt_str_release(&out);
 }
@@ -53,12 +56,26 @@ static void shares_are_bars_in_their_table_alone(void **state)
                                                  "none      75.0 %\n");
 }
 
+static void bars_that_do_not_fit_are_omitted(void **state)
+{
+    (void)state;
+    const char *text = "shape    of copy  kernel\n64x16     75.0 %  a\n";
+    const int needed = 24 + 2 + 20 + 1; // the longest line, a gap, the bar and its '+'
+    for (int columns = needed - 1; columns <= needed; ++columns) {
+        bt_str out = {0};
+        bt_paint_text(text, columns, &out);
+        assert_int_equal(strstr(bt_str_text(&out), FULL) != NULL, columns == needed);
+        bt_str_release(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts_and_states_are_coloured),
         cmocka_unit_test(other_words_stay),
         cmocka_unit_test(shares_are_bars_in_their_table_alone),
+        cmocka_unit_test(bars_that_do_not_fit_are_omitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

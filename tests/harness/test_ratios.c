@@ -165,7 +165,7 @@ static void write_pair(double reach, bt_str *page, bt_str *markdown, bt_str *tex
     ASSERT_OK(bt_report_html(scratch_store, &run, 1, page));
     ASSERT_OK(bt_report_markdown(scratch_store, &run, 1, markdown));
     ASSERT_OK(bt_report_set_read(scratch_store, &run, 1, NULL, &set));
-    ASSERT_OK(bt_report_kernel_tables(&set, text));
+    ASSERT_OK(bt_report_kernel_tables(&set, 0, text));
     bt_report_set_release(&set);
 }
 
@@ -205,6 +205,42 @@ static void a_ratio_of_one_wide_round_carries_a_warning(void **state)
         bt_str_release(&page);
         bt_str_release(&markdown);
         bt_str_release(&text);
+    }
+}
+
+// The line of the terminal's tables for the first case on the second system.
+static void second_line(const report_set *set, bt_str *line, bt_str *text)
+{
+    ASSERT_OK(bt_report_kernel_tables(set, 0, text));
+    const char *at = strstr(bt_str_text(text), set->cases[0].kernel.shape);
+    assert_non_null(at);
+    at = strchr(at, '\n') + 1;
+    bt_str_append_bytes(line, at, strcspn(at, "\n"));
+}
+
+// The terminal shows the ratio of the page with its interval, not the quotient of the medians.
+static void the_terminal_shows_ratios_of_pairs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind, *other, *base;
+    } sessions[] = {{"", "pytorch-eager", "/blutrain"}, {"ab", "candidate", "/base"}};
+    for (size_t i = 0; i < sizeof sessions / sizeof sessions[0]; i++) {
+        report_set set;
+        bt_str line = {0}, text = {0};
+        sample_kernels sample = made(sessions[i].kind, sessions[i].other, 6);
+        read_set(&sample, &set);
+        const ratio_row *row = find_row(&set.ratios[0], set.cases[0].round->what.name);
+        second_line(&set, &line, &text);
+        assert_non_null(strstr(bt_str_text(&line), sessions[i].other));
+        assert_non_null(strstr(bt_str_text(&line), bt_format_ratio(row->ratio).text));
+        assert_true(row->low < row->high);
+        assert_non_null(strstr(bt_str_text(&line), bt_format_ratio_interval(row).text));
+        assert_non_null(strstr(bt_str_text(&text), sessions[i].base));
+        assert_non_null(strstr(bt_str_text(&text), ": from pairs of rounds; below 1 takes less"));
+        bt_str_release(&line);
+        bt_str_release(&text);
+        bt_report_set_release(&set);
     }
 }
 
@@ -428,6 +464,7 @@ int main(void)
         TEST(pairs_are_means_over_rounds_that_both_passed),
         TEST(few_cases_against_several_systems_are_one_list),
         TEST(a_ratio_of_one_wide_round_carries_a_warning),
+        TEST(the_terminal_shows_ratios_of_pairs),
         cmocka_unit_test(ranges_of_ratios_are_never_negative),
         TEST(the_page_counts_rounds),
         TEST(runs_stand_against_the_first),

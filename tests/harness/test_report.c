@@ -73,7 +73,7 @@ static void recomputation_is_shown(void **state)
         bt_str shown = {0}, page = {0};
         sample.axes_json = cases[i].axes;
         const int64_t run = record(&sample);
-        ASSERT_OK(bt_show_text(scratch_store, run, &shown));
+        ASSERT_OK(bt_show_text(scratch_store, run, 0, &shown));
         ASSERT_OK(bt_report_html(scratch_store, &run, 1, &page));
         if (cases[i].text) {
             assert_has(bt_str_text(&shown), cases[i].text);
@@ -95,7 +95,7 @@ static void show_says_what_came_of_a_run(void **state)
     sample.device = "a\x1b[31mred\x07 machine";
     int64_t failed = record(&sample);
     bt_str out = {0};
-    ASSERT_OK(bt_show_text(scratch_store, passed, &out));
+    ASSERT_OK(bt_show_text(scratch_store, passed, 0, &out));
     assert_has(bt_str_text(&out), "run 1 passed   gpt2_124m, profile cpu");
     assert_has(bt_str_text(&out), "loss         10.961 -> 3.242   validation 3.302");
     assert_has(bt_str_text(&out), ", blutrain  passed");
@@ -104,7 +104,7 @@ static void show_says_what_came_of_a_run(void **state)
     assert_has(bt_str_text(&out), "parameters 9c41d0e2b35a7f08");
     assert_has(bt_str_text(&out), "report         results/run-1/report.html");
     bt_str_clear(&out);
-    ASSERT_OK(bt_show_text(scratch_store, failed, &out));
+    ASSERT_OK(bt_show_text(scratch_store, failed, 0, &out));
     assert_has(bt_str_text(&out), "failed");
     assert_has(bt_str_text(&out), "the loss is not finite at step 59");
     assert_null(strchr(bt_str_text(&out), '\x1b')); // nothing recorded steers the terminal
@@ -113,11 +113,11 @@ static void show_says_what_came_of_a_run(void **state)
     ASSERT_OK(bt_show_list_text(scratch_store, &out));
     assert_has(bt_str_text(&out), "run  suite      profile  status  rounds  steps  started");
     bt_str_clear(&out);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_text(scratch_store, 3, &out));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_text(scratch_store, 3, 0, &out));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_json(scratch_store, 3, &out));
     sample = sample_run_default();
     sample.rounds = 2;
-    ASSERT_OK(bt_show_text(scratch_store, record(&sample), &out));
+    ASSERT_OK(bt_show_text(scratch_store, record(&sample), 0, &out));
     assert_has(bt_str_text(&out), ", blutrain, round 1  passed");
     assert_has(bt_str_text(&out), ", blutrain, round 2  passed");
     bt_str_release(&out);
@@ -156,7 +156,7 @@ static void faults_are_shown(void **state)
     bt_str out = {0};
     sample.fault = &spike;
     int64_t run = record(&sample);
-    ASSERT_OK(bt_show_text(scratch_store, run, &out));
+    ASSERT_OK(bt_show_text(scratch_store, run, 0, &out));
     assert_has(bt_str_text(&out), "fault        step 7: loss_spike, continue: loss 9 where");
     bt_str_release(&out);
     char *page = report_text(&run, 1, ".html");
@@ -176,7 +176,7 @@ static void launches_are_shown(void **state)
     sample.launches = launches;
     sample.launch_count = 2;
     int64_t run = record(&sample);
-    ASSERT_OK(bt_show_text(scratch_store, run, &out));
+    ASSERT_OK(bt_show_text(scratch_store, run, 0, &out));
     assert_has(bt_str_text(&out), "launched     from step 0 on: memory; kernel by kernel");
     assert_has(bt_str_text(&out), "launched     from step 3 on: graph; one launch");
     bt_str_release(&out);
@@ -187,7 +187,7 @@ static void launches_are_shown(void **state)
     sample.launches = &(bt_store_launch){0, "off", "kernel by kernel"};
     sample.launch_count = 1;
     run = record(&sample);
-    ASSERT_OK(bt_show_text(scratch_store, run, &out));
+    ASSERT_OK(bt_show_text(scratch_store, run, 0, &out));
     assert_null(strstr(bt_str_text(&out), "launched"));
     bt_str_release(&out);
     page = report_text(&run, 1, ".html");

@@ -175,7 +175,7 @@ static void rates_on_the_terminal(void **state)
     report_set set;
     bt_str out = {0};
     ASSERT_OK(bt_report_set_read(scratch_store, &id, 1, NULL, &set));
-    ASSERT_OK(bt_report_kernel_tables(&set, &out));
+    ASSERT_OK(bt_report_kernel_tables(&set, 0, &out));
     const char *text = bt_str_text(&out);
     assert_non_null(strstr(text, "rate"));
     assert_non_null(strstr(text, "600 TFLOP/s"));

@@ -568,10 +568,10 @@ static void labels_and_clocks_are_shown(void **state)
     run_on_gpu(&second, &run);
     bt_store_run_release(&run);
     bt_store *store = scratch_open(BT_STORE_READ);
-    ASSERT_OK(bt_show_text(store, first.run, &text));
+    ASSERT_OK(bt_show_text(store, first.run, 0, &text));
     assert_null(strstr(bt_str_text(&text), "\nnoise          ")); // normal under full load
     bt_str_release(&text);
-    ASSERT_OK(bt_show_text(store, second.run, &text));
+    ASSERT_OK(bt_show_text(store, second.run, 0, &text));
     expect_words(&text, "6 throttled (invalid), of 6 rounds");
     bt_str_release(&text);
     ASSERT_OK(bt_show_json(store, first.run, &text));
@@ -585,7 +585,7 @@ static void labels_and_clocks_are_shown(void **state)
     setenv("FAKE_NVML_THROTTLE", "0", 1);
     run_on_gpu(&second, &run); // not throttled, at another clock
     bt_store_run_release(&run);
-    ASSERT_OK(bt_compare_text(store, first.run, second.run, &text));
+    ASSERT_OK(bt_compare_text(store, first.run, second.run, 0, &text));
     expect_words(&text, "median SM clocks are 17.0 % apart: 1755 and 1500 MHz: speeds are not");
     bt_str_release(&text);
     ASSERT_OK(bt_compare_json(store, first.run, second.run, &text));

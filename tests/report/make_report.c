@@ -275,12 +275,12 @@ static bt_status work(int argc, char **argv)
     BT_TRY(bt_store_open(argv[1], BT_STORE_WRITE, &store));
     bt_status status = record(store, argv[2], &made);
     if (status == BT_OK && argc == 3) {
-        status = bt_show_text(store, made.runs[0], &out);
+        status = bt_show_text(store, made.runs[0], 0, &out);
         if (status == BT_OK) {
             status = bt_show_json(store, made.runs[0], &out);
         }
         if (status == BT_OK && made.count == 2) {
-            status = bt_compare_text(store, made.runs[0], made.runs[1], &out);
+            status = bt_compare_text(store, made.runs[0], made.runs[1], 0, &out);
         }
         (void)fputs(bt_str_text(&out), stdout);
     }

@@ -8,7 +8,7 @@ enter_scratch() {
     root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
     bench=$(readlink -m "${BT_BENCH:-$root/build/bin/bt-bench}")
     dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
-    unset "${!BT_FAKE_@}" "${!BT_KERNEL_PEER@}" "${!BT_TIMED_@}" # which the fakes of this folder heed
+    unset COLUMNS "${!BT_FAKE_@}" "${!BT_KERNEL_PEER@}" "${!BT_TIMED_@}" # which the fakes of this folder heed
     cd "$dir" || exit
 }
 
