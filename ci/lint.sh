@@ -60,6 +60,26 @@ check_shell() {
     { ours '*.sh' '*.bash' && echo bt-bench && echo .ci/run; } | xargs shellcheck
 }
 
+# A README is a page. The root's is an overview of everything, the harness's has a glossary.
+# Exempt: logs of measurements (lab/), published reports (reports/NAME/).
+check_readmes() {
+    local found=0 file words most
+    while read -r file; do
+        case $file in
+        */lab/* | reports/*/*) continue ;;
+        README.md) most=1500 ;;
+        harness/README.md) most=900 ;;
+        *) most=700 ;;
+        esac
+        words=$(wc -w <"$file")
+        if [ "$words" -gt "$most" ]; then
+            echo "$file: $words words, at most $most: move detail into header comments or files beside it"
+            found=1
+        fi
+    done < <(ours '*README.md')
+    return "$found"
+}
+
 # Rules of STYLE.md about files that a script can check.
 check_files() {
     local found=0 file
@@ -76,6 +96,7 @@ check_files() {
         fi
     done < <(ours 'framework/*/*' 'kernels/*/*' 'harness/*/*' 'ci/*/*' | xargs -n 1 dirname |
         grep -E '^(framework|kernels|harness)/[a-z0-9]+$|^ci/(data|web)$' | sort -u)
+    check_readmes || found=1
     if ours '*.c' '*.h' '*.cu' '*.cuh' | xargs grep -HnE '\b(TODO|FIXME|XXX)\b' /dev/null; then
         found=1
     fi

@@ -2,7 +2,8 @@
 // distributes them
 //
 // One bucket at a time, so that no device holds more than one bucket of state that its rank does
-// not own.
+// not own. An asynchronous save collects on a stream of its own, beside the next step; that step's
+// update waits for it.
 #include "framework/base/mem.h"
 #include "framework/dist/data_parallel_impl.h"
 

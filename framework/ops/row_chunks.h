@@ -25,6 +25,10 @@
 //   3. After await of all steps, and after sum, the context's stream has waited for every exchange
 //      of that area, those that read it included. So the next use may overwrite it.
 //
+// The buffers of exchanges take 4 t times the memory of a rank's rows, in group memory if there is
+// any. Gradients of weights and biases are products of all rows, so each sum has the same order as
+// without chunks.
+//
 // bt_row_chunks NULL: one rank has all rows, and nothing is copied.
 #ifndef BT_OPS_ROW_CHUNKS_H
 #define BT_OPS_ROW_CHUNKS_H

@@ -3,7 +3,8 @@
 // When a step with a non-finite loss or norm is judged here, its parameters are unchanged: under a
 // policy the update was refused, and without one AdamW skips it. So the step can be replayed in
 // anomaly mode from its start. The replay either names the op, or it is finite, and then the first
-// result was a hardware error.
+// result was a hardware error. Several ranks replay together and reach the same verdict; the rank
+// that finds the first non-finite value stops the others, which report that rank and op.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

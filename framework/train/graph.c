@@ -12,8 +12,12 @@
 //      step, and memory that lives as long as the trainer.
 //   3. The optimizer's list of gradients is that of the capture. Code that sets another list must
 //      drop the graph.
-// Not captured: steps with kernels that take a random seed as an argument, since a replay would
-// repeat the random numbers.
+// Not captured: steps with host work (anomaly, traced values, block_offload), profiled steps, steps
+// on several ranks, all steps after a failed capture, and steps with kernels that take a random
+// seed as an argument (dropout), since a replay would repeat the random numbers.
+//
+// bt_train_step.launch reports how a step ran; launch_time_ns is the host time to submit a step.
+// Step times are event times around the whole step in every mode.
 #include <stdio.h>
 #include <string.h>
 

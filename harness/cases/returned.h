@@ -2,7 +2,7 @@
 //
 // A peer gets the inputs of a kernel case as files and returns the outputs, or a sample of them, as
 // files; the recorder compares them with its own reference in f64, within the bounds of our own
-// kernels. harness/peers/README.md describes the peer's part.
+// kernels. harness/run/PROTOCOL.md describes the peer's part.
 #ifndef BT_HARNESS_CASES_RETURNED_H
 #define BT_HARNESS_CASES_RETURNED_H
 

@@ -4,7 +4,7 @@
 //   metrics.jsonl   one object a line, append-only: events with their time
 //   bt_bench.prom   the current state in Prometheus' text format, for the textfile collector of a
 //                   node exporter; replaced atomically
-// harness/run/README.md lists the fields; the file itself explains each metric (HELP).
+// METRICS.md lists the fields; the file itself explains each metric (HELP).
 //
 // Invariants
 //   1. If the folder becomes unwritable, metrics stop and the run continues.

@@ -1,4 +1,7 @@
 // harness/run/telemetry_gpu.c - clocks, power, temperature, throttling and processes, from NVML
+//
+// Energy is from NVML's cumulative counter, summed over the GPUs of the round's ranks; energy per
+// token or call is the mean power while the GPU was busy, divided by the rate.
 #include <errno.h>
 #include <math.h>
 #include <signal.h>

@@ -77,6 +77,26 @@ finds() { # check, words
     finds files "framework/base: has no README.md"
 }
 
+@test "files: a README is a page; the root's and the harness's may be longer, logs and reports are exempt" {
+    mkdir -p "$repo/harness/run" "$repo/framework/base/lab" "$repo/reports/one"
+    page() { # words
+        for _ in $(seq "$1"); do printf 'word '; done
+    }
+    echo '# run' >"$repo/harness/run/README.md"
+    page 701 >"$repo/framework/base/lab/README.md"
+    page 701 >"$repo/reports/one/README.md"
+    page 700 >"$repo/framework/base/README.md"
+    page 900 >"$repo/harness/README.md"
+    page 1500 >"$repo/README.md"
+    clean files
+    for file in framework/base/README.md:701:700 harness/README.md:901:900 README.md:1501:1500; do
+        IFS=: read -r name words most <<<"$file"
+        page "$words" >"$repo/$name"
+        finds files "$name: $words words, at most $most"
+        page "$most" >"$repo/$name"
+    done
+}
+
 @test "environment: a variable is read past the table" {
     mkdir -p "$repo/kernels/cuda" "$repo/harness/run"
     clean environment

@@ -6,7 +6,7 @@
 // sums them up, bt_gate_rule_write states the rule under a policy with all defaults, bt_gate_judge
 // decides, and a case continues to as many pairs as the verdict requires, as in 'ab'. Against a
 // baseline of five sessions it is the same with the baseline's sides. What is printed is the table
-// of harness/stats/README.md. Seeded: equal on every machine but for the last digits of logarithms.
+// of harness/stats/RATES.md. Seeded: equal on every machine but for the last digits of logarithms.
 #include "tests/support/test.h"
 
 #include <math.h>

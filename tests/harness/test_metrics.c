@@ -349,12 +349,12 @@ static void every_metric_is_documented(void **state)
     (void)state;
     void *readme = NULL;
     size_t size_bytes = 0;
-    ASSERT_OK(bt_file_read("harness/run/README.md", &readme, &size_bytes));
+    ASSERT_OK(bt_file_read("harness/run/METRICS.md", &readme, &size_bytes));
     for (int i = 0; bt_metrics_name(i); ++i) {
         char word[80];
         (void)snprintf(word, sizeof word, "`%s`", bt_metrics_name(i) + strlen("bt_bench_"));
         if (!strstr(readme, word)) {
-            fail_msg("harness/run/README.md lacks %s", word);
+            fail_msg("harness/run/METRICS.md lacks %s", word);
         }
     }
     bt_mem_free(readme);

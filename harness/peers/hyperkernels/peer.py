@@ -22,7 +22,7 @@ def check_case(task):
     kernel, folder = task["case"].get("kernel", {}), os.environ.get(VARIABLE, "")
     if not folder:
         raise Cannot("unavailable", f"set {VARIABLE} to a checkout of HyperKernels with its kernel "
-                     "objects built (harness/peers/README.md)")
+                     "objects built (harness/peers/hyperkernels/README.md)")
     if not os.path.isdir(os.path.join(folder, "kernels")):
         raise Cannot("unavailable", f"{VARIABLE}={folder}: no folder 'kernels' there")
     if task["device"] != "cuda":

@@ -1,4 +1,4 @@
-"""Inputs given by a task and outputs requested by it (harness/peers/README.md).
+"""Inputs given by a task and outputs requested by it (harness/run/PROTOCOL.md).
 
 The first elements of an input are in a file, the others repeat them; of each output the task lists
 windows (first element, runs, stride between runs, length of a run), which are written one after

@@ -4,6 +4,21 @@
 // columns past head_dim are zero. In bf16 a tile is 64 columns wide and takes TILE bytes, in f32 it
 // is two halves of 32 columns, TILE bytes each. One descriptor serves a tile as K-major operand and
 // (bf16) as MN-major one, since 64 columns are a single chunk.
+//
+// Rules for code of Hopper kernels, each found by a loss of speed or a hang:
+//   1. No branch on the lane or thread in a consumer: ptxas then keeps wgmma's descriptors in
+//      ordinary registers (R2UR before each product, spills). Predicate inside the asm
+//      (mbarrier_arrive_if, store_if); the fourth warpgroup issues TMA stores. IEEE division and
+//      logf contain branches, too.
+//   2. Values that a kernel reads often are not in one struct with tensor maps.
+//   3. A tile with a single place in the ring has invariant descriptors: hide that from the
+//   compiler
+//      (wide_tf32_sm90.cuh), or they move to ordinary registers as well.
+//   4. A consumer that skips tiles while it holds a stage may skip fewer than the ring has stages.
+//   5. A TMA store wholly before the tensor is an illegal instruction; past the end it stores
+//      nothing.
+//   6. `ptxas -v` must show no warning C7512, C7514 or C7520 (products serialized) and no spills;
+//      the general kernels spill up to 44 bytes an item, outside of their loops.
 #ifndef BT_KERNELS_CUDA_ATTENTION_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_SM90_CUH
 

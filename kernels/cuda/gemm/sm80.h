@@ -1,4 +1,7 @@
 // kernels/cuda/gemm/sm80.h - types shared by host and device code of the sm_80 GEMMs
+//
+// Split K is deterministic: parts of tiles are stored in the workspace (up to 64 KB a block), and
+// the block that began a tile adds them in ascending order.
 #ifndef BT_KERNELS_CUDA_GEMM_SM80_H
 #define BT_KERNELS_CUDA_GEMM_SM80_H
 

@@ -1,5 +1,24 @@
 // kernels/cuda/gemm/sm90.h - types shared by host and device code of the Hopper GEMMs: problem,
 //   variant, plan
+//
+// Layouts and epilogues that the kernels have:
+//   bf16  NT: alpha and bias; + beta C; GELU with the pre-activation; f32 with bias. NN: plain;
+//         + beta C; GELU's derivative, with D's column sums; f32 with bias. TN: f32, with A's
+//         column sums. f32 is stored or added to D; K may be split, in TN also in clusters of 2
+//         or 3.
+//   tf32  every layout: bias, stored or added to D in place; K may be split. NT: + beta C; GELU.
+//         NN: GELU's derivative. TN: with A's column sums.
+//
+// Split K is deterministic: splits add to D in ascending order by TMA reductions; a flag in the
+// workspace passes the turn to the next split. In a cluster, each block adds up the parts of its
+// lines from the others' shared memory; there is no flag and no workspace. Launches whose blocks
+// wait for each other are cooperative.
+//
+// Bias gradients (dbias) are sums of D's columns as stored, computed by the epilogue with GELU's
+// derivative while a tile is in shared memory. Weight gradients (dbias_of_a) sum the columns of A:
+// in bf16 the producer warpgroup's idle warps do so from the ring, in tf32 the consumers or the
+// pass that rounds A. Partial sums go to the workspace; column_sums_sm90.cu reduces them in order.
+// Groups have no sums, and calls with sums and groups are not tuned.
 #ifndef BT_KERNELS_CUDA_GEMM_SM90_H
 #define BT_KERNELS_CUDA_GEMM_SM90_H
 
