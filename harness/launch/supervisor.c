@@ -1,11 +1,10 @@
-// harness/launch/supervisor.c - the beginning and end of a generation: devices, processors, tasks
+// harness/launch/supervisor.c - the beginning and end of a generation
 #include "harness/launch/supervisor.h"
 
 #include <string.h>
 
 #include "framework/base/scoped.h"
 #include "framework/dist/host.h"
-#include "harness/launch/affinity.h"
 
 static bt_status tell(void *self, const bt_run_event *event)
 {
@@ -31,18 +30,6 @@ void bt_supervisor_init(const bt_launch *launch, bt_supervisor *supervisor)
     }
 }
 
-void bt_supervisor_drop(bt_rank *ranks, int *count, int *group_fd)
-{
-    for (int i = 0; i < *count; ++i) {
-        bt_rank_kill(&ranks[i]); // all at once, then one by one
-    }
-    for (int i = 0; i < *count; ++i) {
-        bt_rank_release(&ranks[i]);
-    }
-    *count = 0;
-    bt_child_close(group_fd);
-}
-
 void bt_supervisor_end(bt_supervisor *supervisor)
 {
     bt_supervisor_drop(supervisor->ranks, &supervisor->size, &supervisor->group_fd);
@@ -59,33 +46,6 @@ void bt_supervisor_release(bt_supervisor *supervisor)
     bt_supervisor_drop_spares(supervisor);
     bt_relay_release(&supervisor->relay);
     bt_xid_watch_close(&supervisor->xids);
-}
-
-// ---- ranks --------------------------------------------------------------------------------------
-
-// The n-th slot that is not quarantined.
-int bt_supervisor_slot_of(const bt_supervisor *supervisor, int rank)
-{
-    int left = rank;
-    for (int slot = 0; slot < supervisor->launch->size; ++slot) {
-        if (!supervisor->quarantined[slot] && left-- == 0) {
-            return slot;
-        }
-    }
-    return rank;
-}
-
-bt_status bt_supervisor_start_rank(const bt_supervisor *supervisor, const bt_rank_start *start,
-                                   bt_rank *rank)
-{
-    const bt_launch *launch = supervisor->launch;
-    cpu_set_t processors;
-    bt_rank_start how = *start;
-    how.program = launch->program;
-    if (bt_affinity_of(start->slot, launch->size, launch->devices != NULL, &processors)) {
-        how.processors = &processors;
-    }
-    return bt_rank_begin(&how, rank);
 }
 
 static bt_status give_task(bt_supervisor *supervisor, int number)

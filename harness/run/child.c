@@ -114,14 +114,6 @@ static bt_status open_pipe(int ends[2], int mine)
     return BT_OK;
 }
 
-void bt_child_close(int *end)
-{
-    if (*end >= 0) {
-        (void)close(*end);
-        *end = -1;
-    }
-}
-
 static bt_status fork_worker(const worker_program *program, bt_child *out)
 {
     int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1};

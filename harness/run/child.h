@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "framework/base/status.h"
 #include "framework/base/str.h"
@@ -48,7 +49,13 @@ typedef struct bt_child_line {
 } bt_child_line;
 
 // Closes a descriptor, after which it is -1; -1: nothing.
-void bt_child_close(int *end);
+static inline void bt_child_close(int *end)
+{
+    if (*end >= 0) {
+        (void)close(*end);
+        *end = -1;
+    }
+}
 
 // How a worker is started.
 typedef struct bt_child_start {
