@@ -39,8 +39,8 @@ bt_device *test_device(void);
 // one names the tests to run, for compute-sanitizer.
 void test_device_arguments(int argc, char **argv);
 bool test_is_wide(void);
-// How often test_run launches from now on, 3 times at first. busy: from the second launch on another
-// stream has work, so that blocks of the kernel start in another order.
+// How often test_run launches from now on, 3 times at first. busy: from the second launch on
+// another stream has work, so that blocks of the kernel start in another order.
 void test_device_launches(int launches, bool busy);
 
 // Names the case at hand in the messages of failures.

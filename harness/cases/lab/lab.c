@@ -185,6 +185,14 @@ static bool is_product(const cJSON *item)
     return !body.is_chain && body.op == BT_KERNEL_GEMM && !bt_plan_kernel_is_ceiling(item);
 }
 
+// Of the ceilings that a plan begins with, a copy on a GPU.
+static bool is_wanted(const lab *self, const cJSON *item)
+{
+    return !bt_plan_kernel_is_ceiling(item) ||
+           (bt_plan_kernel_is_copy(item) && !self->options.once && self->ceiling <= 0 &&
+            self->device->backend->kind != BT_DEVICE_CPU);
+}
+
 static void run_suite(lab *self, const bt_plan *plan)
 {
     const cJSON *members[LAB_MEMBERS_MOST];
@@ -201,8 +209,7 @@ static void run_suite(lab *self, const bt_plan *plan)
                 exit(2);
             }
             members[member_count++] = item;
-        } else if (kernel && !self->options.group &&
-                   !(self->options.once && bt_plan_kernel_is_ceiling(item))) {
+        } else if (kernel && !self->options.group && is_wanted(self, item)) {
             run_work(self, bt_json_get(item, "name")->valuestring, &item, 1);
         }
     }
