@@ -141,26 +141,6 @@ int bt_kernel_operands_of_item(bt_kernel_op op, const void *args, int64_t item,
     return n;
 }
 
-static int64_t sum_bytes(const bt_kernel_operand *operands, int count)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < count; ++i) {
-        const bt_kernel_operand *x = &operands[i];
-        bytes += (x->reads + x->writes) * x->count * (int64_t)bt_dtype_size(x->dtype);
-    }
-    return bytes;
-}
-
-int64_t bt_kernel_operands_bytes(bt_kernel_op op, const void *args)
-{
-    bt_kernel_operand operands[BT_KERNEL_OPERANDS_MOST];
-    int64_t bytes = sum_bytes(operands, bt_kernel_operands_of(op, args, operands));
-    for (int64_t item = 0; item < bt_kernel_operands_item_count(op, args); ++item) {
-        bytes += sum_bytes(operands, bt_kernel_operands_of_item(op, args, item, operands));
-    }
-    return bytes;
-}
-
 const bt_kernel_attribute *bt_kernel_attribute_at(bt_kernel_op op, int n)
 {
     static const bt_kernel_attribute attributes[] = {

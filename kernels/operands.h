@@ -45,9 +45,6 @@ int bt_kernel_operands_of_item(bt_kernel_op op, const void *args, int64_t item,
                                bt_kernel_operand *out);
 bool bt_kernel_operands_has_items(bt_kernel_op op);
 
-// Bytes that the call reads and writes when it moves each element once.
-int64_t bt_kernel_operands_bytes(bt_kernel_op op, const void *args);
-
 // The type by which the call's row is looked up (bt_kernel_find): its struct's first one.
 bt_dtype bt_kernel_main_dtype(bt_kernel_op op, const void *args);
 

@@ -96,25 +96,6 @@ size_t bt_attr_size(bt_attr_kind kind) { return kinds[kind].size_bytes; }
 
 // ---- structs ------------------------------------------------------------------------------------
 
-// Sizes beyond a shape's rank are undefined.
-static bool field_equal(const bt_attr_field *field, const char *a, const char *b)
-{
-    return field->kind == BT_ATTR_SHAPE
-               ? bt_shape_equal((const void *)(a + field->offset),
-                                (const void *)(b + field->offset))
-               : memcmp(a + field->offset, b + field->offset, field->size_bytes) == 0;
-}
-
-bool bt_op_attrs_equal(const bt_op_attrs *attrs, const void *a, const void *b)
-{
-    for (int i = 0; i < attrs->field_count; ++i) {
-        if (!field_equal(&attrs->fields[i], a, b)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 void bt_op_attrs_print(const bt_op_attrs *attrs, const void *values, bt_str *out)
 {
     for (int i = 0; i < attrs->field_count; ++i) {

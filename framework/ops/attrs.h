@@ -58,9 +58,6 @@ extern const bt_op_attrs bt_attrs_none;
 
 // Bytes of one value of a kind.
 size_t bt_attr_size(bt_attr_kind kind);
-// Whether two structs described by the table are equal in all fields; doubles and pointers bit by
-// bit.
-bool bt_op_attrs_equal(const bt_op_attrs *attrs, const void *a, const void *b);
 // Appends "function log, alpha 0"; nothing if there are no fields.
 void bt_op_attrs_print(const bt_op_attrs *attrs, const void *values, bt_str *out);
 

@@ -253,15 +253,6 @@ static void envelope_at(envelope *self, int64_t i, double *low, double *high)
     *high = centre + half;
 }
 
-void bt_loss_envelope(const bt_loss_curve *baseline, int64_t count, const bt_loss_rule *rule,
-                      double *low, double *high)
-{
-    envelope self = begin_envelope(baseline, count, rule);
-    for (int64_t i = 0; i < self.count; i++) {
-        envelope_at(&self, i, &low[i], &high[i]);
-    }
-}
-
 // The baseline's runs must themselves be complete and on the same data.
 static bool usable_baseline(const bt_loss_curve *baseline, int64_t count, bt_loss_verdict *out)
 {

@@ -94,10 +94,6 @@ void bt_loss_check_numeric(const bt_loss_curve *baseline, int64_t count,
                            const bt_loss_curve *candidate, const bt_loss_rule *rule,
                            bt_loss_verdict *out);
 
-// The envelope itself, for drawing: low, high [steps of the shortest baseline run].
-void bt_loss_envelope(const bt_loss_curve *baseline, int64_t count, const bt_loss_rule *rule,
-                      double *low, double *high);
-
 // baseline [baseline_count], candidate [candidate_count]: a curve per seed, 1 to BT_LOSS_RUNS_MAX
 // a side. With two seeds or more on both sides PASS (Welch's interval at 1 - 2 alpha inside
 // +-margin in every segment), FAIL (in one segment outside it, at alpha over the number of

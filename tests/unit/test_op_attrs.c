@@ -43,28 +43,6 @@ static void tables_cover_their_structs(void **state)
     }
 }
 
-static void check_equality(const bt_op *op, const op_sample *sample)
-{
-    op_sample other = *sample;
-    assert_true(bt_op_attrs_equal(op->attrs, sample->attrs, other.attrs));
-    for (int i = 0; i < op->attrs->field_count; ++i) {
-        const bt_attr_field *field = &op->attrs->fields[i];
-        other = *sample;
-        other.attrs[field->offset] ^= 1; // of a shape: its rank
-        assert_false(bt_op_attrs_equal(op->attrs, sample->attrs, other.attrs));
-        other = *sample;
-        other.attrs[field->offset + field->size_bytes - 1] ^= 1;
-        assert_true(bt_op_attrs_equal(op->attrs, sample->attrs, other.attrs) ==
-                    (field->kind == BT_ATTR_SHAPE)); // after its rank
-    }
-}
-
-static void a_changed_field_is_another_call(void **state)
-{
-    (void)state;
-    each_sample(check_equality);
-}
-
 static void check_print(const bt_op *op, const op_sample *sample)
 {
     bt_str text = {0};
@@ -130,7 +108,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_cover_their_structs),
-        cmocka_unit_test(a_changed_field_is_another_call),
         cmocka_unit_test(every_field_is_printed),
         cmocka_unit_test(values_are_printed_as_users_write_them),
         cmocka_unit_test(roles_name_inputs_and_outputs),
