@@ -9,7 +9,7 @@
 #   --wide      also the wide sweeps of products and attention, an hour or more: with -l 7200
 #
 # Runs conformance_*, golden_*, gradient_twice, unit_overlap, harness_gpu_cheats and dist_gpu*, whose
-# two ranks share the GPU of a machine that has one; the GEMM tests also with our own rows alone
+# two ranks share the GPU of a machine that has one; the GEMM tests also with the sm_80 rows alone
 # (BT_GEMM). memcheck runs on ranks and on every conformance test except those that take
 # too long or measure time; racecheck and initcheck on those whose kernels use shared memory and
 # finish in reasonable time: racecheck fails with an internal error in cuBLASLt's kernels and in our
@@ -96,10 +96,9 @@ list() {
             echo "memcheck_conformance_$name $check memcheck $test"
         echo "conformance_$name $test"
     done
-    for test in own sm80; do
-        echo "gemm_$test env BT_GEMM=$test $tests/conformance_gemm_test"
+    for name in gemm gemm_values; do
+        echo "${name}_sm80 env BT_GEMM=sm80 $tests/conformance_${name}_test"
     done
-    echo "gemm_values_own env BT_GEMM=own $tests/conformance_gemm_values_test"
     ! $wide || for name in gemm attention attention_features; do
         echo "wide_$name $tests/conformance_${name}_test wide"
     done

@@ -116,8 +116,13 @@ texts() { # file
     }' "$1"
 }
 
-# The cases of a suite file and of those that it includes: profile, device, case, kind; parted by tabs.
-suite_cases() { # file
+# The cases of a suite file and of those that it includes: profile, device, case, kind; separated by
+# tabs. Includes may be four deep, as in the program.
+suite_cases() { # file depth
+    [ "$2" -le 4 ] || {
+        echo "$1: includes are more than 4 deep" >&2
+        return 2
+    }
     texts "$1" | awk -F '\t' '{
         parts = split($1, part, "/")
         if (part[1] != "profiles") next
@@ -133,10 +138,14 @@ suite_cases() { # file
             print part[1] "\t" device[part[1]] "\t" value[rows[r], "name"] "\t" value[rows[r], "kind"]
         }
     }'
-    texts "$1" | sed -n 's|^include/[0-9]*\t||p' | while read -r included; do
+    texts "$1" | sed -n 's|^include\(/[0-9]*\)\{0,1\}\t||p' | while read -r included; do
         file=$(suite_file "$(dirname "$1")/$included")
         [ -n "$file" ] || file=$(suite_file "$included")
-        suite_cases "$file"
+        [ -n "$file" ] || {
+            echo "$1: the included suite $included does not exist" >&2
+            exit 2
+        }
+        suite_cases "$file" $(($2 + 1)) || exit 2
     done
 }
 
@@ -147,9 +156,10 @@ cases() { # suite
         echo "$1: no such suite file or folder" >&2
         exit 2
     }
+    listed=$(suite_cases "$file" 0) || exit 2
     {
         printf 'profile\tdevice\tcase\tkind\n'
-        suite_cases "$file" | awk -F '\t' '{
+        printf '%s\n' "$listed" | awk -F '\t' '{
             if (!($1 in lines)) profile[++count] = $1
             lines[$1] = lines[$1] $0 "\n"
         } END { for (p = 1; p <= count; ++p) printf "%s", lines[profile[p]] }'
@@ -182,7 +192,11 @@ list)
     case "$*" in
     *' --help'* | *' -h'*) verb_help list ;;
     list | 'list suites') suites ;;
-    'list cases' | 'list cases '[!-]*) cases "${3:-suites/gpt2_124m}" ;;
+    'list cases') cases suites/gpt2_124m ;;
+    'list cases '[!-]*)
+        [ $# = 3 ] || needs_program "$@"
+        cases "$3"
+        ;;
     'list runs') echo 'no runs: nothing is built yet' ;;
     'list schema' | 'list schema suite') cat "$root/suites/schema/suite.schema.json" ;;
     'list schema policy') cat "$root/suites/schema/policy.schema.json" ;;

@@ -83,7 +83,6 @@ typedef struct bt_step_graph {
 enum { BT_STATE_MASTER, BT_STATE_FIRST_MOMENT, BT_STATE_SECOND_MOMENT, BT_STATE_KINDS };
 
 // The whole state, if ranks have parts of parameters (mesh_state.c).
-
 typedef struct bt_mesh_state {
     bt_param_part *parts;  // owned [specs, ranks of tensor]
     bt_host_tensors whole; // owned [BT_STATE_KINDS, specs]; of the first rank

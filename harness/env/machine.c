@@ -107,7 +107,7 @@ bt_status bt_machine_open_cuda(bt_machine *machine)
     return BT_OK;
 }
 
-// Bytes that can be allocated, and the limit of the control group; 0: unknown, none.
+// Bytes that can be allocated; 0: unknown.
 static uint64_t available_bytes(void)
 {
     char text[64];
@@ -115,6 +115,7 @@ static uint64_t available_bytes(void)
     return strtoull(text, NULL, 10) * 1024;
 }
 
+// Bytes that the control group allows; 0: no limit.
 static uint64_t cgroup_limit(void)
 {
     char path[640], line[64];

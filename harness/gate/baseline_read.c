@@ -55,12 +55,14 @@ static bt_status read_build(bt_document *in, const cJSON *root, bt_store_build *
 {
     const cJSON *member = NULL;
     BT_TRY(bt_document_member(in, root, "build", false, &member));
-    cJSON *build = bt_json_get(root, "build");
-    if (!bt_json_get(build, "version")) { // documents of earlier versions have none
-        BT_TRY(bt_json_put(build, "version", cJSON_CreateString(""), "a baseline"));
+    // A copy: positions in messages are those of the document's own nodes.
+    BT_SCOPED(bt_json_doc) build = {.root = cJSON_Duplicate(member, true)};
+    BT_FAIL_IF(!build.root, BT_STATUS_OUT_OF_MEMORY, "host memory for a baseline");
+    if (!bt_json_get(build.root, "version")) { // documents of earlier versions have none
+        BT_TRY(bt_json_put(build.root, "version", cJSON_CreateString(""), "a baseline"));
     }
-    return bt_error_context(bt_fields_read(build, "build", BT_FIELDS_BUILD, in->arena, out), "%s",
-                            in->json->name);
+    return bt_error_context(bt_fields_read(build.root, "build", BT_FIELDS_BUILD, in->arena, out),
+                            "%s", in->json->name);
 }
 
 static bt_status read_kernels(bt_document *in, const cJSON *item, bt_gate_side *out)

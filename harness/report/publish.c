@@ -140,6 +140,7 @@ static bt_status put_chart(publishing *self, const report_set *set, const char *
     chart drawn;
     BT_SCOPED(bt_str) text = {0};
     const int64_t kind = BT_FIND(bt_chart_kinds, bt_chart_kind_count, id, id);
+    BT_FAIL_IF(kind < 0, BT_STATUS_INTERNAL, "no chart has the id %s", id);
     bt_status status = bt_chart_make(set, &bt_chart_kinds[kind], BUCKETS, &drawn);
     if (status == BT_OK && drawn.count > 0) {
         bt_svg_chart(set, &drawn, &text);

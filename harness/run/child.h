@@ -4,9 +4,9 @@
 //   1. The worker has its own process group: Ctrl-C reaches only the recorder, which then asks the
 //      worker to stop.
 //   2. The kernel kills the worker when the recorder dies (and its input ends).
-//   3. The log holds the first MiB of the worker's standard error, and the last 16 KiB. Without a
-//      log, its standard error is copied to ours line by line, each line with a prefix; nothing is
-//      lost when the worker dies.
+//   3. The log holds the first MiB of the worker's standard error, and the last 16 KiB. With a
+//      prefix, its standard error is copied to ours line by line instead, each line after the
+//      prefix; nothing is lost when the worker dies.
 //   4. No function blocks for longer than its timeout, whatever the worker does.
 #ifndef BT_HARNESS_RUN_CHILD_H
 #define BT_HARNESS_RUN_CHILD_H
@@ -61,8 +61,8 @@ static inline void bt_child_close(int *end)
 typedef struct bt_child_start {
     const char *program;  // NULL: this program's own worker
     bool build;           // the program is another bt-bench: runs its verb `worker`
-    const char *log_path; // file for its standard error; NULL: it is copied to ours
-    const char *prefix;   // then of each line
+    const char *log_path; // file for its standard error; NULL: none
+    const char *prefix;   // not "": it is copied to ours instead, each line after this text
     const int *kept;      // [kept_count] descriptors that it inherits under the same numbers
     int kept_count;
     const cpu_set_t *processors; // CPU affinity; NULL: all

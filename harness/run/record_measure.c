@@ -312,10 +312,11 @@ static bt_status measure_ranks(const bt_recorder *self)
     }
     const int64_t micro_batch = (int64_t)bt_plan_number(train, "micro_batch");
     const uint64_t planned = bt_plan_memory_bytes(train, micro_batch, bt_plan_recompute_of(train));
-    const reported rows[] = {
-        {BT_METRIC_PLANNED_MEMORY, known((double)planned)},
-        {BT_METRIC_SENT, known(bt_plan_ranks_of(train).sent_bytes)},
-        {BT_METRIC_EXPOSED, known(self->exposed_ns / (double)self->profiled_steps)}};
+    const double exposed_ns =
+        self->profiled_steps > 0 ? self->exposed_ns / (double)self->profiled_steps : (double)NAN;
+    const reported rows[] = {{BT_METRIC_PLANNED_MEMORY, known((double)planned)},
+                             {BT_METRIC_SENT, known(bt_plan_ranks_of(train).sent_bytes)},
+                             {BT_METRIC_EXPOSED, known(exposed_ns)}};
     return measure_known(self, rows, BT_COUNT(rows));
 }
 

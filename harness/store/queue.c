@@ -5,7 +5,7 @@
 //   2. A row given when the last flush is QUEUE_AGE_NS old is flushed with it; so with slow steps
 //      each row is written immediately, with fast ones a transaction has half a second of them.
 //   3. Every other statement is run after a flush, so rows appear in the order in which they were
-//      given. During the flush of a queue there is no other.
+//      given. Statements of the flush itself do not flush again.
 //   4. Strings of queued rows are in queue_text until the queue is empty.
 #include <string.h>
 

@@ -183,6 +183,20 @@ calls() { # pattern: how many there were
     run "$repo/bt-bench" list cases kernels/geluu
     [ "$status" -eq 2 ]
     [ "$output" = "kernels/geluu: no such suite file or folder" ]
+    run "$repo/bt-bench" list cases kernels/gelu --format json
+    [ "$status" -eq 4 ]
+    echo '{ "include": "own.json" }' >"$tree/own.json"
+    run "$repo/bt-bench" list cases "$tree/own.json"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"includes are more than 4 deep"* ]]
+    echo '{ "include": ["kernels/gelu", "missing"] }' >"$tree/other.json"
+    run "$repo/bt-bench" list cases "$tree/other.json"
+    [ "$status" -eq 2 ]
+    [ "$output" = "$tree/other.json: the included suite missing does not exist" ]
+    echo '{ "include": "kernels/gelu" }' >"$tree/text.json"
+    run "$repo/bt-bench" list cases "$tree/text.json"
+    [ "$status" -eq 0 ]
+    [ "$output" = "$("$repo/bt-bench" list cases kernels/gelu)" ]
     [ ! -e "$tree/calls" ]
     [ ! -e "$repo/build" ]
     # The same words as the program's own.

@@ -32,7 +32,7 @@ tests() {
     tests -j 4
     [ "$status" -eq 0 ]
     [[ $output == *'all passed'* ]]
-    for name in conformance_rows conformance_sums golden_llama gradient_twice unit_overlap harness_gpu_cheats gemm_own gemm_sm80 \
+    for name in conformance_rows conformance_sums golden_llama gradient_twice unit_overlap harness_gpu_cheats gemm_sm80 gemm_values_sm80 \
         memcheck_conformance_rows memcheck_conformance_sums racecheck_sums initcheck_elementwise \
         dist_gpu memcheck_each_path_once memcheck_tied_tables_have_the_bits_of_one_rank; do
         [ "$(grep -cE "^$name +passed" <<<"$output")" -eq 1 ]

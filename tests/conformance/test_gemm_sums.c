@@ -246,7 +246,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(column_sums_of_a),
         cmocka_unit_test(column_sums_end_with_the_matrix),
     };
-    if (setenv("BT_GEMM", "own", 1) != 0 || !test_device_open()) {
+    if (setenv("BT_GEMM", "own", 0) != 0 || !test_device_open()) {
         return test_skip("no CUDA device");
     }
     test_device_arguments(argc, argv);

@@ -130,7 +130,7 @@ int main(void)
 #undef TEST_VALUES
             cmocka_unit_test(test_small_sizes),
     };
-    if (setenv("BT_GEMM", "own", 1) != 0 || !test_device_open()) {
+    if (setenv("BT_GEMM", "own", 0) != 0 || !test_device_open()) {
         return test_skip("no CUDA device");
     }
     if (getenv("BT_TEST_FILTER")) { // a test's name, for compute-sanitizer

@@ -78,6 +78,7 @@ static void container_failed(void *self, const char *reason, bool diagnose)
     (void)reason;
     (void)diagnose;
     fatal("out of memory");
+    abort(); // outside of a call: LLVM does not expect this function to return
 }
 
 static void initialise(void)
@@ -322,6 +323,7 @@ bt_mlir_status bt_mlir_lower(const bt_mlir_request *request, bt_mlir_result *res
     }
     state s = {0};
     jmp_buf here;
+    (void)set_new_handler(new_failed); // it removes itself when memory runs out outside of a call
     escape = &here;
     current = result;
     if (setjmp(here)) { // leaks what the call allocated: the state of LLVM is unknown

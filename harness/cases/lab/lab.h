@@ -111,7 +111,7 @@ BT_CHECKED bt_status lab_check(lab *self, lab_work *work, lab_candidate *by);
 // ---- attention.c -------------------------------------------------------------------------------
 
 bool lab_is_attention(const lab_work *work);
-// Makes the calls of a work what --attention asks for.
+// Makes the calls of a work what --kv-heads, --q-tokens, --window, --documents and --add ask for.
 void lab_attention_restrict(lab *self, lab_work *work);
 
 // ---- time.c ------------------------------------------------------------------------------------
