@@ -189,10 +189,10 @@ calls() { # pattern: how many there were
     run "$repo/bt-bench" list cases "$tree/own.json"
     [ "$status" -eq 2 ]
     [[ "$output" == *"includes are more than 4 deep"* ]]
-    echo '{ "include": ["kernels/gelu", "missing"] }' >"$tree/other.json"
+    echo '{ "include": ["kernels/gelu", "absent"] }' >"$tree/other.json"
     run "$repo/bt-bench" list cases "$tree/other.json"
     [ "$status" -eq 2 ]
-    [ "$output" = "$tree/other.json: the included suite missing does not exist" ]
+    [ "$output" = "$tree/other.json: the included suite absent does not exist" ]
     echo '{ "include": "kernels/gelu" }' >"$tree/text.json"
     run "$repo/bt-bench" list cases "$tree/text.json"
     [ "$status" -eq 0 ]

@@ -361,6 +361,11 @@ gate() { # option...
         gate --baseline ./$file.json
         [ "$status" = 2 ]
     done
+    # A document of an earlier version, whose build has no version.
+    jq 'del(.build.version) | .cases[0].kind = 5' main.json >kind.json
+    line=$(grep -n '"kind": 5' kind.json | cut -d : -f 1)
+    run --separate-stderr "$bench" baseline import kind.json
+    [[ $stderr == "kind.json:$line:"*'"kind" must be a text, not a number'* ]]
     run --separate-stderr "$bench" baseline import none.json
     [ "$status" = 4 ]
     run --separate-stderr "$bench" baseline frobnicate
