@@ -231,7 +231,7 @@ bt_status bt_cli_claims_read(const bt_cli_arguments *arguments, bt_json_doc *jso
 {
     BT_SCOPED(bt_str) path = {0};
     BT_TRY(bt_cli_path(arguments, "claims", "suites/claims/blutrain-2606.24780.json", &path));
-    return bt_json_read(bt_str_text(&path), json);
+    return bt_json_load(bt_str_text(&path), json);
 }
 
 // Fills getopt's tables from the verb's rows.

@@ -318,3 +318,9 @@ int64_t bt_baseline_sessions(const bt_baseline *baseline)
     }
     return fewest;
 }
+
+void bt_baseline_release(bt_baseline *baseline)
+{
+    bt_arena_release(&baseline->arena);
+    memset(baseline, 0, sizeof *baseline);
+}

@@ -319,9 +319,3 @@ bt_status bt_baseline_parse(const char *path, const char *text, size_t size_byte
     }
     return status;
 }
-
-void bt_baseline_release(bt_baseline *baseline)
-{
-    bt_arena_release(&baseline->arena);
-    memset(baseline, 0, sizeof *baseline);
-}

@@ -132,11 +132,13 @@ typedef struct bt_plan_mesh {
 
 bt_plan_mesh bt_plan_mesh_of(const cJSON *train);
 
-// ---- set.c
-// ---------------------------------------------------------------------------------------
+// ---- set.c -------------------------------------------------------------------------------------
 
 // The row of the key that "key.key=value" sets, NULL if there is none.
 const bt_suite_key *bt_plan_set_key(const char *given);
+// The length of the value at *value in "[f32, \"bf16\"]", without blanks and quotes: *value is
+// moved to its first character, *end to the ',' or ']' after it.
+size_t bt_plan_list_value(const char **value, const char **end);
 // Applies "key.key=value" to an expanded case.
 BT_CHECKED bt_status bt_plan_set(const char *given, cJSON *target);
 

@@ -162,6 +162,20 @@ bt_status bt_plan_set(const char *given, cJSON *target)
     }
 }
 
+size_t bt_plan_list_value(const char **value, const char **end)
+{
+    size_t length = strcspn(*value, ",]");
+    *end = *value + length;
+    while (length && (**value == ' ' || **value == '"')) {
+        ++*value;
+        --length;
+    }
+    while (length && ((*value)[length - 1] == ' ' || (*value)[length - 1] == '"')) {
+        --length;
+    }
+    return length;
+}
+
 const bt_suite_key *bt_plan_set_key(const char *given)
 {
     const bt_suite_key *key = NULL;

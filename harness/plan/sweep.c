@@ -42,20 +42,6 @@ static bt_status no_value(const char *given)
                     given);
 }
 
-size_t bt_plan_list_value(const char **value, const char **end)
-{
-    size_t length = strcspn(*value, ",]");
-    *end = *value + length;
-    while (length && (**value == ' ' || **value == '"')) {
-        ++*value;
-        --length;
-    }
-    while (length && ((*value)[length - 1] == ' ' || (*value)[length - 1] == '"')) {
-        --length;
-    }
-    return length;
-}
-
 // The values of a list, as consecutive texts "key=value".
 static bt_status read_list(const char *given, bt_plan_sweep_axis *axis)
 {

@@ -34,9 +34,6 @@ typedef struct bt_plan_sweep {
 // Errors  INVALID_ARGUMENT (an empty value, too many combinations)
 BT_CHECKED bt_status bt_plan_sweep_make(const char *const *sets, int64_t set_count,
                                         const char *kind, bt_plan_sweep *out);
-// The length of the value at *value in "[f32, \"bf16\"]", without blanks and quotes: *value is
-// moved to its first character, *end to the ',' or ']' after it.
-size_t bt_plan_list_value(const char **value, const char **end);
 // Sets `sets` to combination `index` and appends its suffix to the name of a case: ".lr=3e-4".
 BT_CHECKED bt_status bt_plan_sweep_at(bt_plan_sweep *sweep, int64_t index, bt_str *suffix);
 void bt_plan_sweep_release(bt_plan_sweep *sweep);

@@ -16,8 +16,6 @@
 
 // ---- show.c ------------------------------------------------------------------------------------
 
-// "other/base: from pairs of rounds; below 1 takes less time ..."
-void bt_show_ratio_note(const char *other, const char *base, bt_str *out);
 
 // Path of the newest artifact of kind "report", NULL when there is none. Borrowed from the run.
 const char *bt_run_report_path(const bt_store_run *run);

@@ -201,7 +201,7 @@ static void explain_ratios(const char *base, bool wide, bt_str *out)
 {
     if (base) {
         bt_str_append(out, "\n");
-        bt_show_ratio_note("", base, out);
+        bt_ratio_note("", base, out);
     }
     bt_str_append(out, wide
                            ? "\n?  the intervals of the two times allow ratios that differ by more "

@@ -9,6 +9,16 @@
 #include "harness/report/ratios.h"
 #include "harness/stats/decide.h"
 
+const ratio_list *bt_ratios_of_ab(const report_set *set, const bt_store_run *run)
+{
+    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
+        if (list->run == run && strcmp(list->kind, "ab") == 0) {
+            return list;
+        }
+    }
+    return NULL;
+}
+
 // ---- pairs of rounds ---------------------------------------------------------------------------
 
 static bt_metric time_metric(const report_case *item)

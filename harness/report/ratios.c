@@ -207,16 +207,6 @@ bt_status bt_ratios_read(report_set *set)
     return BT_OK;
 }
 
-const ratio_list *bt_ratios_of_ab(const report_set *set, const bt_store_run *run)
-{
-    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
-        if (list->run == run && strcmp(list->kind, "ab") == 0) {
-            return list;
-        }
-    }
-    return NULL;
-}
-
 bt_text bt_format_ratio_interval(const ratio_row *row)
 {
     static const double open = 100.0; // so far apart that more digits are pointless
@@ -225,6 +215,15 @@ bt_text bt_format_ratio_interval(const ratio_row *row)
     }
     return row->high > open * row->low ? bt_textf("wide open")
                                        : bt_textf("[%.3f, %.3f]", row->low, row->high);
+}
+
+void bt_ratio_note(const char *other, const char *base, bt_str *out)
+{
+    bt_str_format(
+        out,
+        "%s/%s: from pairs of rounds; below 1 takes less. It may differ from the quotient "
+        "of the two values\n",
+        other, base);
 }
 
 static bool is_of_claims(const ratio_list *list) { return strcmp(list->kind, "replicate") == 0; }

@@ -210,15 +210,6 @@ static void print_head(const bt_store_run *run, bt_str *out)
     }
 }
 
-void bt_show_ratio_note(const char *other, const char *base, bt_str *out)
-{
-    bt_str_format(
-        out,
-        "%s/%s: from pairs of rounds; below 1 takes less. It may differ from the quotient "
-        "of the two values\n",
-        other, base);
-}
-
 // Whether a row is about a case that the tables of kernels do not have.
 static bool is_own_row(const report_set *set, const ratio_row *row)
 {
@@ -254,7 +245,7 @@ static bt_status print_ratios(const report_set *set, const ratio_list *list, int
         return BT_OK;
     }
     bt_str_append(out, "\n");
-    bt_show_ratio_note(list->other, list->base, out);
+    bt_ratio_note(list->other, list->base, out);
     return bt_table_print(&table, 2, out);
 }
 

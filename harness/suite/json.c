@@ -361,7 +361,7 @@ bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes, b
     return bt_json_parse_within(name, text, size_bytes, BT_JSON_SIZE_BYTES_MAX, out);
 }
 
-bt_status bt_json_read(const char *path, bt_json_doc *out)
+bt_status bt_json_load(const char *path, bt_json_doc *out)
 {
     BT_SCOPED_MEM(void *) bytes = NULL;
     size_t size_bytes = 0;

@@ -38,7 +38,7 @@ BT_CHECKED bt_status bt_json_parse(const char *name, const char *text, size_t si
 BT_CHECKED bt_status bt_json_parse_within(const char *name, const char *text, size_t size_bytes,
                                           size_t limit_bytes, bt_json_doc *out);
 // The same of a file. Errors  also IO
-BT_CHECKED bt_status bt_json_read(const char *path, bt_json_doc *out);
+BT_CHECKED bt_status bt_json_load(const char *path, bt_json_doc *out);
 void bt_json_doc_release(bt_json_doc *json);
 
 typedef enum bt_json_part { BT_JSON_KEY, BT_JSON_VALUE } bt_json_part;

@@ -13,7 +13,7 @@
 static bool is_suite(const char *path)
 {
     BT_SCOPED(bt_json_doc) json = {0};
-    return bt_json_read(path, &json) == BT_OK &&
+    return bt_json_load(path, &json) == BT_OK &&
            (bt_json_get(json.root, "profiles") || bt_json_get(json.root, "include"));
 }
 
