@@ -238,7 +238,7 @@ static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wi
                "run %lld: the machine was disturbed in %lld round%s, first in round %lld of %s "
                "(%s); measure again, or accept them with --accept-noise REASON",
                (long long)run->id, (long long)count, count == 1 ? "" : "s",
-               (long long)first->ordinal, first->what.name, first->label);
+               (long long)first->ordinal + 1, first->what.name, first->label);
     return BT_OK;
 }
 

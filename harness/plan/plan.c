@@ -467,6 +467,13 @@ static bt_status add_calls(expansion *expand, const char *kind, cJSON *cases)
 }
 
 // A command case becomes one case of the plan, if selected.
+// `run` is a command line or a list of words.
+static bool runs_nothing(const cJSON *run)
+{
+    const cJSON *first = cJSON_IsArray(run) ? run->child : run;
+    return !first || !first->valuestring[strspn(first->valuestring, " \t\n")];
+}
+
 static bt_status add_command(expansion *expand, cJSON *cases)
 {
     BT_TRY(begin_case(expand, cases));
@@ -475,9 +482,8 @@ static bt_status add_command(expansion *expand, cJSON *cases)
     }
     BT_TRY(merge_case(expand, "command"));
     cJSON *command = bt_json_get(expand->item, "command");
-    const cJSON *run = bt_json_get(command, "run");
-    BT_JSON_FAIL_IF(!run || (cJSON_IsArray(run) && !run->child), &expand->suite->json,
-                    expand->source, BT_JSON_VALUE,
+    BT_JSON_FAIL_IF(runs_nothing(bt_json_get(command, "run")), &expand->suite->json, expand->source,
+                    BT_JSON_VALUE,
                     "case %s: a command case needs command.run, as in \"run\": \"sort "
                     "words.txt\"",
                     expand->name);

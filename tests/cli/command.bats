@@ -126,4 +126,10 @@ while time.process_time() < 0.2: pass"'
     run "$bench" run bad.json --trust
     [ "$status" = 2 ]
     [[ $output == *'case list: a command case needs command.run'* ]]
+    for nothing in '""' '" "' '[""]'; do
+        sed "s/\"run\": \[\"sleep\", \"0.02\"\]/\"run\": $nothing/" s.json >bad.json
+        run "$bench" run bad.json --trust
+        [ "$status" = 2 ]
+        [[ $output == *'case list: a command case needs command.run'* ]]
+    done
 }
