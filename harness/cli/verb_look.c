@@ -18,9 +18,8 @@ bt_status bt_verb_compare(bt_cli_call *call)
 {
     int64_t runs[2];
     BT_TRY(bt_cli_open_runs(call, BT_STORE_READ, 0, 2, runs));
-    return call->json
-               ? bt_compare_json(call->store, runs[0], runs[1], &call->out)
-               : bt_compare_text(call->store, runs[0], runs[1], call->columns, &call->out);
+    return call->json ? bt_compare_json(call->store, runs[0], runs[1], &call->out)
+                      : bt_compare_text(call->store, runs[0], runs[1], call->columns, &call->out);
 }
 
 static bt_status append_rows(bt_store *store, bt_str *out)

@@ -16,7 +16,6 @@
 
 // ---- show.c ------------------------------------------------------------------------------------
 
-
 // Path of the newest artifact of kind "report", NULL when there is none. Borrowed from the run.
 const char *bt_run_report_path(const bt_store_run *run);
 
