@@ -1,6 +1,7 @@
 // harness/gate/ceiling.c - compares the machine's own speed in two runs
 #include "harness/gate/ceiling.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -57,6 +58,7 @@ bt_status bt_gate_ceilings_of_run(const bt_store_run *run, bt_arena *arena, bt_g
     out->items = items;
     BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         if (bt_gate_is_ceiling(round) && !find(out, round->what.name)) {
+            assert(items); // there is a round
             BT_TRY(gather(run, round->what.name, arena, &items[out->count]));
             ++out->count;
         }

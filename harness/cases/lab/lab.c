@@ -245,7 +245,6 @@ static void open_device(lab *self, const char *device, char *gemm)
     if (self->view_count == 0) {
         open_view(self, device, "");
     }
-    self->device = &self->views[0].device;
     const bt_backend *backend = self->device->backend;
     lab_require(backend->stream_create(self->device, false, &self->stream));
     lab_require(bt_pool_create(self->device, 0, &self->pool));
@@ -336,7 +335,8 @@ static int read_options(int argc, char **argv, const lab_option *options)
 int main(int argc, char **argv)
 {
     enum { TOKENS_MOST = 1 << 20 };
-    static lab self = {.options.samples = SAMPLES_DEFAULT,
+    static lab self = {.device = &self.views[0].device,
+                       .options.samples = SAMPLES_DEFAULT,
                        .options.mode = {[LAB_COLD] = true, [LAB_DIRTY] = true, [LAB_GRAPH] = true}};
     lab_options *to = &self.options;
     char *profile = NULL, *filter = NULL, *modes = NULL, *gemm = NULL;
