@@ -124,7 +124,10 @@ static double bus_rate(const ranks_table *table, const ranks_row *row)
 
 static bt_text value_text(bt_unit unit, double value)
 {
-    return isnan(value) ? (bt_text){""} : bt_format_value(unit, value);
+    if (isnan(value)) {
+        return (bt_text){""};
+    }
+    return bt_format_value(unit, value);
 }
 
 static double efficiency_of(const ranks_table *table, const ranks_row *row)
