@@ -58,7 +58,7 @@ bt_status bt_gate_ceilings_of_run(const bt_store_run *run, bt_arena *arena, bt_g
     out->items = items;
     BT_EACH(const bt_store_round, round, run->rounds, run->round_count) {
         if (bt_gate_is_ceiling(round) && !find(out, round->what.name)) {
-            assert(items); // there is a round
+            assert(items); // this loop has a round, so the array is not empty
             BT_TRY(gather(run, round->what.name, arena, &items[out->count]));
             ++out->count;
         }

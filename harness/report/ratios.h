@@ -73,7 +73,8 @@ bool bt_ratio_is_wide(ratio_range range);
 
 // "[1.027, 1.035]"; "wide open" if it is uninformative, "one round" or "-" if there is none.
 bt_text bt_format_ratio_interval(const ratio_row *row);
-// "other/base: from pairs of rounds; below 1 takes less time ..."
+
+// Appends "other/base: from pairs of rounds; below 1 takes less ...".
 void bt_ratio_note(const char *other, const char *base, bt_str *out);
 
 // Fills the set's lists, in its arena.

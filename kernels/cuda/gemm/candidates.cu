@@ -1,8 +1,9 @@
 // kernels/cuda/gemm/candidates.cu - lists the plans that can compute a GEMM call, for the tuner
 //   (framework/linalg/tune.h), the laboratory, tests and records
 //
-// BT_GEMM selects the rows; a row's own cost estimate is ignored, but of groups. The sm_80 rows are
-// left out where a Hopper row serves the same call: they reach at most half of its rate.
+// BT_GEMM selects the rows. A row's own cost estimate hides no plan, except that of a group under
+// `auto`. The sm_80 rows are left out where a Hopper row serves the same call: they reach at most
+// half of its rate.
 #include <stdio.h>
 #include <string.h>
 
