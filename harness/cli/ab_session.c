@@ -14,7 +14,7 @@
 bt_status bt_cli_share(const bt_cli_arguments *arguments, const char *name, double fallback,
                        double *share)
 {
-    return bt_cli_real(arguments, name, -INFINITY, INFINITY, fallback,
+    return bt_cli_real(arguments, name, -(double)INFINITY, (double)INFINITY, fallback,
                        "a fraction above 0, such as 0.01 for 1 %", share);
 }
 

@@ -584,7 +584,7 @@ static void recording_costs_little(void **state)
     enum { BATCHES = 5, STEPS = 1000 };
     sample_run sample = going_on();
     bt_store *store = open_with(&sample);
-    double best_us = INFINITY;
+    double best_us = (double)INFINITY;
     for (int64_t i = 0; i < BATCHES; i++) {
         const int64_t start_ns = bt_clock_ns();
         for (int64_t k = 0; k < STEPS; k++) {
