@@ -103,7 +103,9 @@ static void print_row(const bt_table *table, int64_t first, int indent, const te
     int pending = indent;
     if (layout->stacked) {
         const char *name = part_of(table, first, BT_CELL_TEXT);
-        bt_str_format(out, *name ? "%*s%s\n" : "", indent, "", name);
+        if (*name) {
+            bt_str_format(out, "%*s%s\n", indent, "", name);
+        }
         pending += GAP;
     }
     for (int c = layout->stacked; c < table->columns && first + c < table->count; c++) {

@@ -93,9 +93,9 @@ static bool is_float(bt_dtype dtype)
 // Every seventh number of the inputs, from `start` on, becomes a special one.
 static void make_special(const bt_dag_value *value, void *memory, uint64_t start)
 {
-    static const double special[] = {(double)NAN,  -0.0,  (double)INFINITY,  1e-40,   0.0,
-                                     -1.0,         1.0,   -(double)INFINITY, FLT_MAX, -1e-42,
-                                     DBL_MIN / 16, 1e-300};
+    static const double special[] = {
+        (double)NAN,     -0.0,   (double)INFINITY, 1e-40, 0.0, -1.0, 1.0, -(double)INFINITY,
+        (double)FLT_MAX, -1e-42, DBL_MIN / 16,     1e-300};
     const uint64_t count = sizeof special / sizeof *special;
     for (uint64_t i = start % 7; i < (uint64_t)bt_dag_value_count(value); i += 7) {
         write_number(value, memory, (int64_t)i, special[(start + i) % count]);

@@ -130,7 +130,7 @@ static void shuffle(int *order, int count, int round)
     }
 }
 
-static double *samples_of(const lab *self, const lab_candidate *by, int mode)
+static double *samples_of(const lab *self, const lab_candidate *by, lab_mode mode)
 {
     return by->samples + (size_t)mode * (size_t)self->options.samples;
 }
@@ -152,7 +152,7 @@ void lab_time(lab *self, const lab_work *work, lab_candidate *list, int count)
             lab_candidate *by = &list[order[i]];
             for (int mode = 0; mode < LAB_SUSTAIN; ++mode) {
                 if (lab_has_mode(self, work, (lab_mode)mode)) {
-                    samples_of(self, by, mode)[round < 0 ? 0 : round] =
+                    samples_of(self, by, (lab_mode)mode)[round < 0 ? 0 : round] =
                         sample_ns(self, work, by, (lab_mode)mode);
                 }
             }
