@@ -46,7 +46,7 @@ cuda) profile=gpu policy=self_check_gpu tries=1 rounds=24 ;;
 esac
 [ "$device" != cpu ] || export OMP_NUM_THREADS=1
 if [ -z "$folder" ]; then
-    folder=$(mktemp -d /tmp/bt-self-check-XXXXXX)
+    folder=$(mktemp -d "${TMPDIR:-/tmp}/bt-self-check-XXXXXX")
     trap 'rm -rf "$folder"' EXIT
 fi
 mkdir -p "$folder"

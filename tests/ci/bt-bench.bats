@@ -2,7 +2,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-start.XXXXXX)
+    tree=$(mktemp -d "${TMPDIR:-/tmp}/bt-start.XXXXXX")
     repo="$tree/a repo"
     mkdir -p "$repo/ci" "$repo/framework" "$repo/kernels" "$repo/harness" "$tree/bin"
     cp "$root/bt-bench" "$repo/"

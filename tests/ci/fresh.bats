@@ -2,7 +2,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-fresh.XXXXXX)
+    tree=$(mktemp -d "${TMPDIR:-/tmp}/bt-fresh.XXXXXX")
     printf '#!/bin/sh\necho ${FAKE_UID:-0}\n' >"$tree/id"
     chmod +x "$tree/id"
     for tool in bash sh env dirname cat; do

@@ -2,7 +2,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-gpu-tests.XXXXXX)
+    tree=$(mktemp -d "${TMPDIR:-/tmp}/bt-gpu-tests.XXXXXX")
     mkdir -p "$tree/bin" "$tree/build/tests"
     for name in conformance_{rows,attention,gemm,gemm_values,train_resume,attention_features,train,sums,elementwise,huge,tune} \
         golden_gpt2 golden_llama gradient_twice unit_overlap harness_gpu_cheats dist_gpu; do

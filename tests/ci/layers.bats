@@ -2,7 +2,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-layers.XXXXXX)
+    tree=$(mktemp -d "${TMPDIR:-/tmp}/bt-layers.XXXXXX")
     source_file framework/base/str.c '#include "framework/base/str.h"' '#include <string.h>'
 }
 

@@ -2,7 +2,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-lint.XXXXXX)
+    tree=$(mktemp -d "${TMPDIR:-/tmp}/bt-lint.XXXXXX")
     export XDG_CACHE_HOME=$tree/cache
     repo=$tree/repo
     mkdir -p "$repo/ci" "$repo/.ci" "$repo/framework/base" "$repo/build-clang" "$repo/tests/unit"

@@ -2,7 +2,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-portable.XXXXXX)
+    tree=$(mktemp -d "${TMPDIR:-/tmp}/bt-portable.XXXXXX")
     mkdir -p "$tree/build/bin" "$tree/elsewhere"
     cat >"$tree/library.c" <<'C'
 #include <sodium.h>

@@ -2,7 +2,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-setup.XXXXXX)
+    tree=$(mktemp -d "${TMPDIR:-/tmp}/bt-setup.XXXXXX")
     mkdir -p "$tree/bin" "$tree/repo/ci/data"
     cp "$root/ci/setup.sh" "$tree/repo/ci/"
     calls=$tree/calls

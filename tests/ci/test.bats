@@ -2,7 +2,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-test.XXXXXX)
+    tree=$(mktemp -d "${TMPDIR:-/tmp}/bt-test.XXXXXX")
     mkdir -p "$tree/ci" "$tree/bin" "$tree/tests/fuzz"
     cp "$root/ci/test.sh" "$tree/ci/"
     script "$tree/ci/setup.sh" 'exit ${FAKE_SETUP:-0}'

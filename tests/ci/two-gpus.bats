@@ -2,7 +2,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-two-gpus.XXXXXX)
+    tree=$(mktemp -d "${TMPDIR:-/tmp}/bt-two-gpus.XXXXXX")
     mkdir -p "$tree/programs" "$tree/folder/bin" "$tree/folder/tests"
     for name in dist_gpu dist_gpu_train dist_gpu_context; do
         program "$tree/folder/tests/${name}_test" 'exit 0'

@@ -23,7 +23,7 @@ static void resumed_bits_are_those_of_the_whole_run(void **state)
     for (int precision = 0; precision < BT_PRECISION_COUNT; ++precision) {
         train_history whole = {0};
         for (int mode = 0; mode < 3; ++mode) {
-            char folder[64];
+            char folder[TEST_FOLDER_CAPACITY];
             bt_train_plan plan = gpu_plan(checkpoint_folder_make(folder), precision, mode);
             print_message("%s, mode %d\n", bt_precision_name(plan.precision), mode);
             if (mode == 0) {
@@ -47,7 +47,7 @@ static void checkpoints_move_between_devices(void **state)
 {
     (void)state;
     for (int from_gpu = 0; from_gpu < 2; ++from_gpu) {
-        char folder[64];
+        char folder[TEST_FOLDER_CAPACITY];
         bt_train_plan plan = gpu_plan(checkpoint_folder_make(folder), BT_PRECISION_FP32, 0);
         plan.device = from_gpu ? "cuda" : "cpu";
         const train_history whole = train_child_well(&plan, 1);

@@ -107,12 +107,14 @@ static void paths_of_the_machine_are_left_out(void **state)
 {
     (void)state;
     bt_files files;
+    const char *scratch = test_scratch_path("");
     sample_bundle_unpack(&sample_training, &files);
     for (int64_t i = 0; i < files.count; i++) {
         const bt_file *file = &files.items[i];
         assert_null(memmem(file->bytes, file->size_bytes, "/home/", 6));
         assert_null(memmem(file->bytes, file->size_bytes, "/mnt/", 5));
         assert_null(memmem(file->bytes, file->size_bytes, "/tmp/", 5));
+        assert_null(memmem(file->bytes, file->size_bytes, scratch, strlen(scratch)));
         assert_null(memmem(file->bytes, file->size_bytes, "lovelace", 8));
     }
     assert_non_null(strstr(bt_files_find(&files, "run.json")->bytes, "run .../s.json --db .../y"));

@@ -7,7 +7,7 @@ bats_require_minimum_version 1.5.0 # run --separate-stderr
 enter_scratch() {
     root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
     bench=$(readlink -m "${BT_BENCH:-$root/build/bin/bt-bench}")
-    dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
+    dir=$(mktemp -d "${TMPDIR:-/tmp}/bt-cli-XXXXXX")
     unset COLUMNS "${!BT_FAKE_@}" "${!BT_KERNEL_PEER@}" "${!BT_TIMED_@}" # which the fakes of this folder heed
     cd "$dir" || exit
 }

@@ -8,17 +8,25 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "tests/support/test.h"
 
 enum { PATH_CAPACITY = 512, PATH_COUNT = 16 };
 
-static char scratch[PATH_CAPACITY];
+static char scratch[TEST_FOLDER_CAPACITY];
+
+bool test_folder_make(const char *name, char path[TEST_FOLDER_CAPACITY])
+{
+    const char *parent = bt_environment(BT_VARIABLE_TMPDIR);
+    int length =
+        snprintf(path, TEST_FOLDER_CAPACITY, "%s/%s-XXXXXX", parent ? parent : "/tmp", name);
+    return length < TEST_FOLDER_CAPACITY && mkdtemp(path);
+}
 
 const char *test_scratch_make(void)
 {
-    (void)snprintf(scratch, sizeof scratch, "/tmp/bt-test-XXXXXX");
-    assert_non_null(mkdtemp(scratch));
+    assert_true(test_folder_make("bt-test", scratch));
     return scratch;
 }
 

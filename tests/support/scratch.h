@@ -2,9 +2,14 @@
 #ifndef BT_TESTS_SUPPORT_SCRATCH_H
 #define BT_TESTS_SUPPORT_SCRATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-// Makes a fresh folder under /tmp. The text is valid until the next call; NULL fails the test.
+enum { TEST_FOLDER_CAPACITY = 128 };
+
+// Makes a fresh folder $TMPDIR/<name>-XXXXXX, or in /tmp; false if that fails.
+bool test_folder_make(const char *name, char path[TEST_FOLDER_CAPACITY]);
+// Makes the test's own folder. The text is valid until the next call; a failure fails the test.
 const char *test_scratch_make(void);
 // Removes the folder and everything in it.
 void test_scratch_remove(void);

@@ -7,9 +7,10 @@
 
 #include "framework/base/rng.h"
 #include "framework/data/shard.h"
+#include "tests/support/scratch.h"
 
-static char folder[] = "/tmp/bt-test-train-XXXXXX";
-static char train_path[64], val_path[64];
+static char folder[TEST_FOLDER_CAPACITY];
+static char train_path[TEST_FOLDER_CAPACITY + 16], val_path[TEST_FOLDER_CAPACITY + 16];
 static const char *const train_shards[] = {train_path};
 static const char *const val_shards[] = {val_path};
 
@@ -27,7 +28,7 @@ static bt_status write_shard(const char *path, uint64_t stream)
 int small_corpus_write(void **state)
 {
     (void)state;
-    if (!mkdtemp(folder)) {
+    if (!test_folder_make("bt-test-train", folder)) {
         return 1;
     }
     (void)snprintf(train_path, sizeof train_path, "%s/train.bin", folder);

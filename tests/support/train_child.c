@@ -100,10 +100,9 @@ bt_train_plan train_child_plan(const char *folder)
     return plan;
 }
 
-char *checkpoint_folder_make(char folder[64])
+char *checkpoint_folder_make(char folder[TEST_FOLDER_CAPACITY])
 {
-    (void)snprintf(folder, 64, "/tmp/bt-test-resume-XXXXXX");
-    assert_non_null(mkdtemp(folder));
+    assert_true(test_folder_make("bt-test-resume", folder));
     return folder;
 }
 

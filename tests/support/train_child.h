@@ -6,6 +6,7 @@
 #ifndef BT_TESTS_SUPPORT_TRAIN_CHILD_H
 #define BT_TESTS_SUPPORT_TRAIN_CHILD_H
 
+#include "tests/support/scratch.h"
 #include "tests/support/small_train.h"
 
 enum { CHILD_STEPS = 24 }; // of 16 sequences; an epoch has 249
@@ -33,8 +34,8 @@ train_history train_child(const bt_train_plan *plan, int threads, int64_t kill_a
 train_history train_child_well(const bt_train_plan *plan, int threads);
 // small_train_plan with CHILD_STEPS steps and a checkpoint every 5 of them in `folder`.
 bt_train_plan train_child_plan(const char *folder);
-// Makes a folder under /tmp; removes it and the checkpoints in it.
-char *checkpoint_folder_make(char folder[64]);
+// Makes a temporary folder; removes it and the checkpoints in it.
+char *checkpoint_folder_make(char folder[TEST_FOLDER_CAPACITY]);
 void checkpoint_folder_remove(const char *folder);
 // The steps of the checkpoints in a folder: "5 10 ".
 void checkpoint_folder_expect(const char *folder, const char *expected);

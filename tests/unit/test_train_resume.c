@@ -22,7 +22,7 @@ static void resumed_bits_are_those_of_the_whole_run(void **state)
                  {BT_PRECISION_BF16, BT_RECOMPUTE_NONE, true, 3, 2},
                  {BT_PRECISION_BF16, BT_RECOMPUTE_BLOCK, false, 1, 1}};
     for (size_t m = 0; m < sizeof modes / sizeof modes[0]; ++m) {
-        char folder[64];
+        char folder[TEST_FOLDER_CAPACITY];
         bt_train_plan plan = train_child_plan(checkpoint_folder_make(folder));
         plan.precision = modes[m].precision;
         plan.recompute = modes[m].recompute;
@@ -50,7 +50,7 @@ static void a_stopped_run_goes_on_where_it_stopped(void **state)
 {
     (void)state;
     for (int asynchronous = 0; asynchronous < 2; ++asynchronous) {
-        char folder[64];
+        char folder[TEST_FOLDER_CAPACITY];
         bt_train_plan plan = train_child_plan(checkpoint_folder_make(folder));
         const train_history whole = train_child_well(&plan, 2);
         checkpoint_folder_expect(folder, "5 10 15 20 ");
@@ -74,7 +74,7 @@ static void a_stopped_run_goes_on_where_it_stopped(void **state)
 static void folders_in_use_and_other_plans_are_refused(void **state)
 {
     (void)state;
-    char folder[64];
+    char folder[TEST_FOLDER_CAPACITY];
     bt_train_plan plan = train_child_plan(checkpoint_folder_make(folder));
     plan.checkpoints.at_end = true;
     (void)train_child_well(&plan, 1);
@@ -127,7 +127,7 @@ static void flip_a_byte(const char *folder, int64_t step)
 static void older_checkpoints_are_taken_when_newer_ones_do_not_serve(void **state)
 {
     (void)state;
-    char folder[64];
+    char folder[TEST_FOLDER_CAPACITY];
     bt_train_plan plan = train_child_plan(checkpoint_folder_make(folder));
     const train_history whole = train_child_well(&plan, 1);
     plan.checkpoints.resume = true;
@@ -188,7 +188,7 @@ static void failed_saves_are_reported(void **state)
 static void minutes_count(void **state)
 {
     (void)state;
-    char folder[64];
+    char folder[TEST_FOLDER_CAPACITY];
     bt_train_plan plan = train_child_plan(checkpoint_folder_make(folder));
     plan.checkpoints.every_steps = 0;
     plan.checkpoints.every_minutes = 1e-9; // every step takes longer
