@@ -153,7 +153,7 @@ suite_cases() { # file depth
 cases() { # suite
     file=$(suite_file "$1")
     [ -n "$file" ] || {
-        echo "$1: no such suite file or folder" >&2
+        printf "%s: no such suite file or folder\n'bt-bench list suites' lists the suites\n" "$1" >&2
         exit 2
     }
     listed=$(suite_cases "$file" 0) || exit 2

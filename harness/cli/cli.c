@@ -146,7 +146,7 @@ static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_val
         fprintf(stderr, "bt-bench %s: %s needs a value\n", verb->name, given);
         return 2;
     }
-    BT_SCOPED(bt_str) words = {0}, nearest = {0};
+    BT_SCOPED(bt_str) words = {0}, hint = {0};
     for (const bt_cli_option *option = verb->options; option && option->name; ++option) {
         if (option->meaning) {
             bt_str_format(&words, "%s--%s", words.length_bytes ? "|" : "", option->name);
@@ -154,11 +154,9 @@ static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_val
     }
     char word[65];
     (void)snprintf(word, sizeof word, "%.*s", (int)strcspn(given, "="), given);
-    bt_words_nearest(word, bt_str_text(&words), &nearest);
-    fprintf(stderr, "bt-bench %s: unknown option %s%s%s%s\n", verb->name, given,
-            nearest.length_bytes ? "; did you mean " : "", bt_str_text(&nearest),
-            nearest.length_bytes ? "?" : "");
-    fprintf(stderr, "usage: bt-bench %s %s\n", verb->name, verb->usage);
+    bt_words_hint(word, bt_str_text(&words), &hint);
+    fprintf(stderr, "bt-bench %s: unknown option %s%s\nusage: bt-bench %s %s\n", verb->name, given,
+            bt_str_text(&hint), verb->name, verb->usage);
     return 2;
 }
 

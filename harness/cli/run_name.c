@@ -56,7 +56,7 @@ static bt_status no_such_name(bt_store *store, const char *word)
     BT_TRY(bt_store_run_names(store, &names));
     bt_words_hint(word, bt_str_text(&names), &hint);
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "no run \"%s\"%s: expected its number or --name, as in 'bt-bench list runs', "
+                    "no run \"%s\"%s\nexpected: its number or --name, as in 'bt-bench list runs', "
                     "last, last-1 or @BASELINE",
                     word, bt_str_text(&hint));
 }

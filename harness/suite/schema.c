@@ -442,7 +442,7 @@ static bt_status check_choice(const bt_json_doc *json, const bt_suite_key *key, 
     BT_SCOPED(bt_str) allowed = {0}, hint = {0};
     bt_words_join(key->choices, ", ", &allowed);
     bt_words_hint(node->valuestring, key->choices, &hint);
-    return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is \"%s\"%s; allowed: %s", key->key,
+    return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is \"%s\"%s\nallowed: %s", key->key,
                          node->valuestring, bt_str_text(&hint), bt_str_text(&allowed));
 }
 

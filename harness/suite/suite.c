@@ -116,7 +116,7 @@ static void find_nearest(const char *base, const char *names, bt_str *out)
 
 static bt_status not_found(const char *given)
 {
-    BT_SCOPED(bt_str) names = {0}, nearest = {0}, listed = {0};
+    BT_SCOPED(bt_str) names = {0}, nearest = {0}, path = {0}, hint = {0};
     bt_suite_names(&names);
     const char *slash = strrchr(given, '/'), *base = slash ? slash + 1 : given;
     const bool is_folder = bt_home_is_folder(given);
@@ -124,12 +124,12 @@ static bt_status not_found(const char *given)
     if (!nearest.length_bytes && !is_folder) {
         find_nearest(base, bt_str_text(&names), &nearest);
     }
-    bt_words_join(bt_str_text(&names), ", suites/", &listed);
-    return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s%s%s%s\navailable: %s%s", given,
+    bt_str_format(&path, "%s%s", nearest.length_bytes ? "suites/" : "", bt_str_text(&nearest));
+    bt_words_suggest(bt_str_text(&path), &hint);
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s%s\n'bt-bench list suites' lists the suites",
+                    given,
                     is_folder ? "this folder has no suite.json" : "no such suite file or folder",
-                    nearest.length_bytes ? "; did you mean suites/" : "", bt_str_text(&nearest),
-                    nearest.length_bytes ? "?" : "", listed.length_bytes ? "suites/" : "none",
-                    bt_str_text(&listed));
+                    bt_str_text(&hint));
 }
 
 static bt_status find(const char *given, bt_str *path)

@@ -85,11 +85,16 @@ void bt_words_nearest(const char *given, const char *words, bt_str *out)
     bt_str_append_bytes(out, nearest.text, nearest.length);
 }
 
+void bt_words_suggest(const char *nearest, bt_str *out)
+{
+    if (*nearest) {
+        bt_str_format(out, "; did you mean \"%s\"?", nearest);
+    }
+}
+
 void bt_words_hint(const char *given, const char *words, bt_str *out)
 {
     BT_SCOPED(bt_str) nearest = {0};
     bt_words_nearest(given, words, &nearest);
-    if (nearest.length_bytes > 0) {
-        bt_str_format(out, "; did you mean \"%s\"?", bt_str_text(&nearest));
-    }
+    bt_words_suggest(bt_str_text(&nearest), out);
 }

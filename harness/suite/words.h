@@ -26,7 +26,9 @@ bool bt_words_have(const char *words, const char *word);
 void bt_words_join(const char *words, const char *separator, bt_str *out);
 // Appends the word that is nearest to `given`; nothing if none is near.
 void bt_words_nearest(const char *given, const char *words, bt_str *out);
-// For a message: appends `; did you mean "nearest"?`, or nothing.
+// For a message, at the end of its line: appends `; did you mean "nearest"?`; nothing for "".
+void bt_words_suggest(const char *nearest, bt_str *out);
+// The same for the word that is nearest to `given`, if one is near.
 void bt_words_hint(const char *given, const char *words, bt_str *out);
 
 #endif

@@ -182,7 +182,7 @@ calls() { # pattern: how many there were
     [[ "$output" == "bt-bench list kernels: only the program can answer, and it is not built yet"* ]]
     run "$repo/bt-bench" list cases kernels/geluu
     [ "$status" -eq 2 ]
-    [ "$output" = "kernels/geluu: no such suite file or folder" ]
+    [ "$output" = "kernels/geluu: no such suite file or folder"$'\n'"'bt-bench list suites' lists the suites" ]
     run "$repo/bt-bench" list cases kernels/gelu --format json
     [ "$status" -eq 4 ]
     echo '{ "include": "own.json" }' >"$tree/own.json"

@@ -107,7 +107,7 @@ gate() { # option...
     [[ $stderr == *"needs a baseline"* ]]
     run --separate-stderr "$bench" gate 1 --basline main
     [ "$status" = 2 ]
-    [[ $stderr == *"did you mean --baseline?"* ]]
+    [[ $stderr == *'unknown option --basline; did you mean "--baseline"?'* ]]
 }
 
 @test "exit 2: a policy with mistakes is refused with file, line and column" {

@@ -85,7 +85,7 @@ measure() { # option...
         [ "$status" = 2 ]
         [[ $output == *"$message"* ]] || { echo "$output"; false; }
     }
-    fails 'no run "befor"; did you mean "before"?: expected its number or --name' show befor
+    fails 'no run "befor"; did you mean "before"?'$'\nexpected: its number or --name' show befor
     fails 'last-1: results/bt.sqlite does not have that many runs' show last-1
     fails "@main: no baseline of this name; 'bt-bench baseline list' lists them" show @main
     fails 'no run "last-x"' show last-x

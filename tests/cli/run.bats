@@ -92,20 +92,20 @@ is_gone() { ! kill -0 "$1"; }
     [[ $output == *"plan      kernels_softmax, profile cpu"* ]]
     run --separate-stderr "$bench" run softmax --profile cpu --dry-run
     [ "$status" = 2 ]
-    [[ $stderr == *"did you mean suites/kernels/softmax?"* ]]
+    [[ $stderr == *'did you mean "suites/kernels/softmax"?'* ]]
     run --separate-stderr "$bench" run softmx
     [ "$status" = 2 ]
-    [[ $stderr == "softmx: no such suite file or folder; did you mean suites/kernels/softmax?"* ]]
+    [ "$stderr" = 'softmx: no such suite file or folder; did you mean "suites/kernels/softmax"?'$'\n'"'bt-bench list suites' lists the suites" ]
     mkdir empty
     run --separate-stderr "$bench" run ./empty
     [ "$status" = 2 ]
-    [[ $stderr == "./empty: this folder has no suite.json"$'\n'* ]]
+    [ "$stderr" = "./empty: this folder has no suite.json"$'\n'"'bt-bench list suites' lists the suites" ]
     BT_ROOT=$PWD/empty run --separate-stderr "$bench" list
     [ "$status" = 4 ]
     [ "$stderr" = "no suites in suites/ or $PWD/empty/suites/" ]
     run --separate-stderr "$bench" run recovery --dry-run
     [ "$status" = 2 ]
-    [[ $stderr == *"did you mean suites/distributed/recovery?"* ]]
+    [[ $stderr == *'did you mean "suites/distributed/recovery"?'* ]]
 }
 
 @test "the cases of a suite are a table, or JSON" {

@@ -90,7 +90,7 @@ static void a_mistake_is_named_with_its_place(void **state)
         {"{\"name\":\"x\",\"overrides\":[{\"reason\":\"r\"}]}",
          "an override needs the key \"case\""},
         {"{\"name\":\"x\",\"overrides\":[{\"case\":\"*\",\"reason\":\"r\",\"metric\":\"time\"}]}",
-         "\"metric\" is \"time\"; allowed: time_ns, time_p95_ns, step_time_ns"},
+         "\"metric\" is \"time\"\nallowed: time_ns, time_p95_ns, step_time_ns"},
         {"{\"name\":\"x\",\"overrides\":[{\"case\":\"*\",\"reason\":\"r\",\"gated\":0}]}",
          "\"gated\" must be true or false"},
         {"{\"name\":\"x\",\"calibration\":{\"required\":\"yes\"}}", "must be true or false"},

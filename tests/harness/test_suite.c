@@ -131,7 +131,7 @@ static void keys_and_values_are_checked(void **state)
         {CASE_WITH("\"train\": {\"steps\": [1]}"), "not a list"},
         {CASE_WITH("\"train\": 3"), "\"train\" must be an object, not a number 3"},
         {CASE_WITH("\"train\": {\"precision\": \"fp16\"}"),
-         "\"precision\" is \"fp16\"; did you mean \"fp32\"?; allowed: fp32, tf32, bf16"},
+         "\"precision\" is \"fp16\"; did you mean \"fp32\"?\nallowed: fp32, tf32, bf16"},
         {CASE_WITH("\"train\": {\"precision\": 16}"), "must be a text"},
         {CASE_WITH("\"train\": {\"micro_batch\": \"big\"}"), "or \"auto\""},
         {CASE_WITH("\"train\": {\"micro_batch\": []}"), "is an empty list"},
@@ -149,7 +149,7 @@ static void keys_and_values_are_checked(void **state)
         {"{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": []}}}",
          "\"cases\" is an empty list"},
         {"{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"gpu\", \"cases\": []}}}",
-         "\"device\" is \"gpu\"; did you mean \"cpu\"?; allowed: cpu, cuda"},
+         "\"device\" is \"gpu\"; did you mean \"cpu\"?\nallowed: cpu, cuda"},
         {"{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"automatic\": 1}}}",
          "must be true or false"},
         {"{\"name\": \"a/b\"}", "\"name\" is \"a/b\"; a name has"},
@@ -250,8 +250,11 @@ static void suites_are_found_by_file_folder_and_name(void **state)
         bt_suite_release(&suite);
     }
     bt_suite suite;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "did you mean suites/gpt2_124m?",
-                 bt_suite_load("suites/gpt2_124n", &suite));
+    ASSERT_FAILS(
+        BT_STATUS_INVALID_ARGUMENT,
+        "suites/gpt2_124n: no such suite file or folder; did you mean \"suites/gpt2_124m\"?\n"
+        "'bt-bench list suites' lists the suites",
+        bt_suite_load("suites/gpt2_124n", &suite));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no such suite", bt_suite_load("", &suite));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no such suite", bt_suite_load("/no/such", &suite));
 }
