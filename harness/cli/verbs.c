@@ -18,7 +18,7 @@
 #define DB_FORMAT_LAST_ROWS DB_ROW, FORMAT_ROW, LAST_ROWS
 #define SET_ROWS                                                                                   \
     {"set", 0, "KEY=VALUE",                                                                        \
-     "set a key of every case, as in --set train.steps=3; repeatable. A list, as in\n"             \
+     "set a key of every case that has it, as in --set train.steps=3; repeatable. A list, as in\n" \
      "                           train.optimizer.lr=[3e-4,6e-4], makes a case for each value"}
 #define TRUST_ROW   {"trust", 0, NULL, "start programs that the suite or an imported run names by path"}
 #define RECORD_ROWS                                                                                \
@@ -29,7 +29,7 @@
 // Of verbs that run a suite once, as bt_cli_suite_plan reads them.
 #define RUN_ROWS                                                                                   \
     PROFILE_ROW, FILTER_ROW, SET_ROWS,                                                             \
-    {"seed", 0, "N", "random seed of all cases, the same as --set train.seed=N"},                  \
+    {"seed", 0, "N", "random seed of all training and kernel cases"},                              \
     {"system", 0, "LIST",                                                                          \
      "systems that run the cases: blutrain, pytorch-eager, pytorch-compile, a peer's program"},    \
     {"rounds", 0, "N", "rounds (fresh processes) per case (default: the profile's)"},              \

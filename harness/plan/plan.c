@@ -537,7 +537,9 @@ static bt_status expand_cases(expansion *expand, cJSON *cases)
         BT_TRY(check_names(expand, cases, last ? last->next : cases->child));
     }
     const char *device = bt_json_get(expand->profile, "device")->valuestring;
-    return cases->child ? bt_plan_kernel_ceilings(device, cases) : no_case(expand);
+    BT_TRY(cases->child ? BT_OK : no_case(expand));
+    BT_TRY(bt_plan_set_check(expand->options->sets, expand->options->set_count, cases));
+    return bt_plan_kernel_ceilings(device, cases);
 }
 
 // The systems that run the cases, unless that is only ours: --system, or the profile.

@@ -141,5 +141,11 @@ const bt_suite_key *bt_plan_set_key(const char *given);
 size_t bt_plan_list_value(const char **value, const char **end);
 // Applies "key.key=value" to an expanded case.
 BT_CHECKED bt_status bt_plan_set(const char *given, cJSON *target);
+// Whether the key belongs to cases of a kind: "train.steps" and "dataset" to "train".
+bool bt_plan_set_concerns(const char *given, const char *kind);
+// Checks that each key belongs to a case of the plan.
+// Errors  INVALID_ARGUMENT, with the nearest key and those of its cases
+BT_CHECKED bt_status bt_plan_set_check(const char *const *sets, int64_t set_count,
+                                       const cJSON *cases);
 
 #endif

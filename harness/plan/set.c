@@ -162,6 +162,82 @@ bt_status bt_plan_set(const char *given, cJSON *target)
     }
 }
 
+bool bt_plan_set_concerns(const char *given, const char *kind)
+{
+    const size_t length = strcspn(given, ".=");
+    const bool data = length == strlen("dataset") && strncmp(given, "dataset", length) == 0;
+    return data ? strcmp(kind, "train") == 0
+                : length == strlen(kind) && strncmp(given, kind, length) == 0;
+}
+
+// ---- keys that no case has ---------------------------------------------------------------------
+
+// Adds the keys of an object that --set can set, and those of its groups: "seed", "model.width".
+static void add_keys(bt_suite_object owner, const char *prefix, bt_str *words)
+{
+    BT_EACH(const bt_suite_key, key, bt_suite_keys, bt_suite_key_count) {
+        BT_SCOPED(bt_str) path = {0};
+        if (key->owner != owner || !key->settable) {
+            continue;
+        }
+        bt_str_format(&path, "%s%s", prefix, key->key);
+        if (key->type == BT_SUITE_GROUP) {
+            bt_str_append(&path, ".");
+            add_keys(key->object, bt_str_text(&path), words);
+        } else {
+            bt_words_add(words, bt_str_text(&path), path.length_bytes);
+        }
+    }
+}
+
+// For "train.seed=7" and a kind of cases that has a key near "seed", appends that: "kernel.seed".
+static void find_key_of(const char *given, const char *kind, bt_str *out)
+{
+    BT_SCOPED(bt_str) words = {0}, below = {0}, nearest = {0};
+    const char *dot = given + strcspn(given, ".=");
+    bt_str_append_bytes(&below, *dot == '.' ? dot + 1 : dot, strcspn(dot, "=") - (*dot == '.'));
+    add_keys(bt_suite_key_find(BT_SUITE_CASE, kind)->object, "", &words);
+    bt_words_nearest(bt_str_text(&below), bt_str_text(&words), &nearest);
+    if (nearest.length_bytes > 0) {
+        bt_str_format(out, "%s.%s", kind, bt_str_text(&nearest));
+    }
+}
+
+static bt_status no_case_has(const char *given, const cJSON *cases)
+{
+    BT_SCOPED(bt_str) kinds = {0}, listed = {0}, nearest = {0}, hint = {0};
+    for (const cJSON *item = cases->child; item; item = item->next) {
+        const char *kind = bt_json_text_of(item, "kind");
+        if (!bt_words_have(bt_str_text(&kinds), kind)) {
+            bt_words_add(&kinds, kind, strlen(kind));
+            if (!nearest.length_bytes) {
+                find_key_of(given, kind, &nearest);
+            }
+        }
+    }
+    bt_words_join(bt_str_text(&kinds), ", ", &listed);
+    bt_words_suggest(bt_str_text(&nearest), &hint);
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "--set %s: no case of the plan has the key \"%.*s\"%s\nkinds of its cases: %s; "
+                    "'bt-bench list schema' lists the keys of each",
+                    given, (int)strcspn(given, "="), given, bt_str_text(&hint),
+                    bt_str_text(&listed));
+}
+
+bt_status bt_plan_set_check(const char *const *sets, int64_t set_count, const cJSON *cases)
+{
+    for (int64_t i = 0; i < set_count; ++i) {
+        bool found = false;
+        for (const cJSON *item = cases->child; item && !found; item = item->next) {
+            found = bt_plan_set_concerns(sets[i], bt_json_text_of(item, "kind"));
+        }
+        BT_TRY(found ? BT_OK : no_case_has(sets[i], cases));
+    }
+    return BT_OK;
+}
+
+// ---- lists -------------------------------------------------------------------------------------
+
 size_t bt_plan_list_value(const char **value, const char **end)
 {
     size_t length = strcspn(*value, ",]");

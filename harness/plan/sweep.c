@@ -23,15 +23,6 @@ static bool is_list(const char *given)
     return value && value[1] == '[' && given[strlen(given) - 1] == ']' && takes_one_value(given);
 }
 
-// Whether the key belongs to cases of this kind: "train.steps" and "dataset" to training.
-static bool concerns(const char *given, const char *kind)
-{
-    const size_t length = strcspn(given, ".=");
-    const bool data = length == strlen("dataset") && strncmp(given, "dataset", length) == 0;
-    return data ? strcmp(kind, "train") == 0
-                : length == strlen(kind) && strncmp(given, kind, length) == 0;
-}
-
 // ---- reading -----------------------------------------------------------------------------------
 
 static bt_status no_value(const char *given)
@@ -72,7 +63,7 @@ bt_status bt_plan_sweep_make(const char *const *sets, int64_t set_count, const c
         bt_plan_sweep_axis *axis = &out->axes[out->axis_count];
         if (!is_list(sets[i])) {
             out->sets[out->set_count++] = sets[i];
-        } else if (concerns(sets[i], kind)) {
+        } else if (bt_plan_set_concerns(sets[i], kind)) {
             axis->position = out->set_count++;
             ++out->axis_count;
             BT_TRY(read_list(sets[i], axis));

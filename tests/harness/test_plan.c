@@ -188,6 +188,11 @@ static void bad_set_is_refused(void **state)
         {"train.tokens_per_step=100",
          "tokens_per_step is 100; it must be a multiple of micro_batch"},
         {"train.optimizer.min_lr=1", "optimizer.min_lr is 1; allowed: up to optimizer.lr"},
+        {"kernel.seed=7",
+         "--set kernel.seed=7: no case of the plan has the key \"kernel.seed\"; did "
+         "you mean \"train.seed\"?\nkinds of its cases: train; "},
+        {"kernel.seed=[1,2]", "no case of the plan has the key \"kernel.seed\""},
+        {"command.run=true", "no case of the plan has the key \"command.run\"\nkinds of its"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         bt_plan plan;
@@ -571,8 +576,8 @@ static void lists_of_set_make_a_case_of_each_combination(void **state)
     bt_plan plan;
     const char *keys[2] = {"train.optimizer.lr", "train.seed"};
     const char *const both[] = {"train.optimizer.lr=[3e-4,6e-4]", "train.steps=4",
-                                "train.seed=[1, 2]", "kernel.seed=[7,8,9]"};
-    bt_plan_options options = {.sets = both, .set_count = 4, .seed = -1};
+                                "train.seed=[1, 2]"};
+    bt_plan_options options = {.sets = both, .set_count = 3, .seed = -1};
     ASSERT_OK(bt_plan_make(&suite, &options, &plain, &plan));
     assert_cases(&plan, keys,
                  "one.lr=3e-4.seed=1 0.0003 1\none.lr=3e-4.seed=2 0.0003 2\n"
@@ -591,6 +596,28 @@ static void lists_of_set_make_a_case_of_each_combination(void **state)
     ASSERT_OK(bt_plan_make(&suite, &options, &plain, &plan));
     assert_cases(&plan, keys, "one.precision=fp32 4 1337\none.precision=tf32 4 1337\n");
     bt_plan_release(&plan);
+}
+
+static void set_concerns_the_cases_that_have_the_key(void **state)
+{
+    (void)state;
+    static const char mixed[] =
+        "{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [\n"
+        "{\"name\": \"a\", \"kind\": \"train\", \"dataset\": \"books\"},\n"
+        "{\"name\": \"b\", \"kind\": \"command\", \"command\": {\"run\": \"true\"}}]}}}";
+    const char *keys[2] = {"train.seed", "command.calls"};
+    const char *const sets[] = {"train.seed=7", "command.calls=[5,6]"};
+    bt_plan_options options = {.sets = sets, .set_count = 2, .seed = -1};
+    bt_suite two;
+    bt_plan plan;
+    ASSERT_OK(bt_suite_parse("t.json", mixed, strlen(mixed), &two));
+    ASSERT_OK(bt_plan_make(&two, &options, &plain, &plan));
+    assert_cases(&plan, keys, "a 7 0\nb.calls=5 0 5\nb.calls=6 0 6\n");
+    bt_plan_release(&plan);
+    options.filter = "b.*";
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no case of the plan has the key \"train.seed\"",
+                 bt_plan_make(&two, &options, &plain, &plan));
+    bt_suite_release(&two);
 }
 
 static void lists_of_set_that_cannot_be(void **state)
@@ -650,6 +677,7 @@ int main(void)
         cmocka_unit_test(kernel_cases_share_a_name_but_no_axes),
         cmocka_unit_test(hash_depends_on_content_alone),
         cmocka_unit_test(lists_of_set_make_a_case_of_each_combination),
+        cmocka_unit_test(set_concerns_the_cases_that_have_the_key),
         cmocka_unit_test(lists_of_set_that_cannot_be),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
