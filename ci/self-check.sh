@@ -60,7 +60,7 @@ measure() { # name, arguments...
     local name=$1
     shift
     code=0
-    (cd "$folder" && "$bench" "$@" "${common[@]}" --db "$name.sqlite" --out "$name") \
+    (cd "$folder" && "$bench" "$@" "${common[@]}" --db "$name.sqlite") \
         >"$folder/$name.json" || code=$?
     case $code in
     0 | 1 | 3) ;;

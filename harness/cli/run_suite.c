@@ -2,9 +2,11 @@
 #include "harness/cli/run_suite.h"
 #include "harness/cli/run_name.h"
 
+#include <dirent.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/base/file.h"
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/report/report.h"
@@ -156,16 +158,58 @@ bt_status bt_cli_suite_join(bt_cli_suite *suite)
     return BT_OK;
 }
 
+static bool has_files(const char *folder)
+{
+    DIR *opened = opendir(folder);
+    const struct dirent *entry = NULL;
+    bool found = false;
+    while (opened && !found && (entry = readdir(opened))) {
+        found = entry->d_name[0] != '.';
+    }
+    if (opened) {
+        (void)closedir(opened);
+    }
+    return found;
+}
+
+// A folder has the files of one run: those of a second would replace its report and logs.
+static bt_status check_out(const bt_cli_suite *suite, const char *folder)
+{
+    BT_SCOPED(bt_store_reader) store = NULL;
+    BT_SCOPED(bt_str) report = {0}, database = {0};
+    int64_t other = 0;
+    if (!folder || !has_files(folder)) {
+        return BT_OK;
+    }
+    bt_str_format(&report, "%s/report.html", folder);
+    bt_cli_append_database(suite->database, &database);
+    BT_TRY(bt_str_status(&report));
+    BT_TRY(bt_str_status(&database));
+    if (bt_file_exists(suite->database)) {
+        BT_TRY(bt_store_open(suite->database, BT_STORE_READ, &store));
+        BT_TRY(bt_store_run_beside(store, 0, folder, &other));
+    }
+    BT_FAIL_IF(other > 0, BT_STATUS_INVALID_ARGUMENT,
+               "--out %s: this folder has the files of run %lld; they are not overwritten\nchoose "
+               "another folder, or delete that run: bt-bench rm %lld --files%s",
+               folder, (long long)other, (long long)other, bt_str_text(&database));
+    BT_FAIL_IF(bt_file_exists(bt_str_text(&report)), BT_STATUS_INVALID_ARGUMENT,
+               "--out %s: this folder has the report of a run that is not in %s; it is not "
+               "overwritten\nchoose another folder, or delete %s",
+               folder, suite->database, bt_str_text(&report));
+    return BT_OK;
+}
+
 bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
 {
     const bt_cli_arguments *arguments = suite->arguments;
+    const char *out = bt_cli_value(arguments, "out");
     const bool other_rank = suite->world.rank > 0;
     bt_run_request request = {.suite = suite->resume ? NULL : &suite->suite,
                               .plan = &suite->plan,
                               .machine = &suite->machine,
                               .database = suite->database,
-                              .out_dir = other_rank ? bt_str_text(&suite->rank_out)
-                                                    : bt_cli_value(arguments, "out"),
+                              .out_dir = other_rank ? bt_str_text(&suite->rank_out) : out,
                               .world = &suite->world,
                               .name = bt_cli_value(arguments, "name"),
                               .note = bt_cli_value(arguments, "note"),
@@ -186,6 +230,7 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                "profile %s needs a CUDA GPU: %s\n'bt-bench doctor' shows what is missing; "
                "--profile selects another profile",
                suite->plan.profile, suite->machine.cuda_reason);
+    BT_TRY(check_out(suite, out ? request.out_dir : NULL));
     return bt_run_execute(&request, outcome);
 }
 

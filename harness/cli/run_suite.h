@@ -56,7 +56,8 @@ BT_CHECKED bt_status bt_cli_suite_record(const bt_cli_suite *suite, const char *
 // number of ranks
 BT_CHECKED bt_status bt_cli_suite_join(bt_cli_suite *suite);
 // Runs the plan and records it.
-// Errors  UNAVAILABLE (the profile needs a GPU and there is none), those of bt_run_execute
+// Errors  UNAVAILABLE (the profile needs a GPU and there is none), INVALID_ARGUMENT (the folder of
+//         --out has the files of another run), those of bt_run_execute
 BT_CHECKED bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome);
 void bt_cli_suite_release(bt_cli_suite *suite);
 

@@ -24,12 +24,15 @@ typedef struct bisect_verb {
 
 // ---- one comparison ----------------------------------------------------------------------------
 
-// A copy of --NAME=VALUE, or of --NAME.
+// A copy of --NAME=VALUE, or of --NAME. A comparison has a folder of its own in that of --out.
 static bt_status keep_option(bt_arena *arena, const bt_cli_option *option, const char *value,
-                             const char **out)
+                             const char *commit, const char **out)
 {
     bt_str text = {0};
     bt_str_format(&text, "--%s%s%s", option->name, option->argument ? "=" : "", value);
+    if (strcmp(option->name, "out") == 0) {
+        bt_str_format(&text, "/%.10s", commit);
+    }
     return bt_keep_str(arena, &text, out);
 }
 
@@ -50,10 +53,10 @@ static bt_status call_ab(const bisect_verb *self, const char *commit, int *code)
         const bt_cli_option *option = &arguments->verb->options[i];
         const bool repeats = strcmp(option->name, "set") == 0;
         for (int64_t k = 0; repeats && k < arguments->repeated_count; ++k) {
-            BT_TRY(keep_option(&arena, option, arguments->repeated[k], &words[count++]));
+            BT_TRY(keep_option(&arena, option, arguments->repeated[k], commit, &words[count++]));
         }
         if (arguments->values[i] && !repeats && strcmp(option->name, "format") != 0) {
-            BT_TRY(keep_option(&arena, option, arguments->values[i], &words[count++]));
+            BT_TRY(keep_option(&arena, option, arguments->values[i], commit, &words[count++]));
         }
     }
     return bt_command_run(words, "/dev/stderr", &output, code);

@@ -24,7 +24,7 @@
 #define RECORD_ROWS                                                                                \
     NAME_ROW,                                                                                      \
     {"note", 0, "TEXT", "a remark, stored with the run"},                                          \
-    {"out", 0, "DIR", "folder of the run's files (default: run-N next to the database)"}
+    {"out", 0, "DIR", "folder of the run's files, not of another run (default: run-N next to the database)"}
 
 // Of verbs that run a suite once, as bt_cli_suite_plan reads them.
 #define RUN_ROWS                                                                                   \
@@ -280,7 +280,8 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"bisect", "GOOD BAD SUITE", "find the first commit that made a suite slower",
      "Compares commits between GOOD and BAD (first parents) with GOOD, each as 'bt-bench ab' does:\n"
      "built once under results/builds/, interleaved rounds, a recorded run. A commit that does not build\n"
-     "or stays inconclusive is skipped. Select the slow cases with --filter to save time.\n"
+     "or stays inconclusive is skipped. Select the slow cases with --filter to save time. With --out\n"
+     "DIR the files of a comparison are in DIR/COMMIT.\n"
      "Exit codes: 0 found, 2 usage, 3 BAD is not slower, or only a range is known, 130 interrupted.",
      bisect_commits_options, 3, 3, bt_verb_bisect},
     {"replicate", "SUITE | RUN [options]", "test the claims of the paper: a verdict for each",

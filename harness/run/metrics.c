@@ -59,7 +59,6 @@ typedef struct fault_count {
 } fault_count;
 
 struct bt_metrics {
-    int64_t run;
     FILE *log;           // owned; NULL after a failure
     bt_str path, beside; // of the state file, and of its temporary name
     bt_str text;         // scratch
@@ -170,7 +169,7 @@ static void begin_line(bt_metrics *self)
     bt_str_clear(&self->text);
     bt_str_format(&self->text,
                   "{\"time_s\":%.3f,\"run\":%lld,\"case\":", (double)bt_clock_wall_ns() / 1e9,
-                  (long long)self->run);
+                  (long long)self->round.run);
     bt_json_string(self->round.name, &self->text);
     bt_str_append(&self->text, ",\"system\":");
     bt_json_string(self->round.system, &self->text);
@@ -235,7 +234,7 @@ static void append_label(bt_str *out, const char *key, const char *value)
 static void append_value(bt_metrics *self, metric which, const char *kind, double value)
 {
     bt_str *out = &self->text;
-    bt_str_format(out, "%s{run=\"%lld\",", rows[which].name, (long long)self->run);
+    bt_str_format(out, "%s{run=\"%lld\",", rows[which].name, (long long)self->round.run);
     append_label(out, "case", self->round.name);
     bt_str_append(out, ",");
     append_label(out, "system", self->round.system);
@@ -309,7 +308,7 @@ static bt_status open_files(bt_metrics *self, const char *folder)
                : bt_error(BT_STATUS_IO, "cannot write %s: %s", bt_str_text(&log), strerror(errno));
 }
 
-bt_status bt_metrics_open(const char *folder, int64_t run, bt_metrics **out)
+bt_status bt_metrics_open(const char *folder, bt_metrics **out)
 {
     *out = NULL;
     if (!folder) {
@@ -317,7 +316,6 @@ bt_status bt_metrics_open(const char *folder, int64_t run, bt_metrics **out)
     }
     bt_metrics *self = NULL;
     BT_TRY(BT_MEM_ARRAY(1, &self));
-    self->run = run;
     bt_status status = open_files(self, folder);
     if (status != BT_OK) {
         bt_metrics_close(self);

@@ -18,6 +18,7 @@ typedef struct bt_metrics bt_metrics;
 
 // The current round. Borrowed until it ends.
 typedef struct bt_metrics_round {
+    int64_t run;
     const char *name, *system; // of the case
     int64_t ordinal;
     int64_t steps; // planned; 0: a kernel case
@@ -27,7 +28,7 @@ typedef struct bt_metrics_round {
 // accept.
 // Owns    *out: the caller, bt_metrics_close
 // Errors  IO, OUT_OF_MEMORY
-BT_CHECKED bt_status bt_metrics_open(const char *folder, int64_t run, bt_metrics **out);
+BT_CHECKED bt_status bt_metrics_open(const char *folder, bt_metrics **out);
 void bt_metrics_round_begin(bt_metrics *metrics, const bt_metrics_round *round);
 void bt_metrics_event(bt_metrics *metrics, const bt_run_event *event);
 // Writes the state at most once a second. Called when the event loop is idle.

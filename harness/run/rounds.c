@@ -124,8 +124,9 @@ static bt_status run_named(bt_running *self, bt_round_request *request, const ch
     bt_round_outcome round = {0};
     BT_SCOPED(bt_str) folder = {0}, ranks = {0};
     show_round(self, item, label);
-    const bt_metrics_round watched = {bt_json_get(item, "name")->valuestring, request->system,
-                                      what->ordinal, (int64_t)bt_plan_number(item, "train.steps")};
+    const bt_metrics_round watched = {self->outcome->run, bt_json_get(item, "name")->valuestring,
+                                      request->system, what->ordinal,
+                                      (int64_t)bt_plan_number(item, "train.steps")};
     bt_metrics_round_begin(self->metrics, &watched);
     bt_ahead_take(&self->ahead, self->systems, alone ? self->system_count : what->system,
                   request->log_path, &request->started);

@@ -220,8 +220,6 @@ static bt_status write_report(const bt_running *self)
 static bt_status run_begun(bt_running *self)
 {
     bt_status status = bt_dir_make(bt_str_text(&self->out_dir));
-    BT_IF_OK(status,
-             bt_metrics_open(self->request->metrics_dir, self->outcome->run, &self->metrics));
     if (status == BT_OK) {
         say_plan(self);
         status = bt_running_rounds(self);
@@ -264,9 +262,11 @@ static bt_status execute(bt_running *self)
         self->system_count = self->peers.count;
     }
     BT_TRY(bt_plan_check_commands(self->request->plan, self->request->trusts_commands));
+    // A mistake in one of these folders leaves no run.
     if (self->request->out_dir) {
-        BT_TRY(bt_dir_make(self->request->out_dir)); // a mistake in it leaves no run
+        BT_TRY(bt_dir_make(self->request->out_dir));
     }
+    BT_TRY(bt_metrics_open(self->request->metrics_dir, &self->metrics));
     BT_TRY(bt_store_open(self->request->database, BT_STORE_WRITE, &self->store));
     BT_TRY(find_data(self));
     const bt_machine *machine = self->request->machine;

@@ -50,9 +50,10 @@ bisect() { # arguments
     [[ $output == *"first slower commit: $slow"*"the slow one" ]]
     [ "$(grep -c '^bisect .* commits are left' <<<"$stderr")" -le 4 ]
     [ "$(sqlite3 results/bt.sqlite "select count(*) from session")" -le 4 ]
-    bisect good HEAD --format json
+    bisect good HEAD --format json --out files # a folder for each comparison
     [ "$(jq -r .first_slower <<<"$output")" = "$slow" ]
     [ "$(jq -r '.commits[-1].verdict' <<<"$output")" = SLOWER ]
+    [ -s "files/${slow:0:10}/report.html" ]
 }
 
 @test "a commit that does not build is left out; beside the slow one the answer is a range" {

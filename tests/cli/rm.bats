@@ -122,7 +122,8 @@ JSON
 @test "a folder that two runs name keeps its files until the second goes" {
     "$bench" run s.json --filter 4x5 --rounds 4 -q --worker "$worker" --out both >/dev/null
     mkdir -p both/checkpoints/c-blutrain-0/step-00000001
-    "$bench" run s.json --filter 4x5 --rounds 4 -q --worker "$worker" --out "$PWD/both" >/dev/null
+    "$bench" run s.json --filter 4x5 --rounds 4 -q --worker "$worker" >/dev/null
+    query "update session set out_dir='$PWD/both' where id=2" # as earlier versions allowed
     run "$bench" rm 2 --files
     [ "$status" = 0 ]
     [[ $output == *"run 2: its files in "*"/both were kept, because run 1 has files there"* ]]

@@ -86,6 +86,38 @@ is_gone() { ! kill -0 "$1"; }
     [ ! -e results/bt.sqlite ]
 }
 
+@test "a folder for --metrics that cannot be used leaves no run" {
+    run "$bench" run s.json --metrics s.json
+    [ "$status" = 4 ]
+    [[ $output == *"s.json exists but is not a directory"* ]]
+    run "$bench" run s.json --metrics s.json/metrics
+    [ "$status" = 4 ]
+    [ ! -e results/bt.sqlite ]
+    fake --quiet --filter a --metrics metrics
+    [ "$status" = 0 ]
+    grep -q '"run":1,"case":"a"' metrics/metrics.jsonl
+}
+
+@test "--out with the files of another run is refused before anything is measured" {
+    fake --quiet --filter a --out z
+    before=$(sha256sum z/report.html)
+    fake --filter b --out "$PWD/z"
+    [ "$status" = 2 ]
+    [ "$stderr" = "--out $PWD/z: this folder has the files of run 1; they are not overwritten"$'\n'"choose another folder, or delete that run: bt-bench rm 1 --files" ]
+    fake --filter b --out z --db other.sqlite
+    [ "$status" = 2 ]
+    [[ $stderr == "--out z: this folder has the report of a run that is not in other.sqlite; it is not overwritten"* ]]
+    [ ! -e other.sqlite ]
+    [ "$("$bench" list runs --format json | grep -o '"run":' | wc -l)" = 1 ]
+    [ ! -e z/b-0.log ]
+    [ "$(sha256sum z/report.html)" = "$before" ]
+    "$bench" report 1 -o z/report.html 2>/dev/null
+    rm -r z
+    mkdir z
+    fake --quiet --filter b --out z
+    [ "$status" = 0 ]
+}
+
 @test "a suite is found by its name below suites/, and its last part is a hint" {
     run --separate-stderr "$bench" run kernels/softmax --profile cpu --dry-run
     [ "$status" = 0 ]

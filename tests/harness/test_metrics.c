@@ -152,10 +152,10 @@ static void say(bt_metrics *metrics, bt_run_event event) { bt_metrics_event(metr
 static void the_state_is_what_was_said(void **state)
 {
     (void)state;
-    const bt_metrics_round round = {"a \"case\"\n\\", "blutrain", 2, 10};
+    const bt_metrics_round round = {7, "a \"case\"\n\\", "blutrain", 2, 10};
     sample faults[4], one;
     bt_metrics *metrics = NULL;
-    ASSERT_OK(bt_metrics_open(folder, 7, &metrics));
+    ASSERT_OK(bt_metrics_open(folder, &metrics));
     bt_metrics_round_begin(metrics, &round);
     assert_true(value_of("bt_bench_up") == 1);
     assert_false(is_there("bt_bench_loss")); // not known is not 0
@@ -299,10 +299,10 @@ static void a_run_leaves_its_log(void **state)
 static void a_checkpoint_has_an_age(void **state)
 {
     (void)state;
-    const bt_metrics_round round = {"one", "blutrain", 0, 10};
+    const bt_metrics_round round = {1, "one", "blutrain", 0, 10};
     bt_metrics *metrics = NULL;
     bt_json_doc lines[8];
-    ASSERT_OK(bt_metrics_open(folder, 1, &metrics));
+    ASSERT_OK(bt_metrics_open(folder, &metrics));
     bt_metrics_round_begin(metrics, &round);
     say(metrics, save_event("saved", 8));
     say(metrics, step_event(0, 1));
@@ -323,12 +323,12 @@ static void a_checkpoint_has_an_age(void **state)
 static void a_folder_that_is_gone_stops_the_metrics_only(void **state)
 {
     (void)state;
-    const bt_metrics_round round = {"one", "blutrain", 0, 10};
+    const bt_metrics_round round = {1, "one", "blutrain", 0, 10};
     bt_metrics *metrics = NULL;
     char path[600];
-    ASSERT_FAILS(BT_STATUS_IO, "tiny.bin", bt_metrics_open(shard, 1, &metrics));
+    ASSERT_FAILS(BT_STATUS_IO, "tiny.bin", bt_metrics_open(shard, &metrics));
     assert_null(metrics);
-    ASSERT_OK(bt_metrics_open(folder, 1, &metrics));
+    ASSERT_OK(bt_metrics_open(folder, &metrics));
     (void)snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(folder), 0);
@@ -337,7 +337,7 @@ static void a_folder_that_is_gone_stops_the_metrics_only(void **state)
     say(metrics, step_event(0, 1));
     bt_metrics_round_end(metrics, "passed", "");
     bt_metrics_close(metrics);
-    ASSERT_OK(bt_metrics_open(NULL, 1, &metrics)); // no watcher
+    ASSERT_OK(bt_metrics_open(NULL, &metrics)); // no watcher
     assert_null(metrics);
     bt_metrics_round_begin(metrics, &round);
     bt_metrics_tick(metrics);
