@@ -247,8 +247,9 @@ const bt_cli_verb bt_cli_verbs[] = {
      watch_options, 0, 1, bt_verb_watch},
     {"show", "RUN", "show a recorded run", RUN_WORDS, look_options, 1, 1,
      bt_verb_show},
-    {"compare", "RUN RUN", "compare two runs", RUN_WORDS, look_options, 2, 2,
-     bt_verb_compare},
+    {"compare", "RUN RUN", "compare two runs",
+     "Exit codes: 0 the hard facts are the same, 4 not comparable: they differ, but all is printed.\n"
+     RUN_WORDS, look_options, 2, 2, bt_verb_compare},
     {"history", "CASE", "show one case over all runs, and where it changed",
      "CASE is a name as in 'bt-bench list cases'. Runs of one system in one environment with the\n"
      "same settings form a series; a change is a lasting shift of its level (p at most 0.01).",

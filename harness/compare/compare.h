@@ -90,9 +90,10 @@ BT_CHECKED bt_status bt_compare_environments_json(const bt_compare_item *items, 
                                                   const char *right, bt_str *out);
 
 // Appends the text, or one JSON object, of two runs' comparison. Tables of metrics are fitted to
-// `columns` of a terminal, 0: any number.
+// `columns` of a terminal, 0: any number. *hard_differs as in bt_comparison; may be NULL.
 BT_CHECKED bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, int columns,
-                                     bt_str *out);
-BT_CHECKED bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out);
+                                     bt_str *out, bool *hard_differs);
+BT_CHECKED bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out,
+                                     bool *hard_differs);
 
 #endif

@@ -180,11 +180,23 @@ static bt_status print_all(const bt_comparison *both, int columns, bt_str *out)
     return bt_str_status(out);
 }
 
-bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, int columns, bt_str *out)
+// Reads both runs for the text or the JSON.
+static bt_status compare(bt_store *store, int64_t left, int64_t right, bt_comparison *both,
+                         bool *hard_differs)
+{
+    BT_TRY(bt_compare_runs(store, left, right, both));
+    if (hard_differs) {
+        *hard_differs = both->hard_differs;
+    }
+    return BT_OK;
+}
+
+bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, int columns, bt_str *out,
+                          bool *hard_differs)
 {
     BT_SCOPED(bt_comparison) both = {0};
     size_t start = out->length_bytes;
-    BT_TRY(bt_compare_runs(store, left, right, &both));
+    BT_TRY(compare(store, left, right, &both, hard_differs));
     BT_TRY(print_all(&both, columns, out));
     return bt_text_end(out, start);
 }
@@ -228,11 +240,12 @@ static void json_pair(bt_json_writer *json, const bt_compare_pair *pair)
     bt_json_writer_close(json, '}');
 }
 
-bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out)
+bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out,
+                          bool *hard_differs)
 {
     BT_SCOPED(bt_comparison) both = {0};
     bt_json_writer json = {.out = out, .indent = 2};
-    BT_TRY(bt_compare_runs(store, left, right, &both));
+    BT_TRY(compare(store, left, right, &both, hard_differs));
     bt_json_writer_open(&json, NULL, '{');
     BT_JSON(&json, BT_KV("left", both.left.id), BT_KV("right", both.right.id),
             BT_FLAG("hard_facts_differ", both.hard_differs));

@@ -74,6 +74,14 @@ assert levels["build.id"] == "info" and set(levels.values()) == {"hard", "soft",
     run --separate-stderr "$bench" env diff 1 3
     [ "$status" = 4 ]
     [[ $output == *"hard"*"data.shards-"* ]]
+    run --separate-stderr "$bench" compare 1 2
+    [ "$status" = 0 ]
+    run --separate-stderr "$bench" compare 1 3
+    [ "$status" = 4 ]
+    [[ $output == *"loss curve"*"hard facts of the environments differ: speeds are not comparable" ]]
+    run --separate-stderr "$bench" compare 1 3 --format json
+    [ "$status" = 4 ]
+    [[ $output == *'"hard_facts_differ": true'* ]]
 }
 
 @test "other hard facts: exit 4, first in the list, in JSON too" {

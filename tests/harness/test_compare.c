@@ -40,7 +40,7 @@ static void equal_runs_are_bitwise_equal(void **state)
     assert_true(both.pairs[0].digests_equal);
     bt_comparison_release(&both);
     bt_str text = {0};
-    ASSERT_OK(bt_compare_text(scratch_store, left, right, 0, &text));
+    ASSERT_OK(bt_compare_text(scratch_store, left, right, 0, &text, NULL));
     assert_non_null(strstr(bt_str_text(&text), "bitwise equal over 60 steps"));
     assert_non_null(strstr(bt_str_text(&text), "plan, build and environment are the same"));
     bt_str_release(&text);
@@ -86,12 +86,12 @@ static void differences_are_found_and_named(void **state)
     assert_true(fabs(right_time / left_time - 0.5) <= 0.01);
     bt_comparison_release(&both);
     bt_str text = {0};
-    ASSERT_OK(bt_compare_text(scratch_store, left, right, 0, &text));
+    ASSERT_OK(bt_compare_text(scratch_store, left, right, 0, &text, NULL));
     assert_null(strstr(bt_str_text(&text), "better")); // one round a side shows no tendency
     assert_non_null(strstr(bt_str_text(&text), "speeds are not comparable"));
     assert_non_null(strstr(bt_str_text(&text), "bf16, blutrain: in one of the runs only"));
     bt_str_clear(&text);
-    ASSERT_OK(bt_compare_json(scratch_store, left, right, &text));
+    ASSERT_OK(bt_compare_json(scratch_store, left, right, &text, NULL));
     cJSON *json = cJSON_Parse(bt_str_text(&text));
     assert_non_null(json);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "differs")), 5);
@@ -131,7 +131,7 @@ static void rounds_of_a_case_are_one_pair(void **state)
     assert_true(time->value == stats.median && time->low == stats.low);
     bt_comparison_release(&both);
     bt_str text = {0};
-    ASSERT_OK(bt_compare_text(scratch_store, left, right, 0, &text));
+    ASSERT_OK(bt_compare_text(scratch_store, left, right, 0, &text, NULL));
     assert_non_null(strstr(bt_str_text(&text), "better"));
     assert_non_null(strstr(bt_str_text(&text), "rounds                8, 0 disturbed / 6, 0"));
     assert_null(strstr(bt_str_text(&text), "in one of the runs only"));
@@ -370,9 +370,9 @@ static void failing_allocations_are_reported(void **state)
     while (status != BT_OK) {
         bt_str out = {0};
         bt_mem_fail_at(++n);
-        status = bt_compare_text(scratch_store, left, right, 0, &out);
+        status = bt_compare_text(scratch_store, left, right, 0, &out, NULL);
         if (status == BT_OK) {
-            status = bt_compare_json(scratch_store, left, right, &out);
+            status = bt_compare_json(scratch_store, left, right, &out, NULL);
         }
         bt_mem_fail_at(0);
         bt_str_release(&out);

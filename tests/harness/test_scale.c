@@ -60,8 +60,8 @@ static void lists_and_comparisons(void **state)
     ANSWERS("list runs", bt_show_list_text(scratch_store, &answer));
     ANSWERS("show, kernels", bt_show_text(scratch_store, 991, 0, &answer));
     ANSWERS("show, training", bt_show_text(scratch_store, 990, 0, &answer));
-    ANSWERS("compare, kernels", bt_compare_text(scratch_store, 991, 999, 0, &answer));
-    ANSWERS("compare, training", bt_compare_text(scratch_store, 990, 1000, 0, &answer));
+    ANSWERS("compare, kernels", bt_compare_text(scratch_store, 991, 999, 0, &answer, NULL));
+    ANSWERS("compare, training", bt_compare_text(scratch_store, 990, 1000, 0, &answer, NULL));
 }
 
 static bt_status history_text(const char *name, const char *metric, bt_str *out)

@@ -585,10 +585,10 @@ static void labels_and_clocks_are_shown(void **state)
     setenv("FAKE_NVML_THROTTLE", "0", 1);
     run_on_gpu(&second, &run); // not throttled, at another clock
     bt_store_run_release(&run);
-    ASSERT_OK(bt_compare_text(store, first.run, second.run, 0, &text));
+    ASSERT_OK(bt_compare_text(store, first.run, second.run, 0, &text, NULL));
     expect_words(&text, "median SM clocks are 17.0 % apart: 1755 and 1500 MHz: speeds are not");
     bt_str_release(&text);
-    ASSERT_OK(bt_compare_json(store, first.run, second.run, &text));
+    ASSERT_OK(bt_compare_json(store, first.run, second.run, &text, NULL));
     expect_words(&text, "\"clocks_comparable\": false");
     bt_str_release(&text);
     ASSERT_OK(bt_store_close(store));

@@ -280,7 +280,7 @@ static bt_status work(int argc, char **argv)
             status = bt_show_json(store, made.runs[0], &out);
         }
         if (status == BT_OK && made.count == 2) {
-            status = bt_compare_text(store, made.runs[0], made.runs[1], 0, &out);
+            status = bt_compare_text(store, made.runs[0], made.runs[1], 0, &out, NULL);
         }
         (void)fputs(bt_str_text(&out), stdout);
     }
