@@ -251,8 +251,9 @@ const bt_cli_verb bt_cli_verbs[] = {
      "Exit codes: 0 the hard facts are the same, 4 not comparable: they differ, but all is printed.\n"
      RUN_WORDS, look_options, 2, 2, bt_verb_compare},
     {"history", "CASE", "show one case over all runs, and where it changed",
-     "CASE is a name as in 'bt-bench list cases'. Runs of one system in one environment with the\n"
-     "same settings form a series; a change is a lasting shift of its level (p at most 0.01).",
+     "CASE is a name as in 'bt-bench list cases SUITE', for all its shapes, directions and types, or\n"
+     "that of one of them, such as gelu.forward.f32.4096x768. Runs of one system in one environment\n"
+     "with the same settings form a series; a change is a lasting shift of its level (p at most 0.01).",
      history_options, 1, 1, bt_verb_history},
     {"report", "RUN... -o FILE | --publish DIR",
      "write a report: HTML, Markdown, JSON or CSV, or a folder to publish", RUN_WORDS,

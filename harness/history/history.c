@@ -15,12 +15,12 @@ enum { HINTS = 4 }; // number of case names in a message
 // State of a history under construction. Series are in the order of their oldest session.
 typedef struct making {
     bt_history *history;
-    char environment[33];      // of the row before: rows of a session follow each other
-    int64_t env;               // its environment, -1 before the first row
-    const char *axes_json;     // its settings
-    bt_history_series *series; // [row_count]: more than there can be
-    int64_t *series_of;        // [row_count]
-    double *values;            // [row_count]: rounds of a session, then medians of a series
+    char environment[33];         // of the row before: rows of a session follow each other
+    int64_t env;                  // its environment, -1 before the first row
+    const char *name, *axes_json; // its case and settings
+    bt_history_series *series;    // [row_count]: more than there can be
+    int64_t *series_of;           // [row_count]
+    double *values;               // [row_count]: rounds of a session, then medians of a series
 } making;
 
 // ---- series ------------------------------------------------------------------------------------
@@ -48,10 +48,11 @@ static bool is_of_time(bt_metric metric)
 static bt_status series_of_row(making *self, const bt_store_history_row *row, int64_t *index)
 {
     bt_history *history = self->history;
-    if (row->env != self->env || row->axes_json != self->axes_json) {
-        BT_TRY(bt_plan_environment(&history->record.envs[row->env], history->name, row->axes_json,
+    if (row->env != self->env || row->name != self->name || row->axes_json != self->axes_json) {
+        BT_TRY(bt_plan_environment(&history->record.envs[row->env], row->name, row->axes_json,
                                    self->environment));
         self->env = row->env;
+        self->name = row->name;
         self->axes_json = row->axes_json;
     }
     const char *digest = self->environment;
@@ -59,14 +60,15 @@ static bt_status series_of_row(making *self, const bt_store_history_row *row, in
     for (int64_t i = history->series_count - 1; i >= 0; i--) {
         const bt_history_series *series = &self->series[i];
         if (strcmp(series->environment, digest) == 0 && strcmp(series->system, row->system) == 0 &&
-            series->total == total && same_text(series->axes_json, row->axes_json)) {
+            series->total == total && same_text(series->name, row->name) &&
+            same_text(series->axes_json, row->axes_json)) {
             *index = i;
             return BT_OK;
         }
     }
     bt_history_series *series = &self->series[history->series_count];
-    *series =
-        (bt_history_series){.system = row->system, .axes_json = row->axes_json, .total = total};
+    *series = (bt_history_series){
+        .name = row->name, .system = row->system, .axes_json = row->axes_json, .total = total};
     memcpy(series->environment, digest, sizeof series->environment);
     *index = history->series_count++;
     return BT_OK;
@@ -199,12 +201,29 @@ static void append_hint(const char *name, const char *words, bt_str *out)
     }
 }
 
+// Adds the names that suites give to cases: those recorded, up to each dot.
+static void add_suite_names(bt_str *names)
+{
+    BT_SCOPED(bt_str) found = {0};
+    bt_word word;
+    for (const char *rest = bt_str_text(names); bt_words_next(&rest, &word);) {
+        const char *dot = memchr(word.text, '.', word.length);
+        for (; dot; dot = memchr(dot + 1, '.', (size_t)(word.text + word.length - dot - 1))) {
+            bt_words_add(&found, word.text, (size_t)(dot - word.text));
+        }
+    }
+    if (found.length_bytes > 0) {
+        bt_words_add(names, bt_str_text(&found), found.length_bytes);
+    }
+}
+
 // Explains an empty result: no such case, or no values of this metric and system.
 static bt_status nothing_found(bt_store *store, const char *name, const char *metric,
                                const char *system)
 {
     BT_SCOPED(bt_str) names = {0}, hint = {0};
     BT_TRY(bt_store_case_names(store, &names));
+    add_suite_names(&names);
     BT_FAIL_IF(bt_words_have(bt_str_text(&names), name), BT_STATUS_INVALID_ARGUMENT,
                "%s: case \"%s\" has no passed round with %s%s%s", bt_store_path(store), name,
                metric ? metric : "a time", system ? " on " : "", system ? system : "");

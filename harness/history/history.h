@@ -1,6 +1,6 @@
 // harness/history/history.h - one case over all sessions, and its changes
 //
-// Sessions are grouped into series: one system, one environment, the same settings of the case.
+// Sessions are grouped into series: one case, one system, one environment, the same settings.
 // Only numbers within a series are comparable. The environment is identified by its hard facts,
 // without those about data of other cases.
 //
@@ -26,7 +26,7 @@ typedef struct bt_history_session {
 } bt_history_session;
 
 typedef struct bt_history_series {
-    const char *system, *axes_json; // settings of the case
+    const char *name, *system, *axes_json; // case; settings of the case
     bool total; // a round's time or rate is its total; false: its median, as in earlier versions
     const bt_store_env *env;            // of its newest session
     char environment[33];               // digest of what its sessions have in common
@@ -37,7 +37,7 @@ typedef struct bt_history_series {
 } bt_history_series;
 
 typedef struct bt_history {
-    const char *name; // of the case
+    const char *name; // as given: a recorded case, or a case of a suite
     bt_metric metric;
     const bt_history_series *series; // that of the newest session first
     int64_t series_count;
@@ -45,10 +45,10 @@ typedef struct bt_history {
     bt_arena arena;          // holds everything else
 } bt_history;
 
-// Reads the history of a case. metric NULL: its time (time_ns, else step_time_ns, else
-// wall_time_ns). system NULL: all systems.
-// Owns    the caller, until bt_history_release; independent of the store
-// Errors  INVALID_ARGUMENT (no such metric; no such case, or no values; lists the existing ones)
+// Reads the history of a case, or of all that a plan makes of a case of a suite. metric NULL: its
+// time (time_ns, else step_time_ns, else wall_time_ns). system NULL: all systems. Owns    the
+// caller, until bt_history_release; independent of the store Errors  INVALID_ARGUMENT (no such
+// metric; no such case, or no values; lists the existing ones)
 BT_CHECKED bt_status bt_history_read(bt_store *store, const char *name, const char *metric,
                                      const char *system, bt_history *out);
 void bt_history_release(bt_history *history);

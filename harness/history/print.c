@@ -108,7 +108,7 @@ static bt_status append_series(const bt_history *history, const bt_history_serie
     const bt_metric_row *metric = bt_metric_info(history->metric);
     const bt_history_session *first = &series->sessions[0];
     const bt_history_session *last = &series->sessions[series->session_count - 1];
-    bt_str_format(out, "%s, %s   %s%s\n", history->name, series->system, metric->tag,
+    bt_str_format(out, "%s, %s   %s%s\n", series->name, series->system, metric->tag,
                   metric->direction == BT_DIRECTION_LOWER    ? ", lower is better"
                   : metric->direction == BT_DIRECTION_HIGHER ? ", higher is better"
                                                              : "");
@@ -141,9 +141,10 @@ bt_status bt_history_text(const bt_history *history, bt_str *out)
         bt_str_append(out, "\n+ built from a tree with uncommitted changes\n");
     }
     if (history->series_count > 1) {
-        bt_str_append(out, "\nSeries differ in system, environment, settings of the case, or in "
-                           "the definition of a round's time (earlier versions used the median, "
-                           "later ones the mean); their numbers are not compared.\n");
+        bt_str_append(out,
+                      "\nSeries differ in case, system, environment, settings of the case, or in "
+                      "the definition of a round's time (earlier versions used the median, "
+                      "later ones the mean); their numbers are not compared.\n");
     }
     return bt_text_end(out, start);
 }
@@ -176,9 +177,9 @@ bt_status bt_history_json(const bt_history *history, bt_str *out)
     BT_JSON_LIST(&json, "series", i, history->series_count) {
         const bt_history_series *series = &history->series[i];
         bt_json_writer_open(&json, NULL, '{');
-        BT_JSON(&json, BT_OF(series, system), BT_OF(series, environment),
-                BT_KV("device", device_of(series->env)), BT_KV("settings", series->axes_json),
-                BT_OF(series, total));
+        BT_JSON(&json, BT_KV("case", series->name), BT_OF(series, system),
+                BT_OF(series, environment), BT_KV("device", device_of(series->env)),
+                BT_KV("settings", series->axes_json), BT_OF(series, total));
         BT_JSON_LIST(&json, "sessions", j, series->session_count) {
             json_session(&json, &series->sessions[j]);
         }

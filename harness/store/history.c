@@ -32,12 +32,12 @@ static int64_t index_of_env(gathering *self, int64_t id)
 static bt_status take_texts(gathering *self, sqlite3_stmt *row, bt_store_history_row *item)
 {
     const bt_store_history_row *last = self->history->count > 0 ? item - 1 : NULL;
-    const char **const places[] = {&item->suite, &item->git_commit, &item->git_diff, &item->system,
-                                   &item->axes_json};
-    const char *const known[] = {last ? last->suite : NULL, last ? last->git_commit : NULL,
-                                 last ? last->git_diff : NULL, last ? last->system : NULL,
-                                 last ? last->axes_json : NULL};
-    for (int i = 0; i < 5; i++) {
+    const char **const places[] = {&item->suite,  &item->git_commit, &item->git_diff,
+                                   &item->system, &item->axes_json,  &item->name};
+    const char *const known[] = {last ? last->suite : NULL,     last ? last->git_commit : NULL,
+                                 last ? last->git_diff : NULL,  last ? last->system : NULL,
+                                 last ? last->axes_json : NULL, last ? last->name : NULL};
+    for (int i = 0; i < 6; i++) {
         const void *text = sqlite3_column_text(row, 7 + i);
         if (known[i] && text && strcmp(known[i], text) == 0) {
             *places[i] = known[i];
@@ -54,7 +54,7 @@ static bt_status take_row(gathering *self, sqlite3_stmt *row)
     BT_TRY(bt_reader_scan(&self->in, row, 0, "iiirrr", &item->run, &item->started_ns,
                           &item->ordinal, &item->value, &item->low, &item->high));
     item->env = index_of_env(self, sqlite3_column_int64(row, 6));
-    item->total = sqlite3_column_int64(row, 12) != 0;
+    item->total = sqlite3_column_int64(row, 13) != 0;
     BT_TRY(take_texts(self, row, item));
     self->history->count++;
     return BT_OK;
@@ -74,10 +74,10 @@ static bt_status read_history(gathering *self, const char *name, const char *met
                               const char *system)
 {
     bt_store *store = self->in.store;
-    BT_TRY(bt_sql_integer(store, SQL_COUNT_OF(SQL_HISTORY), &self->capacity, "tttt", metric, name,
-                          system, system));
+    BT_TRY(bt_sql_integer(store, SQL_COUNT_OF(SQL_HISTORY), &self->capacity, "ttt", metric, name,
+                          system));
     BT_TRY(allocate(self));
-    bt_cursor rows = bt_sql_rows(store, SQL_HISTORY, "tttt", metric, name, system, system);
+    bt_cursor rows = bt_sql_rows(store, SQL_HISTORY, "ttt", metric, name, system);
     while (self->history->count < self->capacity && bt_cursor_next(&rows)) {
         rows.status = take_row(self, rows.row);
     }

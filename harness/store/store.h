@@ -224,7 +224,7 @@ typedef struct bt_store_history_row {
     double value, low, high;          // of the metric; low, high NaN: no interval
     int64_t env;                      // index of envs
     const char *suite, *git_commit, *git_diff;
-    const char *system, *axes_json;
+    const char *name, *system, *axes_json; // of the case
     bool total; // a time or rate is the mean or total; false: a median, as in earlier versions
 } bt_store_history_row;
 
@@ -237,9 +237,10 @@ typedef struct bt_store_history {
 } bt_store_history;
 BT_STORE_RELEASED(bt_store_history)
 
-// Every passed round of a case with this name, in every suite; system NULL: on all systems. Samples
-// are not read. No rows is not an error.
-// Owns    the caller, until bt_store_history_release
+// Every passed round of a case with this name, in every suite; if no case has it, of those into
+// which a plan expanded a case of this name: NAME.forward.f32.8x4, NAME.lr=3e-4. system NULL: on
+// all systems. Samples are not read. No rows is not an error. Owns    the caller, until
+// bt_store_history_release
 BT_CHECKED bt_status bt_store_history_read(bt_store *store, const char *name, bt_metric metric,
                                            const char *system, bt_store_history *out);
 // Appends the names of all recorded cases, separated by '|'.

@@ -28,6 +28,25 @@ teardown() {
     [ ! -s err ]
 }
 
+@test "a case of a suite is the history of all that a plan makes of it" {
+    gelu_suite '["4x5", "64x16"]' >two.json
+    "$bench" run two.json --worker "$peer" -q >/dev/null
+    "$bench" run two.json --worker "$peer" -q --filter 64x16 >/dev/null
+    run --separate-stderr "$bench" history gelu
+    [ "$status" = 0 ]
+    [ "$(grep -c '^gelu.forward.f32.*, kernel_peer.sh   time_ns' <<<"$output")" = 2 ]
+    [[ $output == "gelu.forward.f32.64x16, kernel_peer.sh "*" 2 sessions,"*"gelu.forward.f32.4x5, "*" 1 session,"* ]]
+    [ "$("$bench" history gelu --format json | jq -r '.case, .series[].case')" = $'gelu\ngelu.forward.f32.64x16\ngelu.forward.f32.4x5' ]
+    [ "$("$bench" history gelu.forward.f32.4x5 --format json | jq '.series | length')" = 1 ]
+    run "$bench" history gleu
+    [ "$status" = 2 ]
+    [[ $output == *'no case "gleu" has been recorded; did you mean "gelu"?' ]]
+    run "$bench" history gel # not the begin of a name, but the name
+    [ "$status" = 2 ]
+    run "$bench" history gelu --system pytorch
+    [[ $output == *'case "gelu" has no passed round with a time on pytorch' ]]
+}
+
 @test "what is not there is one clear line, and exit 2 or 4" {
     run "$bench" history gelu
     [ "$status" = 4 ]
