@@ -192,7 +192,11 @@ list)
     case "$*" in
     *' --help'* | *' -h'*) verb_help list ;;
     list | 'list suites') suites ;;
-    'list cases') cases suites/gpt2_124m ;;
+    'list cases')
+        echo 'bt-bench list cases: SUITE is missing' >&2
+        verbs | awk -F '\t' '$1 == "list" { print "usage: bt-bench list " $2 }' >&2
+        exit 2
+        ;;
     'list cases '[!-]*)
         [ $# = 3 ] || needs_program "$@"
         cases "$3"

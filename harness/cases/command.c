@@ -264,7 +264,8 @@ static bt_status say_samples(call_totals *totals, const bt_case_listener *listen
     return BT_OK;
 }
 
-// Why sampling may end now; NULL: it may not.
+// Why sampling may end now; NULL: it may not. The minimum number of calls is reached even if that
+// takes longer than max_time_s.
 static bt_status why_stop(const call_totals *totals, int64_t calls_min, double passed_s,
                           double max_time_s, const char **why)
 {

@@ -29,6 +29,9 @@ bt_status bt_verb_index(bt_cli_call *call)
 {
     const char *given = bt_cli_value(call->arguments, "output");
     BT_SCOPED(bt_str) path = {0};
+    const char *extension = given ? strrchr(given, '.') : NULL;
+    BT_FAIL_IF(given && (!extension || strcmp(extension, ".html") != 0), BT_STATUS_INVALID_ARGUMENT,
+               "index '%s': the extension selects the format; expected .html", given);
     if (given) {
         bt_str_append(&path, given);
     } else {

@@ -56,8 +56,10 @@ static bt_status list_cases(bt_cli_call *call)
     BT_SCOPED(bt_suite) suite = {0};
     bt_json_writer json = {.out = &call->out};
     BT_SCOPED(bt_table) table = {0};
-    BT_TRY(bt_suite_load(arguments->word_count > 1 ? arguments->words[1] : "suites/gpt2_124m",
-                         &suite));
+    BT_FAIL_IF(arguments->word_count < 2, BT_STATUS_INVALID_ARGUMENT,
+               "bt-bench list cases: SUITE is missing\nusage: bt-bench list %s",
+               arguments->verb->usage);
+    BT_TRY(bt_suite_load(arguments->words[1], &suite));
     if (call->json) {
         bt_json_writer_open(&json, NULL, '[');
     }

@@ -56,6 +56,7 @@ bt_status bt_verb_report(bt_cli_call *call)
     BT_TRY(bt_cli_open_runs(call, BT_STORE_READ, 0, arguments->word_count, runs));
     if (path) {
         BT_TRY(bt_report_write(call->store, runs, arguments->word_count, path));
+        (void)fprintf(stderr, "report         %s\n", path);
     }
     return bt_cli_value(arguments, "publish") ? publish(arguments, call->store, runs) : BT_OK;
 }

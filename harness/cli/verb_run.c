@@ -1,5 +1,4 @@
 // harness/cli/verb_run.c - run; the hidden verbs worker and probe
-#include <string.h>
 #include <unistd.h>
 
 #include "framework/base/scoped.h"
@@ -18,25 +17,6 @@ static void print_plan(const bt_plan *plan, bt_cli_call *call)
     }
 }
 
-// The newest earlier run of the same suite and profile; 0: none.
-static bt_status earlier_run(bt_store *store, int64_t run, int64_t *earlier)
-{
-    BT_SCOPED(bt_store_run_list) list = {0};
-    const bt_store_run_row *own = NULL;
-    *earlier = 0;
-    BT_TRY(bt_store_run_list_read(store, &list));
-    for (int64_t i = 0; i < list.count && *earlier == 0; ++i) {
-        const bt_store_run_row *row = &list.rows[i];
-        if (row->id == run) {
-            own = row;
-        } else if (own && strcmp(row->suite, own->suite) == 0 &&
-                   strcmp(row->profile, own->profile) == 0) {
-            *earlier = row->id;
-        }
-    }
-    return BT_OK;
-}
-
 // Runs, and prints the result from the record.
 static bt_status run_and_show(const bt_cli_suite *suite, bt_cli_call *call)
 {
@@ -50,7 +30,7 @@ static bt_status run_and_show(const bt_cli_suite *suite, bt_cli_call *call)
     if (!call->json) {
         bt_str_format(out, "next           bt-bench show %lld", (long long)outcome.run);
         bt_cli_append_database(suite->database, out);
-        BT_TRY(earlier_run(call->store, outcome.run, &earlier));
+        BT_TRY(bt_store_run_before(call->store, outcome.run, &earlier));
         if (earlier > 0) {
             bt_str_format(out, " · bt-bench compare %lld %lld", (long long)earlier,
                           (long long)outcome.run);

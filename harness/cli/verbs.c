@@ -147,7 +147,7 @@ static const bt_cli_option report_options[] = {
     DB_LAST_ROWS};
 
 static const bt_cli_option index_options[] = {
-    {"output", 'o', "FILE", "output file (default: index.html next to the database)"},
+    {"output", 'o', "FILE", "output file, .html (default: index.html next to the database)"},
     DB_LAST_ROWS};
 
 static const bt_cli_option export_options[] = {

@@ -1,4 +1,4 @@
-// harness/store/label.c - names and notes of runs, and finding runs by name
+// harness/store/label.c - names and notes of runs, and finding runs by name or order
 #include "harness/store/internal.h"
 
 bt_status bt_store_run_label(bt_store *store, int64_t run, const char *name, const char *note)
@@ -15,6 +15,11 @@ bt_status bt_store_run_named(bt_store *store, const char *name, int64_t *run)
 bt_status bt_store_run_back(bt_store *store, int64_t back, int64_t *run)
 {
     return bt_sql_integer(store, SQL_RUN_BACK, run, "i", back);
+}
+
+bt_status bt_store_run_before(bt_store *store, int64_t run, int64_t *earlier)
+{
+    return bt_sql_integer(store, SQL_RUN_BEFORE, earlier, "i", run);
 }
 
 bt_status bt_store_run_names(bt_store *store, bt_str *out)

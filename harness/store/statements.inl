@@ -60,6 +60,16 @@ X(SESSION_SAME, "SELECT ifnull(min(s.id), 0) FROM session s JOIN suite ON suite.
 // Reading
 X(RUNS_RANGE, "SELECT ifnull(max(id), 0) FROM session")
 X(RUN_NAMED, "SELECT ifnull(max(id), 0) FROM session WHERE name=?")
+// The newest run before this one with the same suite, profile, and a case on a system: both passed.
+X(RUN_BEFORE,
+  "SELECT ifnull(max(o.id), 0) FROM session s JOIN suite a ON a.id=s.suite_id"
+  " JOIN suite b ON b.name=a.name AND b.profile=a.profile"
+  " JOIN session o ON o.suite_id=b.id AND o.id<s.id AND o.status=1"
+  " WHERE s.id=? AND s.status=1 AND EXISTS(SELECT 1 FROM round x"
+  " JOIN bench_case c ON c.id=x.case_id AND c.name<>'ceiling' AND c.name NOT GLOB 'ceiling.*'"
+  " JOIN round y ON y.session_id=o.id AND y.system=x.system AND y.status=1"
+  " JOIN bench_case d ON d.id=y.case_id AND d.name=c.name"
+  " WHERE x.session_id=s.id AND x.status=1)")
 X(RUN_BACK, "SELECT ifnull((SELECT id FROM session ORDER BY id DESC LIMIT 1 OFFSET ?), 0)")
 X(RUN_NAMES, "SELECT DISTINCT name FROM session WHERE name<>'' ORDER BY name")
 X(RUNS,

@@ -74,6 +74,9 @@ BT_CHECKED bt_status bt_store_run_label(bt_store *store, int64_t run, const char
 // The newest run of this name, and the one `back` runs before the newest of all; 0: none.
 BT_CHECKED bt_status bt_store_run_named(bt_store *store, const char *name, int64_t *run);
 BT_CHECKED bt_status bt_store_run_back(bt_store *store, int64_t back, int64_t *run);
+// The newest earlier run that can be compared with this one: both passed, with the same suite and
+// profile, and with a case, other than a ceiling, on the same system; 0: none.
+BT_CHECKED bt_status bt_store_run_before(bt_store *store, int64_t run, int64_t *earlier);
 // Appends the names of runs, each once, separated by '|'.
 BT_CHECKED bt_status bt_store_run_names(bt_store *store, bt_str *out);
 // status must not be RUNNING. message: why it failed, "" otherwise.

@@ -251,10 +251,12 @@ const bt_suite_key bt_suite_keys[] = {
      "Folder in which it runs; default: the working directory."},
     WHOLE_ROW(COMMAND, "warmup", 0, 1e6, "3",
               "Number of first calls, which are checked but not timed."),
-    WHOLE_ROW(COMMAND, "calls", 1, 100000, "10",
-              "Minimum number of calls; more follow until the 95 % interval of the mean is within "
-              "1 %, or max_time_s has passed."),
-    REAL_ROW(COMMAND, "max_time_s", 0, 1e6, "10", "No call starts after this time."),
+    WHOLE_ROW(
+        COMMAND, "calls", 1, 100000, "10",
+        "Minimum number of calls, however long they take; more follow until the 95 % interval "
+        "of the mean is within 1 %, or max_time_s has passed."),
+    REAL_ROW(COMMAND, "max_time_s", 0, 1e6, "10",
+             "No call starts after this time, except to reach the minimum number, \"calls\"."),
     WHOLE_ROW(COMMAND, "exit_code", 0, 255, "0", "Exit code that every call must return."),
     {BT_SUITE_COMMAND, "output", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
      "A text that the standard output of every call must contain; absent: the output is not read."},

@@ -168,7 +168,7 @@ calls() { # pattern: how many there were
     cp "$root/harness/cli/verbs.c" "$repo/harness/cli/"
     cp -r "$root/suites" "$root/CMakeLists.txt" "$repo/"
     for words in "" --help "run --help" "help run" --version list "list suites" "list runs" "list --help" \
-        "list cases" "list cases suites/kernels/gelu" "list schema" "list schema policy"; do
+        "list cases suites/kernels/gelu" "list schema" "list schema policy"; do
         # shellcheck disable=SC2086 # words
         run "$repo/bt-bench" $words
         [ "$status" -eq 0 ] || { echo "$words: $output"; false; }
@@ -212,7 +212,12 @@ calls() { # pattern: how many there were
     "$BT_BENCH" list suites | sed 's/  .*//' | while read -r suite; do
         diff <("$repo/bt-bench" list cases "$suite") <("$BT_BENCH" list cases "$suite")
     done
-    diff <("$repo/bt-bench" list cases) <("$BT_BENCH" list cases)
+    for bench in "$repo/bt-bench" "$BT_BENCH"; do
+        run "$bench" list cases
+        [ "$status" -eq 2 ]
+        [ "$output" = "bt-bench list cases: SUITE is missing
+usage: bt-bench list [suites | cases SUITE | runs | kernels | schema [suite | policy]]" ]
+    done
 }
 
 @test "they are answered by the program as it is when sources have changed" {

@@ -39,6 +39,10 @@ teardown() {
     run "$bench" index --db other/o.sqlite -o all.html
     [ "$status" = 0 ]
     grep -q '<a href="other/o-run-1/report.html">1</a>' all.html
+    run "$bench" index --db other/o.sqlite -o all.txt
+    [ "$status" = 2 ]
+    [ "$output" = "index 'all.txt': the extension selects the format; expected .html" ]
+    [ ! -e all.txt ]
     run "$bench" index --db nowhere.sqlite
     [ "$status" = 4 ] || [ "$status" = 2 ]
     [ ! -e index.html ]

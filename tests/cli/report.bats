@@ -47,6 +47,18 @@ teardown() {
     [ -e out/mine ]
 }
 
+@test "a file is named when it is written" {
+    run --separate-stderr "$bench" report 1 --db bt.sqlite -o a.md
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    [ "$stderr" = "report         a.md" ]
+    [ -s a.md ]
+    run --separate-stderr "$bench" report 1 --db bt.sqlite -o a.pdf
+    [ "$status" -eq 2 ]
+    [[ $stderr == "report 'a.pdf': the extension selects the format; expected .html, .md, "* ]]
+    [ ! -e a.pdf ]
+}
+
 @test "what does not go together is refused" {
     run "$bench" report 1 --db bt.sqlite
     [ "$status" -eq 2 ]

@@ -118,6 +118,20 @@ is_gone() { ! kill -0 "$1"; }
     [ "$status" = 0 ]
 }
 
+@test "the next comparison is with a run that passed, of the same case" {
+    fake --quiet --filter a
+    fake --quiet --filter b
+    [[ ${lines[-1]} == "next           bt-bench show 2" ]]
+    BT_FAKE_WORKER=error fake --quiet --filter a
+    [ "$status" = 5 ]
+    [[ ${lines[-1]} == "next           bt-bench show 3" ]]
+    fake --quiet --filter a
+    [[ ${lines[-1]} == "next           bt-bench show 4 · bt-bench compare 1 4" ]]
+    cp "$worker" other.sh
+    run --separate-stderr "$bench" run s.json --worker ./other.sh --quiet --filter a
+    [[ ${lines[-1]} == "next           bt-bench show 5" ]] # of another system
+}
+
 @test "a suite is found by its name below suites/, and its last part is a hint" {
     run --separate-stderr "$bench" run kernels/softmax --profile cpu --dry-run
     [ "$status" = 0 ]
@@ -141,6 +155,9 @@ is_gone() { ! kill -0 "$1"; }
 }
 
 @test "the cases of a suite are a table, or JSON" {
+    run --separate-stderr "$bench" list cases
+    [ "$status" = 2 ]
+    [[ $stderr == "bt-bench list cases: SUITE is missing"$'\n'"usage: bt-bench list "* ]]
     run --separate-stderr "$bench" list cases s.json
     [ "$status" = 0 ]
     [ "$output" = $'profile  device  case  kind\ncpu      cpu     a     train\ncpu      cpu     b     train\ngpu      cuda    g     train' ]
