@@ -11,6 +11,16 @@
 
 #include "framework/base/status.h"
 
+// 1 in a build under the address or thread sanitizer of gcc or clang, which is slow and needs its
+// own address space.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#elif defined(__has_feature)
+#define TEST_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define TEST_SANITIZED 0
+#endif
+
 // The call must succeed; its message is shown when it does not.
 #define ASSERT_OK(expression)                                                                      \
     do {                                                                                           \

@@ -268,7 +268,7 @@ static void test_failure_of_llvm(void **state)
     assert_int_equal(status, 0);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if TEST_SANITIZED
 static void test_memory_of_llvm(void **state)
 {
     (void)state;

@@ -21,13 +21,7 @@
 #include "tests/support/corpus.h"
 #include "tests/support/scratch.h"
 
-#if defined(__has_feature)
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&    \
-    !HAS_FEATURE(address_sanitizer) && !HAS_FEATURE(thread_sanitizer)
+#if defined(__OPTIMIZE__) && !TEST_SANITIZED
 static const bool slow_build = false;
 #else
 static const bool slow_build = true;
