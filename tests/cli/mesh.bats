@@ -95,7 +95,7 @@ torchrun_rank() { # rank port [options of run]
     local rank=$1 port=$2
     shift 2
     RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=${address:-127.0.0.1} \
-        MASTER_PORT=$port "$bench" run m.json --db r.db --out out "$@" >"r$rank.txt" 2>&1
+        MASTER_PORT=$port "$bench" run m.json --db r.db "$@" >"r$rank.txt" 2>&1
 }
 
 # Both of them; prints the digest that rank R recorded.
