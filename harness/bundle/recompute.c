@@ -102,7 +102,7 @@ static bt_status summarise(round_check *self)
     const bt_store_measurement *times = measurement_of(self->round, BT_METRIC_TIME);
     raw.measurements = times;
     raw.measurement_count = times && times->sample_count > 0;
-    return bt_summary_of(&raw, &self->follows);
+    return bt_summary_computed(&raw, &self->follows);
 }
 
 static bt_status of_summary(const round_check *self, const bt_store_measurement *item)

@@ -8,6 +8,7 @@
 #include "harness/plan/plan.h"
 #include "harness/record/keep.h"
 #include "harness/stats/stats.h"
+#include "harness/stats/summary.h"
 #include "harness/suite/schema.h"
 
 enum { HINTS = 4 }; // number of case names in a message
@@ -81,7 +82,8 @@ static bt_status end_session(const making *self, bt_history_session *session,
     bt_stats stats;
     BT_TRY(bt_stats_of(self->values, session->rounds, &stats));
     session->median = stats.median;
-    session->low = session->rounds > 1 ? stats.low : last->low;
+    session->low =
+        bt_metric_low(self->history->metric, session->rounds > 1 ? stats.low : last->low);
     session->high = session->rounds > 1 ? stats.high : last->high;
     return BT_OK;
 }

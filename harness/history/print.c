@@ -95,7 +95,7 @@ static bt_status append_sessions(const bt_history *history, const bt_history_ser
         bt_table_cells(&table, "%lld|%.16s|%.8s%s|%lld", (long long)session->run,
                        bt_format_date(session->started_ns).text, session->git_commit,
                        session->modified ? "+" : "", (long long)session->rounds);
-        bt_table_interval(&table, unit, session->median, fmax(0, session->low), session->high);
+        bt_table_interval(&table, unit, session->median, session->low, session->high);
         bt_table_cells(&table, "%s", bt_str_text(&mark));
         bt_str_release(&mark);
     }

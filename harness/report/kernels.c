@@ -102,7 +102,7 @@ static bt_status add_rows(group_table *self, const report_case *item)
             bt_table_cells(table, "%s", self->systems[s]);
         }
         if (time->count > 0) {
-            bt_table_interval(table, BT_UNIT_NS, time->value, fmax(0, time->low), time->high);
+            bt_table_interval(table, BT_UNIT_NS, time->value, time->low, time->high);
         } else {
             bt_table_cells(table, "%s", bt_run_status_name(own->round->status));
         }

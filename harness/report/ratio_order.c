@@ -24,7 +24,7 @@ const ratio_row bt_ratio_unknown = {.name = "",
 
 ratio_range bt_ratio_range(const bt_metric_value *over, const bt_metric_value *under)
 {
-    return (ratio_range){(over->low < 0.0 ? 0.0 : over->low) / under->high,
+    return (ratio_range){over->low / under->high,
                          under->low <= 0.0 ? (double)INFINITY : over->high / under->low};
 }
 

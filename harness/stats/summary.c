@@ -6,6 +6,11 @@
 
 #include "framework/base/scoped.h"
 
+double bt_metric_low(bt_metric metric, double low)
+{
+    return low < 0.0 && bt_metric_info(metric)->unit != BT_UNIT_NATS ? 0.0 : low;
+}
+
 static void set_value(bt_summary *out, bt_metric metric, double value)
 {
     out->metrics[metric] = (bt_metric_value){value, (double)NAN, (double)NAN, 1};
@@ -107,7 +112,7 @@ static void add_memory(const bt_store_round *round, bt_summary *out)
     }
 }
 
-bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
+bt_status bt_summary_computed(const bt_store_round *round, bt_summary *out)
 {
     bt_step_stats steps;
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
@@ -144,6 +149,15 @@ bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
             *to = (bt_metric_value){from->value, from->low, from->high,
                                     from->sample_count > 0 ? from->sample_count : 1};
         }
+    }
+    return BT_OK;
+}
+
+bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
+{
+    BT_TRY(bt_summary_computed(round, out));
+    for (int i = 0; i < BT_METRIC_COUNT; i++) {
+        out->metrics[i].low = bt_metric_low((bt_metric)i, out->metrics[i].low);
     }
     return BT_OK;
 }

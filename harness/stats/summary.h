@@ -16,6 +16,11 @@ typedef struct bt_metric_value {
     int64_t count;    // number of samples
 } bt_metric_value;
 
+// The lower bound of an interval, as it is shown: at least 0 unless the metric is a loss, because
+// times, rates, sizes and energies are not negative. A t interval of scattered samples can extend
+// below. Records keep the computed bound. NaN stays NaN.
+double bt_metric_low(bt_metric metric, double low);
+
 typedef struct bt_summary {
     bt_metric_value metrics[BT_METRIC_COUNT];
     double median_tok_s; // of the steps' rates; NaN: none
@@ -42,9 +47,11 @@ bool bt_summary_times_calls(const bt_store_case *what);
 bool bt_summary_is_total(const bt_store_round *round);
 
 // Computed from the raw steps, evaluations and memory; if there are none, recorded measurements are
-// used.
+// used. Lower bounds are those of bt_metric_low.
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_summary_of(const bt_store_round *round, bt_summary *out);
+// The same with the computed lower bounds, to verify a record.
+BT_CHECKED bt_status bt_summary_computed(const bt_store_round *round, bt_summary *out);
 // The metrics of several rounds of a case: each is the median of the rounds' values, its interval
 // the order-statistic one over them, its count the number of rounds. Fewer than 6 rounds have no
 // interval. Errors  OUT_OF_MEMORY

@@ -2,12 +2,16 @@
 // parts of the page that are made of them
 #include "tests/support/test.h"
 
+#include <cjson/cJSON.h>
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "harness/compare/compare.h"
+#include "harness/history/history.h"
 #include "harness/report/axis.h"
 #include "harness/report/curves.h"
 #include "harness/report/marks.h"
@@ -244,11 +248,78 @@ static void the_terminal_shows_ratios_of_pairs(void **state)
     }
 }
 
+static const cJSON *member(const cJSON *object, const char *key)
+{
+    const cJSON *found = cJSON_GetObjectItem(object, key);
+    assert_non_null(found);
+    return found;
+}
+
+// The first item of the list `key` of a JSON text, which is the caller's.
+static cJSON *parse(const bt_str *text, const char *key, const cJSON **first)
+{
+    cJSON *json = cJSON_Parse(bt_str_text(text));
+    assert_non_null(json);
+    *first = cJSON_GetArrayItem(member(json, key), 0);
+    assert_non_null(*first);
+    return json;
+}
+
+// Each form of the times of a run, in which the computed lower bounds are below 0.
+static void write_times(bt_str forms[6])
+{
+    int64_t runs[2] = {0};
+    bt_history history;
+    sample_kernels sample = sample_kernels_default();
+    sample.cases = 2;
+    sample.reach = 1.2;
+    ASSERT_OK(sample_kernels_record(scratch_store, &sample, &runs[0]));
+    ASSERT_OK(sample_kernels_record(scratch_store, &sample, &runs[1]));
+    ASSERT_OK(bt_report_html(scratch_store, runs, 1, &forms[0]));
+    ASSERT_OK(bt_report_markdown(scratch_store, runs, 1, &forms[1]));
+    ASSERT_OK(bt_show_text(scratch_store, runs[0], 0, &forms[2]));
+    ASSERT_OK(bt_compare_text(scratch_store, runs[0], runs[1], 0, &forms[3], NULL));
+    ASSERT_OK(bt_history_read(scratch_store, "gelu.forward.f32.1024x768", NULL, NULL, &history));
+    ASSERT_OK(bt_history_text(&history, &forms[4]));
+    bt_history_release(&history);
+    ASSERT_OK(bt_report_csv(scratch_store, runs, 1, &forms[5]));
+}
+
+static void times_are_shown_from_zero_on(void **state)
+{
+    (void)state;
+    bt_str forms[6] = {{0}}, json = {0};
+    const cJSON *item = NULL;
+    write_times(forms);
+    for (int i = 0; i < 6; i++) {
+        const char *text = bt_str_text(&forms[i]);
+        assert_non_null(strstr(text, i == 5 ? ",time_ns,ns," : "[0.0"));
+        for (const char *at = text; (at = strpbrk(at, "[,")); at++) {
+            if (at[1] == '-' && isdigit((unsigned char)at[2])) {
+                fail_msg("form %d: %.60s", i, at);
+            }
+        }
+        bt_str_release(&forms[i]);
+    }
+    ASSERT_OK(bt_show_json(scratch_store, 1, &json));
+    cJSON *root = parse(&json, "cases", &item);
+    const cJSON *interval = member(member(item, "intervals"), "time_ns");
+    assert_true(cJSON_GetArrayItem(interval, 0)->valuedouble == 0.0);
+    cJSON_Delete(root);
+    bt_str_clear(&json);
+    ASSERT_OK(bt_compare_json(scratch_store, 1, 2, &json, NULL));
+    root = parse(&json, "cases", &item);
+    item = member(member(member(item, "metrics"), "time_ns"), "left");
+    assert_true(member(item, "low")->valuedouble == 0.0 && member(item, "high")->valuedouble > 0.0);
+    cJSON_Delete(root);
+    bt_str_release(&json);
+}
+
 static void ranges_of_ratios_are_never_negative(void **state)
 {
     (void)state;
     const bt_metric_value sharp = {100.0, 99.0, 101.0, 9}, wide = {377.0, 169.0, 586.0, 9},
-                          open = {100.0, -20.0, 220.0, 9},
+                          open = {100.0, 0.0, 220.0, 9},
                           none = {100.0, (double)NAN, (double)NAN, 1};
     assert_false(bt_ratio_is_wide(bt_ratio_range(&sharp, &sharp)));
     assert_true(bt_ratio_is_wide(bt_ratio_range(&wide, &sharp)));
@@ -465,6 +536,7 @@ int main(void)
         TEST(few_cases_against_several_systems_are_one_list),
         TEST(a_ratio_of_one_wide_round_carries_a_warning),
         TEST(the_terminal_shows_ratios_of_pairs),
+        TEST(times_are_shown_from_zero_on),
         cmocka_unit_test(ranges_of_ratios_are_never_negative),
         TEST(the_page_counts_rounds),
         TEST(runs_stand_against_the_first),

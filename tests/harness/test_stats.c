@@ -6,7 +6,7 @@
 
 #include "framework/base/mem.h"
 #include "framework/base/rng.h"
-#include "harness/stats/stats.h"
+#include "harness/stats/summary.h"
 
 #define CLOSE(actual, expected)                                                                    \
     do {                                                                                           \
@@ -45,6 +45,16 @@ static void small_cases_by_hand(void **state)
     ASSERT_OK(bt_stats_of(odd, 2, &stats)); // [min, max] of two covers a half
     assert_true(isnan(stats.low) && isnan(stats.high) && isnan(stats.mean_high));
     CLOSE(odd[0], 5.0); // the input keeps its order
+}
+
+static void only_a_loss_has_a_lower_bound_below_0(void **state)
+{
+    (void)state;
+    assert_true(bt_metric_low(BT_METRIC_TIME, -3.0) == 0.0);
+    assert_true(bt_metric_low(BT_METRIC_COPY_SHARE, -3.0) == 0.0);
+    assert_true(bt_metric_low(BT_METRIC_TIME, 3.0) == 3.0);
+    assert_true(bt_metric_low(BT_METRIC_LOSS_LAST, -3.0) == -3.0);
+    assert_true(isnan(bt_metric_low(BT_METRIC_TIME, (double)NAN)));
 }
 
 static void nothing_and_nan_give_nan(void **state)
@@ -245,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_cases_by_hand),
+        cmocka_unit_test(only_a_loss_has_a_lower_bound_below_0),
         cmocka_unit_test(nothing_and_nan_give_nan),
         cmocka_unit_test(quantiles_are_type_7),
         cmocka_unit_test(ranks_are_those_of_the_binomial),
