@@ -274,18 +274,30 @@ bt_status bt_plan_kernel_expand(const bt_plan_expansion *self)
 
 // ---- ceilings ----------------------------------------------------------------------------------
 
-// The first case whose kernel has `value` under `key`, optionally among products only. NULL: none.
-static const cJSON *first_with(const cJSON *cases, const char *key, const char *value,
-                               bool multiplies)
+// The first product of a type. NULL: none.
+static const cJSON *first_product(const cJSON *cases, const char *dtype)
 {
-    for (const cJSON *item = cases->child; item; item = item->next) {
-        const cJSON *kernel = bt_json_get(item, "kernel"), *node = bt_json_get(kernel, key);
-        if (node && strcmp(node->valuestring, value) == 0 &&
-            (!multiplies || does_multiply(bt_json_get(kernel, "op")->valuestring))) {
-            return item;
-        }
+    const cJSON *found = NULL;
+    for (const cJSON *item = cases->child; item && !found; item = item->next) {
+        const cJSON *kernel = bt_json_get(item, "kernel");
+        const bool multiplies = kernel && does_multiply(bt_json_text_of(kernel, "op"));
+        found = multiplies && bt_json_is_text(kernel, "dtype", dtype) ? item : NULL;
     }
-    return NULL;
+    return found;
+}
+
+// The first case of a cache mode that refers to its copy: for the fraction of its bandwidth, or for
+// the slope of the roofline, where only cases with FLOP have a point. NULL: none.
+static const cJSON *first_compared(const cJSON *cases, const char *cache)
+{
+    const cJSON *found = NULL;
+    for (const cJSON *item = cases->child; item && !found; item = item->next) {
+        const cJSON *kernel = bt_json_get(item, "kernel");
+        const bool compared =
+            kernel && (bt_plan_kernel_has_share(kernel) || bt_json_number_of(kernel, "flops") > 0);
+        found = compared && bt_json_is_text(kernel, "cache", cache) ? item : NULL;
+    }
+    return found;
 }
 
 typedef struct ceiling {
@@ -324,8 +336,8 @@ bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases)
     const int count = (int)(sizeof wanted / sizeof wanted[0]);
     for (int i = 0; i < count; ++i) { // before any is among the cases
         const bool multiplies = strcmp(wanted[i].op, "copy") != 0;
-        wanted[i].like = multiplies ? first_with(cases, "dtype", wanted[i].dtype, true)
-                                    : first_with(cases, "cache", wanted[i].cache, false);
+        wanted[i].like = multiplies ? first_product(cases, wanted[i].dtype)
+                                    : first_compared(cases, wanted[i].cache);
     }
     for (int i = 0; i < count; ++i) {
         if (wanted[i].like) {

@@ -75,9 +75,10 @@ BT_CHECKED bt_status bt_plan_case_add(const bt_plan_expansion *self, const char 
 // The cases of kernel: {op, direction, dtype, cache, shape, ...}.
 // Errors  INVALID_ARGUMENT (a shape or direction that the operation does not have), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_plan_kernel_expand(const bt_plan_expansion *self);
-// Inserts ceilings before the cases: a copy of 256 MiB, "ceiling.<cache>", for each cache mode, the
-// reference of their bandwidth fractions; and a large product, "ceiling.gemm.<dtype>", for each
-// type of products. `device`: "cpu", "cuda".
+// Inserts the ceilings that a case is compared with before the cases: a copy of 256 MiB,
+// "ceiling.<cache>", for each cache mode with a case that has a bandwidth fraction or a point in
+// the roofline; and a large product, "ceiling.gemm.<dtype>", for each type of products. `device`:
+// "cpu", "cuda".
 BT_CHECKED bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases);
 // Whether the bandwidth of a kernel case can be compared with the run's copy in its cache mode. Hot
 // cases qualify only if they move at least half of what the copy moves: smaller ones fit a cache

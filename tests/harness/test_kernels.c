@@ -94,6 +94,36 @@ static void small_hot_cases_have_no_share(void **state)
     bt_plan_release(&plan);
 }
 
+// A copy for each cache mode with a case that has a fraction of it, or a point in the roofline.
+static void copies_are_planned_for_cases_that_refer_to_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *copies[3]; // up to NULL
+    } suites[] = {
+        {SUITE(KERNEL("\"op\":\"copy\",\"shape\":\"4096\",\"cache\":\"hot\"")), {NULL}},
+        {SUITE(KERNEL("\"op\":\"copy\",\"shape\":\"67108864\",\"cache\":\"hot\"")),
+         {"ceiling.hot"}},
+        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"8x4\",\"cache\":\"hot\"")), {"ceiling.hot"}},
+        {SUITE(KERNEL("\"op\":\"copy\",\"shape\":\"4096\",\"cache\":\"cold\"")), {"ceiling.cold"}},
+        {SUITE(KERNEL("\"op\":\"copy\",\"shape\":\"4096\",\"cache\":[\"hot\",\"rotating\"]")),
+         {"ceiling.rotating"}},
+        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"8x4\",\"cache\":[\"hot\",\"cold\"]")),
+         {"ceiling.cold", "ceiling.hot"}},
+    };
+    const bt_plan_options options = {.seed = -1};
+    for (size_t i = 0; i < sizeof suites / sizeof suites[0]; ++i) {
+        bt_plan plan;
+        int copies = 0;
+        ASSERT_OK(plan_of(suites[i].text, &options, &plan));
+        for (; suites[i].copies[copies]; ++copies) {
+            assert_string_equal(name_at(&plan, copies), suites[i].copies[copies]);
+        }
+        assert_false(bt_plan_kernel_is_ceiling(bt_plan_case(&plan, copies)));
+        bt_plan_release(&plan);
+    }
+}
+
 // A product for each type that is multiplied, after the copies; none for other operations.
 static void ceilings_of_products(void **state)
 {
@@ -630,6 +660,7 @@ int main(void)
         cmocka_unit_test(lists_are_multiplied_out),
         cmocka_unit_test(options_act_on_combinations),
         cmocka_unit_test(small_hot_cases_have_no_share),
+        cmocka_unit_test(copies_are_planned_for_cases_that_refer_to_them),
         cmocka_unit_test(ceilings_of_products),
         cmocka_unit_test(impossible_cases_are_refused),
         cmocka_unit_test(named_tensors_are_those_of_the_model),
