@@ -9,7 +9,7 @@
 #include "harness/report/internal.h"
 #include "harness/report/outputs.h"
 
-enum { SYSTEMS_MAX = 4 };
+enum { SYSTEMS_MAX = 4, BASES_MAX = 16 };
 
 // A table of one group.
 typedef struct group_table {
@@ -21,6 +21,13 @@ typedef struct group_table {
     bool wide;     // a ratio of one round has a wide interval
     bt_table table;
 } group_table;
+
+// What the ratios of all tables need as explanation.
+typedef struct ratio_notes {
+    const char *bases[BASES_MAX]; // [base_count], each once: the systems that ratios refer to
+    int base_count;
+    bool wide; // a ratio of one round has a wide interval
+} ratio_notes;
 
 // The systems of a group, in the order of their first rounds, the base first.
 static void find_systems(group_table *self)
@@ -195,18 +202,32 @@ static void explain_shares(const report_set *set, bt_str *out)
                       : "");
 }
 
-// Explains the ratios to `base`; NULL: there are none. `wide`: some are of one round that does not
-// determine them.
-static void explain_ratios(const char *base, bool wide, bt_str *out)
+static void note_ratios(const group_table *of, ratio_notes *notes)
 {
-    if (base) {
-        bt_str_append(out, "\n");
-        bt_ratio_note("", base, out);
+    notes->wide = notes->wide || of->wide;
+    if (of->system_count > 1 && notes->base_count < BASES_MAX &&
+        BT_FIND_WORD(notes->bases, notes->base_count, of->systems[0]) < 0) {
+        notes->bases[notes->base_count++] = of->systems[0];
     }
-    bt_str_append(out, wide
+}
+
+// Names every base as the heads of the tables do: "/blutrain, /pytorch-eager".
+static bt_status explain_ratios(const ratio_notes *notes, bt_str *out)
+{
+    BT_SCOPED(bt_str) bases = {0};
+    for (int i = 0; i < notes->base_count; ++i) {
+        bt_str_format(&bases, "%s%s", i ? ", /" : "", notes->bases[i]);
+    }
+    BT_TRY(bt_str_status(&bases));
+    if (notes->base_count > 0) {
+        bt_str_append(out, "\n");
+        bt_ratio_note("", bt_str_text(&bases), out);
+    }
+    bt_str_append(out, notes->wide
                            ? "\n?  the intervals of the two times allow ratios that differ by more "
                              "than 25 %: run more rounds\n"
                            : "");
+    return BT_OK;
 }
 
 // Explains why a time has no interval, if there is one.
@@ -237,8 +258,8 @@ static void print_outputs(const bt_store_run *run, bt_str *out)
 
 bt_status bt_report_kernel_tables(const report_set *set, int columns, bt_str *out)
 {
-    const char *base = NULL;
-    bool any = false, wide = false;
+    ratio_notes notes = {0};
+    bool any = false;
     for (int64_t i = 0; i < set->case_count; ++i) {
         const report_case *item = &set->cases[i];
         const char *group = item->kernel.group;
@@ -252,15 +273,14 @@ bt_status bt_report_kernel_tables(const report_set *set, int columns, bt_str *ou
         if (BT_FIND(set->cases, i, kernel.group, group) < 0) {
             group_table table = {.set = set, .group = group};
             bt_status status = print_group(&table, columns, out);
-            base = table.system_count > 1 ? table.systems[0] : base;
-            wide = wide || table.wide;
+            note_ratios(&table, &notes);
             bt_table_release(&table.table);
             BT_TRY(status);
         }
     }
     explain_shares(set, out);
     explain_intervals(set, out);
-    explain_ratios(base, wide, out);
+    BT_TRY(explain_ratios(&notes, out));
     print_outputs(&set->runs[0], out);
     print_reasons(&set->runs[0], out);
     return BT_OK;

@@ -248,6 +248,33 @@ static void the_terminal_shows_ratios_of_pairs(void **state)
     }
 }
 
+// Tables of the terminal whose systems differ also differ in the system that ratios refer to.
+static void the_terminal_names_every_base(void **state)
+{
+    (void)state;
+    report_set set;
+    bt_str text = {0};
+    sample_kernels sample = made("", "pytorch-eager", 2);
+    sample.systems[0] = "cublaslt";
+    sample.systems[2] = "pytorch-compile";
+    read_set(&sample, &set);
+    const char *first = set.cases[0].kernel.group;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < set.case_count; i++) {
+        if (strcmp(set.cases[i].kernel.group, first) == 0 ||
+            strcmp(set.cases[i].round->what.system, "cublaslt") != 0) {
+            set.cases[kept++] = set.cases[i];
+        }
+    }
+    assert_true(kept < set.case_count);
+    set.case_count = kept;
+    ASSERT_OK(bt_report_kernel_tables(&set, 0, &text));
+    assert_non_null(
+        strstr(bt_str_text(&text), "\n/cublaslt, /pytorch-eager: from pairs of rounds"));
+    bt_str_release(&text);
+    bt_report_set_release(&set);
+}
+
 static const cJSON *member(const cJSON *object, const char *key)
 {
     const cJSON *found = cJSON_GetObjectItem(object, key);
@@ -536,6 +563,7 @@ int main(void)
         TEST(few_cases_against_several_systems_are_one_list),
         TEST(a_ratio_of_one_wide_round_carries_a_warning),
         TEST(the_terminal_shows_ratios_of_pairs),
+        TEST(the_terminal_names_every_base),
         TEST(times_are_shown_from_zero_on),
         cmocka_unit_test(ranges_of_ratios_are_never_negative),
         TEST(the_page_counts_rounds),
