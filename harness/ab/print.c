@@ -7,6 +7,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
 enum { SHORT_COMMIT = 10 };
 
@@ -111,6 +112,7 @@ bt_status bt_ab_text(const bt_gate_result *result, const char *report, bt_str *o
     bt_str_format(out, "   report %s   exit %d\n", report, result->exit_code);
     bt_str_format(out, "next           bt-bench show %" PRId64 "%s\n", run->id,
                   result->request.database ? result->request.database : "");
+    bt_wrap_from(out, start, result->request.columns);
     return bt_text_end(out, start);
 }
 

@@ -4,6 +4,7 @@
 #include "harness/cases/cases.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
 // A row of kernels.inl, of either backend, whether available or not.
 typedef struct kernel_row {
@@ -34,7 +35,8 @@ static const char *dtype_of(const kernel_row *row)
 static bt_status append_text(int columns, bt_str *out)
 {
     bt_table table = {0};
-    bt_table_heads(&table, "op|device|dtype|>arch|kernel|accepts");
+    const size_t start = out->length_bytes;
+    bt_table_heads(&table, "op|device|dtype|>arch|kernel|<accepts");
     bt_table_fit(&table, columns, "kernel");
     BT_EACH(const kernel_row, row, rows, ROW_COUNT) {
         bt_table_cells(&table, "%s|%s|%s|%d|%s|%s", bt_kernel_op_name(row->op), row->device,
@@ -47,6 +49,7 @@ static bt_status append_text(int columns, bt_str *out)
     if (bt_device_backend("cuda", &cuda) != BT_OK) {
         bt_str_format(out, "cuda, here: %s\n", bt_error_message());
     }
+    bt_wrap_from(out, start, columns);
     return bt_str_status(out);
 }
 

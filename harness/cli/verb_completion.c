@@ -73,25 +73,26 @@ static void append_function(bt_str *out)
             append_case(&bt_cli_verbs[i], out);
         }
     }
-    bt_str_append(
-        out, "    esac\n"
-             "    case \"|$valued|\" in\n"
-             "    *\"|$before|\"*) ;; # a value: a file, or the user's own\n"
-             "    *)\n"
-             "        case $word in\n"
-             "        -*) found=$options ;;\n"
-             "        *)\n"
-             "            case $words in *suites*) found=$(\"$program\" list suites 2>/dev/null |"
-             " awk '{print $1}') ;; esac\n"
-             "            case $words in *runs*) found=\"$found last $(\"$program\" list runs "
-             "--format json 2>/dev/null | grep -o '\"name\":\"[^\"]*' | cut -c 9-)\" ;; esac\n"
-             "            ;;\n"
-             "        esac\n"
-             "        ;;\n"
-             "    esac\n"
-             "    COMPREPLY=($(compgen -W \"$found\" -- \"$word\"))\n"
-             "    case $word in -*) ;; *) COMPREPLY+=($(compgen -f -- \"$word\")) ;; esac\n"
-             "}\n");
+    bt_str_append(out,
+                  "    esac\n"
+                  "    case \"|$valued|\" in\n"
+                  "    *\"|$before|\"*) ;; # a value: a file, or the user's own\n"
+                  "    *)\n"
+                  "        case $word in\n"
+                  "        -*) found=$options ;;\n"
+                  "        *)\n"
+                  "            case $words in *suites*)\n"
+                  "                found=$(COLUMNS= \"$program\" list suites 2>/dev/null |"
+                  " awk '{print $1}') ;; esac\n"
+                  "            case $words in *runs*) found=\"$found last $(\"$program\" list runs "
+                  "--format json 2>/dev/null | grep -o '\"name\":\"[^\"]*' | cut -c 9-)\" ;; esac\n"
+                  "            ;;\n"
+                  "        esac\n"
+                  "        ;;\n"
+                  "    esac\n"
+                  "    COMPREPLY=($(compgen -W \"$found\" -- \"$word\"))\n"
+                  "    case $word in -*) ;; *) COMPREPLY+=($(compgen -f -- \"$word\")) ;; esac\n"
+                  "}\n");
 }
 
 bt_status bt_verb_completion(bt_cli_call *call)

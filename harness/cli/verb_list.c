@@ -42,7 +42,8 @@ static bt_status list_suites(bt_cli_call *call)
     if (call->json) {
         bt_json_writer_open(&json, NULL, '[');
     }
-    bt_table_heads(&table, "|");
+    bt_table_heads(&table, "|<");
+    bt_table_fit(&table, call->columns, "");
     bt_word word;
     for (const char *rest = bt_str_text(&names); bt_words_next(&rest, &word);) {
         append_suite(word.text, word.length, call->json ? &json : NULL, &table);

@@ -45,5 +45,6 @@ static bt_status append_rows(bt_store *store, bt_str *out)
 bt_status bt_cli_list_runs(bt_cli_call *call)
 {
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
-    return (call->json ? append_rows : bt_show_list_text)(call->store, &call->out);
+    return call->json ? append_rows(call->store, &call->out)
+                      : bt_show_list_text(call->store, call->columns, &call->out);
 }

@@ -9,6 +9,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
 static double ratio_of(const bt_metric_value *left, const bt_metric_value *right)
 {
@@ -106,11 +107,12 @@ static void print_noise(const bt_compare_pair *pair, bt_str *out)
     }
 }
 
-static bt_status print_runs(const bt_comparison *both, bt_str *out)
+static bt_status print_runs(const bt_comparison *both, int columns, bt_str *out)
 {
     const bt_store_run *runs[] = {&both->left, &both->right};
     bt_table table = {0};
     bt_table_heads(&table, "||||");
+    bt_table_fit(&table, columns, "");
     for (int i = 0; i < 2; i++) {
         bt_table_cells(&table, "run %lld|%s|%s|%s|%s", (long long)runs[i]->id,
                        runs[i]->info.suite.name, runs[i]->info.suite.profile,
@@ -134,7 +136,7 @@ static void add_value(bt_table *table, const char *value)
     bt_table_cells(table, "%s%s", shown, value[end] ? "..." : end ? "" : "-");
 }
 
-static bt_status print_items(const bt_comparison *both, bt_str *out)
+static bt_status print_items(const bt_comparison *both, int columns, bt_str *out)
 {
     if (both->item_count == 0) {
         bt_str_append(out, "\nplan, build and environment are the same\n");
@@ -142,7 +144,8 @@ static bt_status print_items(const bt_comparison *both, bt_str *out)
     }
     bt_str_append(out, "\nwhat differs\n");
     bt_table table = {0};
-    bt_table_heads(&table, "||||");
+    bt_table_heads(&table, "||<|<|");
+    bt_table_fit(&table, columns, "");
     BT_EACH(const bt_compare_item, item, both->items, both->item_count) {
         bool fact = strcmp(item->group, "environment") == 0;
         bt_table_cells(&table, "%s|%s", item->group, item->key);
@@ -155,7 +158,7 @@ static bt_status print_items(const bt_comparison *both, bt_str *out)
 
 static bt_status print_all(const bt_comparison *both, int columns, bt_str *out)
 {
-    BT_TRY(print_runs(both, out));
+    BT_TRY(print_runs(both, columns, out));
     BT_EACH(const bt_compare_pair, pair, both->pairs, both->pair_count) {
         bt_str_format(out, "\n%s, %s", pair->left->what.name, pair->left->what.system);
         if (strcmp(pair->left->what.system, pair->right->what.system) != 0) {
@@ -173,7 +176,7 @@ static bt_status print_all(const bt_comparison *both, int columns, bt_str *out)
         bt_str_format(out, "\n%s, %s: in one of the runs only\n", both->alone[i]->what.name,
                       both->alone[i]->what.system);
     }
-    BT_TRY(print_items(both, out));
+    BT_TRY(print_items(both, columns, out));
     if (both->hard_differs) {
         bt_str_append(out, "hard facts of the environments differ: speeds are not comparable\n");
     }
@@ -198,6 +201,7 @@ bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, int colu
     size_t start = out->length_bytes;
     BT_TRY(compare(store, left, right, &both, hard_differs));
     BT_TRY(print_all(&both, columns, out));
+    bt_wrap_from(out, start, columns);
     return bt_text_end(out, start);
 }
 

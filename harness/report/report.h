@@ -18,7 +18,7 @@ BT_CHECKED bt_status bt_show_text(bt_store *store, int64_t run, int columns, bt_
 // also what `run --format json` prints.
 BT_CHECKED bt_status bt_show_json(bt_store *store, int64_t run, bt_str *out);
 // The list of runs, newest first, as an aligned table.
-BT_CHECKED bt_status bt_show_list_text(bt_store *store, bt_str *out);
+BT_CHECKED bt_status bt_show_list_text(bt_store *store, int columns, bt_str *out);
 
 // ---- report: files -----------------------------------------------------------------------------
 

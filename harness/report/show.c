@@ -10,6 +10,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
 static void print_loss(const bt_store_round *round, const bt_summary *summary, bt_str *out)
 {
@@ -280,6 +281,7 @@ static bt_status print_set(const report_set *set, int columns, bt_str *out)
     if (report) {
         bt_str_format(out, "\nreport         %s\n", report);
     }
+    bt_wrap_from(out, start, columns);
     return bt_text_end(out, start);
 }
 
@@ -357,7 +359,7 @@ bt_status bt_show_json(bt_store *store, int64_t id, bt_str *out)
     return bt_json_writer_end(&json, '}');
 }
 
-bt_status bt_show_list_text(bt_store *store, bt_str *out)
+bt_status bt_show_list_text(bt_store *store, int columns, bt_str *out)
 {
     BT_SCOPED(bt_store_run_list) list = {0};
     BT_TRY(bt_store_run_list_read(store, &list));
@@ -367,8 +369,9 @@ bt_status bt_show_list_text(bt_store *store, bt_str *out)
         named = named || list.rows[i].name[0];
         noted = noted || list.rows[i].note[0];
     }
-    bt_table_heads(&table, ">run|suite|profile|status|>rounds|>steps|started|%s|%s",
+    bt_table_heads(&table, ">run|suite|profile|status|>rounds|>steps|started|%s|<%s",
                    named ? "name" : "", noted ? "note" : "");
+    bt_table_fit(&table, columns, "steps|profile|rounds");
     BT_EACH(const bt_store_run_row, row, list.rows, list.count) {
         bt_table_cells(&table, "%lld|%s|%s|%s|%lld|%s|%s|%s|%s", (long long)row->id, row->suite,
                        row->profile, bt_run_status_name(row->status), (long long)row->round_count,

@@ -87,8 +87,10 @@ void bt_table_heads(bt_table *table, const char *format, ...)
     while (table->bytes.status == BT_OK && table->columns < table->count &&
            table->columns < BT_TABLE_COLUMNS) {
         size_t *parts = table->cells[table->columns].parts;
-        table->right[table->columns] = table->bytes.text[parts[BT_CELL_TEXT]] == '>';
-        parts[BT_CELL_TEXT] += table->right[table->columns];
+        const char mark = table->bytes.text[parts[BT_CELL_TEXT]];
+        table->right[table->columns] = mark == '>';
+        table->folds[table->columns] = mark == '<';
+        parts[BT_CELL_TEXT] += mark == '>' || mark == '<';
         table->noted[table->columns++] = parts[BT_CELL_NOTE] != 0;
     }
 }

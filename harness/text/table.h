@@ -40,6 +40,7 @@ typedef struct bt_table {
     int64_t count, capacity;
     int columns;
     bool right[BT_TABLE_COLUMNS]; // numbers
+    bool folds[BT_TABLE_COLUMNS]; // texts that may continue on further lines
     bool noted[BT_TABLE_COLUMNS]; // the head has a note: in text and HTML it becomes the head of a
                                   // column
     int width;                    // text: columns of the terminal; 0: any number
@@ -48,8 +49,9 @@ typedef struct bt_table {
 } bt_table;
 
 // "case|>time~95 %|verdict": '>' aligns to the right, for our own numbers, which are not escaped in
-// Markdown. Further calls add columns. As text, a row of empty heads is omitted. Conversions are
-// those of bt_escape_format.
+// Markdown; '<' marks a text that may continue on further lines, if a table is fitted. Further
+// calls add columns. As text, a row of empty heads is omitted. Conversions are those of
+// bt_escape_format.
 void bt_table_heads(bt_table *table, const char *format, ...) BT_PRINTF(2, 3);
 // The next cells.
 void bt_table_cells(bt_table *table, const char *format, ...) BT_PRINTF(2, 3);
@@ -61,10 +63,10 @@ void bt_table_number(bt_table *table, bt_unit unit, double value);
 // it.
 bt_str *bt_table_part(bt_table *table, bt_cell_part part);
 
-// As text, fits the table into `width` columns of a terminal (0: any number). Columns with the
-// heads `least`, "kernel|rate", are omitted in this order as far as necessary. If that is not
-// sufficient, the first column is printed on lines of its own, above the others. Call after the
-// heads.
+// As text, fits the table into `width` columns of a terminal (0: any number). First the columns
+// marked with '<' are made narrower, down to 16 or their longest words. Then columns with the heads
+// `least`, "kernel|rate", are omitted in this order as far as necessary. If that is not sufficient,
+// the first column is printed on lines of its own, above the others. Call after the heads.
 void bt_table_fit(bt_table *table, int width, const char *least);
 
 // Aligned columns, each row indented by `indent` spaces, columns two spaces apart, no trailing

@@ -1,10 +1,12 @@
 // harness/text/table_forms.c - writes a table as text, as Markdown, and as HTML with its CSV
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/text/escape.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
-enum { GAP = 2 };
+enum { GAP = 2, FOLD_LEAST = 16 };
 
 static const char *part_of(const bt_table *table, int64_t cell, bt_cell_part part)
 {
@@ -27,21 +29,16 @@ static bool failed(bt_table *table, bt_str *out)
 
 // ---- text --------------------------------------------------------------------------------------
 
-static int width_of(const char *text)
-{
-    int width = 0;
-    for (; *text; text++) {
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    }
-    return width;
-}
+static int width_of(const char *text) { return bt_wrap_width(text, strlen(text)); }
 
-static void print_cell(bt_str *out, const char *text, int width, bool right, int *pending)
+// `length` bytes of a text.
+static void print_cell(bt_str *out, const char *text, size_t length, int width, bool right,
+                       int *pending)
 {
-    int gap = width - width_of(text);
+    int gap = width - bt_wrap_width(text, length);
     *pending += right ? gap : 0;
-    if (text[0]) {
-        bt_str_format(out, "%*s%s", *pending, "", text);
+    if (length > 0) {
+        bt_str_format(out, "%*s%.*s", *pending, "", (int)length, text);
         *pending = 0;
     }
     *pending += right ? 0 : gap;
@@ -61,65 +58,131 @@ static bool has_heads(const bt_table *table)
 // has lines of its own.
 typedef struct text_layout {
     int widths[BT_TABLE_COLUMNS][2];
+    int least[BT_TABLE_COLUMNS]; // width down to which a column folds: its longest word, and 16
     bool omitted[BT_TABLE_COLUMNS];
     bool stacked;
 } text_layout;
 
+// Longer words, such as digests, are cut.
+static int longest_word(const char *text)
+{
+    enum { WORD_MAX = 24 };
+    int longest = 0;
+    for (const char *at = text; *at; at += strspn(at, " \n")) {
+        const size_t length = strcspn(at, " \n");
+        const int width = bt_wrap_width(at, length);
+        longest = width > longest ? width : longest;
+        at += length;
+    }
+    return longest < WORD_MAX ? longest : WORD_MAX;
+}
+
 static void measure(const bt_table *table, text_layout *layout)
 {
     for (int64_t i = has_heads(table) ? 0 : table->columns; i < table->count; i++) {
+        const int column = (int)(i % table->columns);
         for (int part = BT_CELL_TEXT; part <= BT_CELL_NOTE; part++) {
             const int width = width_of(part_of(table, i, (bt_cell_part)part));
-            int *widest = &layout->widths[i % table->columns][part];
+            int *widest = &layout->widths[column][part];
             *widest = width > *widest ? width : *widest;
         }
+        const int word = longest_word(part_of(table, i, BT_CELL_TEXT));
+        layout->least[column] = word > layout->least[column] ? word : layout->least[column];
+    }
+    for (int c = 0; c < table->columns; c++) {
+        layout->least[c] = layout->least[c] > FOLD_LEAST ? layout->least[c] : FOLD_LEAST;
     }
 }
 
+// Without what is empty at the end.
 static int total_width(const bt_table *table, const text_layout *layout, int indent)
 {
-    int total = indent - GAP;
+    int total = indent + (layout->stacked ? GAP : 0), gaps = 0;
     for (int c = layout->stacked; c < table->columns; c++) {
-        if (!layout->omitted[c]) {
-            total += GAP + layout->widths[c][0];
-            total += table->noted[c] ? GAP + layout->widths[c][1] : 0;
+        for (int part = BT_CELL_TEXT; part <= BT_CELL_NOTE && !layout->omitted[c]; part++) {
+            if (layout->widths[c][part] > 0) {
+                total += gaps + layout->widths[c][part];
+                gaps = 0;
+            }
+            gaps += part == BT_CELL_TEXT || table->noted[c] ? GAP : 0;
         }
     }
     return total;
 }
 
+// Makes the widest of the columns that fold narrower until the table fits; false if it does not.
+static bool fold(const bt_table *table, int indent, text_layout *layout)
+{
+    while (total_width(table, layout, indent) > table->width) {
+        int widest = -1;
+        for (int c = layout->stacked; c < table->columns; c++) {
+            const int width = layout->widths[c][BT_CELL_TEXT];
+            if (table->folds[c] && !layout->omitted[c] && width > layout->least[c] &&
+                (widest < 0 || width > layout->widths[widest][BT_CELL_TEXT])) {
+                widest = c;
+            }
+        }
+        if (widest < 0) {
+            return false;
+        }
+        --layout->widths[widest][BT_CELL_TEXT];
+    }
+    return true;
+}
+
 static void fit(const bt_table *table, int indent, text_layout *layout)
 {
-    int left = 0;
-    while (total_width(table, layout, indent) > table->width && left < table->least_count) {
-        layout->omitted[table->least[left++]] = true;
+    const text_layout measured = *layout;
+    for (int left = 0; !fold(table, indent, layout); left++) {
+        memcpy(layout->widths, measured.widths, sizeof layout->widths);
+        if (left == table->least_count) {
+            layout->stacked = true;
+            (void)fold(table, indent, layout);
+            return;
+        }
+        layout->omitted[table->least[left]] = true;
     }
-    layout->stacked = total_width(table, layout, indent) > table->width;
+}
+
+// One line of a row; rest [columns]: what is left of its texts, afterwards without this line.
+// Returns whether any is left.
+static bool print_line(const bt_table *table, int64_t first, int indent, const text_layout *layout,
+                       const char **rest, bool notes, bt_str *out)
+{
+    bool more = false;
+    int pending = indent + (layout->stacked ? GAP : 0);
+    for (int c = layout->stacked; c < table->columns && first + c < table->count; c++) {
+        if (layout->omitted[c]) {
+            continue;
+        }
+        const char *text = rest[c], *note = notes ? part_of(table, first + c, BT_CELL_NOTE) : "";
+        const int width = layout->widths[c][BT_CELL_TEXT];
+        const bool folds = table->width > 0 && table->folds[c];
+        size_t length = folds ? bt_wrap_line(text, width, true, &rest[c]) : strlen(text);
+        rest[c] = folds ? rest[c] : text + length;
+        more = more || rest[c][0];
+        print_cell(out, text, length, width, table->right[c], &pending);
+        if (table->noted[c]) {
+            print_cell(out, note, strlen(note), layout->widths[c][BT_CELL_NOTE], false, &pending);
+        }
+    }
+    bt_str_append(out, "\n");
+    return more;
 }
 
 static void print_row(const bt_table *table, int64_t first, int indent, const text_layout *layout,
                       bt_str *out)
 {
-    int pending = indent;
-    if (layout->stacked) {
-        const char *name = part_of(table, first, BT_CELL_TEXT);
-        if (*name) {
-            bt_str_format(out, "%*s%s\n", indent, "", name);
-        }
-        pending += GAP;
+    const char *rest[BT_TABLE_COLUMNS] = {NULL};
+    for (int c = 0; c < table->columns && first + c < table->count; c++) {
+        rest[c] = part_of(table, first + c, BT_CELL_TEXT);
     }
-    for (int c = layout->stacked; c < table->columns && first + c < table->count; c++) {
-        if (layout->omitted[c]) {
-            continue;
-        }
-        print_cell(out, part_of(table, first + c, BT_CELL_TEXT), layout->widths[c][0],
-                   table->right[c], &pending);
-        if (table->noted[c]) {
-            print_cell(out, part_of(table, first + c, BT_CELL_NOTE), layout->widths[c][1], false,
-                       &pending);
-        }
+    if (layout->stacked && rest[0][0]) {
+        bt_str_format(out, "%*s%s\n", indent, "", rest[0]);
     }
-    bt_str_append(out, "\n");
+    for (bool notes = true; print_line(table, first, indent, layout, rest, notes, out);) {
+        notes = false;
+    }
 }
 
 bt_status bt_table_print(bt_table *table, int indent, bt_str *out)

@@ -13,6 +13,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 #include "tests/harness/sample_run.h"
 #include "tests/harness/scratch_store.h"
 
@@ -327,6 +328,101 @@ static void a_table_is_fitted_to_the_terminal(void **state)
                   "    12 us  [9, 15]\n");
 }
 
+// Two texts in a terminal of this width.
+static void assert_folded(int width, const char *least, const char *expected)
+{
+    bt_table table = {0};
+    bt_str out = {0};
+    bt_table_heads(&table, ">run|<note|status|<reason");
+    bt_table_fit(&table, width, least);
+    bt_table_cells(&table, "%d|without the fused epilogue|passed|%s", 12, "fast \xc2\xb5s");
+    bt_table_cells(&table, "%d||failed|%s", 3, "abcdefghijklmnopqrstuvwxyz123");
+    ASSERT_OK(bt_table_print(&table, 0, &out));
+    assert_string_equal(bt_str_text(&out), expected);
+    bt_str_release(&out);
+}
+
+static void texts_of_a_table_continue_on_further_lines(void **state)
+{
+    (void)state;
+    const char *all = "run  note                        status  reason\n"
+                      " 12  without the fused epilogue  passed  fast \xc2\xb5s\n"
+                      "  3                              failed  abcdefghijklmnopqrstuvwxyz123\n";
+    assert_folded(0, "status", all);
+    assert_folded(70, "status", all);
+    assert_folded(60, "status",
+                  "run  note                   status  reason\n"
+                  " 12  without the fused      passed  fast \xc2\xb5s\n"
+                  "     epilogue\n"
+                  "  3                         failed  abcdefghijklmnopqrstuvwx\n"
+                  "                                    yz123\n");
+    // A column has to go.
+    assert_folded(48, "status",
+                  "run  note               reason\n"
+                  " 12  without the fused  fast \xc2\xb5s\n"
+                  "     epilogue\n"
+                  "  3                     abcdefghijklmnopqrstuvwx\n"
+                  "                        yz123\n");
+    // Nor does this suffice.
+    assert_folded(30, "status",
+                  "run\n"
+                  "  note              reason\n"
+                  "12\n"
+                  "  without the       fast \xc2\xb5s\n"
+                  "  fused epilogue\n"
+                  "3\n"
+                  "                    abcdefghijklmnopqrstuvwx\n"
+                  "                    yz123\n");
+}
+
+static void assert_wrapped(const char *text, int columns, int indent, const char *expected)
+{
+    bt_str out = {0};
+    bt_wrap_text(text, columns, indent, &out);
+    ASSERT_OK(bt_str_status(&out));
+    assert_string_equal(bt_str_text(&out), expected);
+    bt_str_release(&out);
+}
+
+static void lines_are_broken_at_words(void **state)
+{
+    (void)state;
+    assert_wrapped("one two three\n\nfour", 0, BT_WRAP_LABEL, "one two three\n\nfour");
+    assert_wrapped("one two three\n\nfour", 8, BT_WRAP_LABEL, "one two\nthree\n\nfour");
+    assert_wrapped("one two three", 13, BT_WRAP_LABEL, "one two three");
+    assert_wrapped("  note    one two three\n", 20, BT_WRAP_LABEL,
+                   "  note    one two\n          three\n");
+    assert_wrapped("usage: one two three\n", 16, BT_WRAP_LABEL, "usage: one two\n       three\n");
+    assert_wrapped("  one two three\n", 10, BT_WRAP_LABEL, "  one two\n  three\n");
+    assert_wrapped("-a one two three\n", 11, 3, "-a one two\n   three\n");
+    // A path or a hash stays whole.
+    assert_wrapped("report results/run-1/report.html there\n", 12, BT_WRAP_LABEL,
+                   "report\nresults/run-1/report.html\nthere\n");
+    assert_wrapped("\xc2\xb5s \xc2\xb5s \xc2\xb5s", 5, BT_WRAP_LABEL,
+                   "\xc2\xb5s \xc2\xb5s\n\xc2\xb5s");
+}
+
+// All of the differences of two runs are in the table of each width.
+static void differences_fit_the_terminal(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t left = record(&sample);
+    sample.fact = "570.124.06 of a distribution with a long name";
+    sample.plan_json =
+        "{\"train\":{\"steps\":40,\"seed\":1337,\"dataset\":\"some books in English\"}}";
+    int64_t right = record(&sample);
+    for (int columns = 60; columns <= 120; columns += 20) {
+        bt_str text = {0};
+        ASSERT_OK(bt_compare_text(scratch_store, left, right, columns, &text, NULL));
+        for (const char *line = bt_str_text(&text); *line; line += strcspn(line, "\n") + 1) {
+            assert_true(bt_wrap_width(line, strcspn(line, "\n")) <= columns);
+        }
+        assert_non_null(strstr(bt_str_text(&text), "distribution"));
+        bt_str_release(&text);
+    }
+}
+
 static void json_is_read_back(void **state)
 {
     (void)state;
@@ -398,6 +494,9 @@ int main(void)
         cmocka_unit_test(numbers_have_three_digits_and_a_unit),
         cmocka_unit_test(a_table_is_written_in_each_form),
         cmocka_unit_test(a_table_is_fitted_to_the_terminal),
+        cmocka_unit_test(texts_of_a_table_continue_on_further_lines),
+        cmocka_unit_test(lines_are_broken_at_words),
+        TEST(differences_fit_the_terminal),
         cmocka_unit_test(json_is_read_back),
         TEST(failing_allocations_are_reported),
     };

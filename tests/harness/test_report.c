@@ -110,7 +110,7 @@ static void show_says_what_came_of_a_run(void **state)
     assert_null(strchr(bt_str_text(&out), '\x1b')); // nothing recorded steers the terminal
     assert_has(bt_str_text(&out), "a?[31mred? machine");
     bt_str_clear(&out);
-    ASSERT_OK(bt_show_list_text(scratch_store, &out));
+    ASSERT_OK(bt_show_list_text(scratch_store, 0, &out));
     assert_has(bt_str_text(&out), "run  suite      profile  status  rounds  steps  started");
     bt_str_clear(&out);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_text(scratch_store, 3, 0, &out));

@@ -57,7 +57,7 @@ static int make_big(void **state)
 static void lists_and_comparisons(void **state)
 {
     (void)state;
-    ANSWERS("list runs", bt_show_list_text(scratch_store, &answer));
+    ANSWERS("list runs", bt_show_list_text(scratch_store, 0, &answer));
     ANSWERS("show, kernels", bt_show_text(scratch_store, 991, 0, &answer));
     ANSWERS("show, training", bt_show_text(scratch_store, 990, 0, &answer));
     ANSWERS("compare, kernels", bt_compare_text(scratch_store, 991, 999, 0, &answer, NULL));
