@@ -12,6 +12,7 @@
 #include "framework/base/environment.h"
 #include "framework/base/find.h"
 #include "framework/base/scoped.h"
+#include "harness/cli/help.h"
 #include "harness/run/child.h"
 #include "harness/store/store.h"
 #include "harness/suite/suite.h"
@@ -19,46 +20,6 @@
 #include "harness/text/paint.h"
 
 #define OPTION_BASE 1000 // getopt codes of the verb's options
-
-// ---- help --------------------------------------------------------------------------------------
-
-static void print_overview(FILE *out)
-{
-    fputs("bt-bench: train with BluTrain, measure it, look at the result\n\n"
-          "usage: bt-bench VERB [options]\n\n",
-          out);
-    for (int i = 0; i < bt_cli_verb_count; ++i) {
-        if (bt_cli_verbs[i].summary) {
-            fprintf(out, "  %-11s %s\n", bt_cli_verbs[i].name, bt_cli_verbs[i].summary);
-        }
-    }
-    fputs("\n  'bt-bench VERB --help' describes a verb, 'bt-bench --version' the build.\n  To "
-          "begin: bt-bench run suites/gpt2_124m\n",
-          out);
-}
-
-static void print_help(const bt_cli_verb *verb)
-{
-    printf("usage: bt-bench %s%s%s\n\n%s\n", verb->name, *verb->usage ? " " : "", verb->usage,
-           verb->summary ? verb->summary : "internal");
-    if (verb->details) {
-        printf("\n%s\n", verb->details);
-    }
-    printf("\noptions\n");
-    for (const bt_cli_option *option = verb->options; option && option->name; ++option) {
-        if (!option->meaning) {
-            continue;
-        }
-        char spelled[64];
-        (void)snprintf(spelled, sizeof spelled, "--%s%s%s", option->name,
-                       option->argument ? " " : "", option->argument ? option->argument : "");
-        char letter[8] = "    ";
-        if (option->letter) {
-            (void)snprintf(letter, sizeof letter, "-%c, ", option->letter);
-        }
-        printf("  %s%-20s %s\n", letter, spelled, option->meaning);
-    }
-}
 
 // ---- errors ------------------------------------------------------------------------------------
 
@@ -95,6 +56,20 @@ static int output_columns(void)
     }
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
                                                                            : COLUMNS_UNKNOWN;
+}
+
+// Prints the help of a verb, or for NULL the list of verbs; returns the exit code.
+static int print_help(const bt_cli_verb *verb, FILE *to)
+{
+    BT_SCOPED(bt_str) text = {0};
+    if (verb) {
+        bt_cli_help(verb, output_columns(), &text);
+    } else {
+        bt_cli_overview(output_columns(), &text);
+    }
+    fputs(bt_str_text(&text), to);
+    const bt_status status = bt_str_status(&text);
+    return status == BT_OK ? 0 : fail(status);
 }
 
 static void paint(bt_str *text)
@@ -320,8 +295,7 @@ static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argum
         return bad;
     }
     if (bt_cli_value(arguments, "help")) {
-        print_help(verb);
-        return 0;
+        return print_help(verb, stdout);
     }
     if (arguments->word_count < verb->words_min || arguments->word_count > verb->words_max) {
         const char *extra =
@@ -390,20 +364,18 @@ int bt_cli_main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
-        print_overview(stderr);
+        (void)print_help(NULL, stderr);
         return 2;
     }
     const char *name = argv[1];
     const bool helps = strcmp(name, "help") == 0;
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (helps && argc == 2)) {
-        print_overview(stdout);
-        return 0;
+        return print_help(NULL, stdout);
     }
     name = helps ? argv[2] : strcmp(name, "--version") == 0 ? "version" : name;
     const int64_t at = BT_FIND(bt_cli_verbs, bt_cli_verb_count, name, name);
     if (helps && at >= 0) {
-        print_help(&bt_cli_verbs[at]);
-        return 0;
+        return print_help(&bt_cli_verbs[at], stdout);
     }
     return at < 0 ? unknown_verb(name) : start_verb(&bt_cli_verbs[at], argc - 1, argv + 1);
 }
