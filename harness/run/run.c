@@ -217,6 +217,26 @@ static bt_status write_report(const bt_running *self)
     return bt_running_artifact(self, "report", bt_str_text(&path));
 }
 
+// For a run that ends early: what came of its record, up to the path of the database.
+static const char *fate_of_record(const bt_running *self)
+{
+    return bt_store_is_removed(self->store)
+               ? "the recorded data is lost, because the database was removed during the run:"
+               : "the recorded data is kept in";
+}
+
+static void say_interrupted(bt_running *self)
+{
+    const long long run = (long long)self->outcome->run;
+    const bt_run_wish *wish = self->request->wish;
+    bt_progress_say(&self->view, "run %lld was interrupted; %s %s\n", run, fate_of_record(self),
+                    bt_store_path(self->store));
+    if (!bt_store_is_removed(self->store) && (!wish || wish->kind)) {
+        bt_progress_say(&self->view, "resume it with 'bt-bench %s --resume %lld'\n",
+                        wish ? wish->kind : "run", run);
+    }
+}
+
 static bt_status run_begun(bt_running *self)
 {
     bt_status status = bt_dir_make(bt_str_text(&self->out_dir));
@@ -234,20 +254,14 @@ static bt_status run_begun(bt_running *self)
         char message[BT_ERROR_CAPACITY];
         (void)snprintf(message, sizeof message, "%s", bt_error_message());
         (void)!bt_store_run_end(self->store, self->outcome->run, BT_RUN_FAILED, message);
-        return bt_error(status, "%s\nrun %lld stopped; the recorded data is kept in %s", message,
-                        (long long)self->outcome->run, bt_store_path(self->store));
+        return bt_error(status, "%s\nrun %lld stopped; %s %s", message,
+                        (long long)self->outcome->run, fate_of_record(self),
+                        bt_store_path(self->store));
     }
     BT_TRY(bt_store_run_end(self->store, self->outcome->run, self->outcome->status,
                             self->outcome->message));
     if (self->outcome->status == BT_RUN_INTERRUPTED) {
-        long long run = (long long)self->outcome->run;
-        bt_progress_say(&self->view, "run %lld was interrupted; the recorded data is kept in %s\n",
-                        run, bt_store_path(self->store));
-        const bt_run_wish *wish = self->request->wish;
-        if (!wish || wish->kind) {
-            bt_progress_say(&self->view, "resume it with 'bt-bench %s --resume %lld'\n",
-                            wish ? wish->kind : "run", run);
-        }
+        say_interrupted(self);
     }
     return write_report(self);
 }

@@ -15,6 +15,13 @@ enum { DEFAULT_TIMEOUT_MS = 10000, RETRY_MS = 20 };
 
 const char *bt_store_path(const bt_store *store) { return store->path; }
 
+bool bt_store_is_removed(const bt_store *store)
+{
+    int moved = 0;
+    return sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
+           moved;
+}
+
 void bt_store_set_timeout(bt_store *store, int timeout_ms)
 {
     store->timeout_ms = timeout_ms;

@@ -54,6 +54,8 @@ void bt_store_reader_release(bt_store_reader *store);
 void bt_store_set_timeout(bt_store *store, int timeout_ms);
 // The path it was opened with; borrowed, lives as long as the store.
 const char *bt_store_path(const bt_store *store);
+// Whether the file was removed or replaced after it was opened: what is recorded is lost on close.
+bool bt_store_is_removed(const bt_store *store);
 
 // ---- recording ---------------------------------------------------------------------------------
 // begin, end, describe, measure and artifact are in the database when they return. step, eval,

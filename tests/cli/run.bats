@@ -411,6 +411,34 @@ is_gone_or_zombie() { ! grep -qE '^State:\s+[^Z]' "/proc/$1/status" 2>/dev/null;
     [[ $(cat listed) == *"tiny"* ]]
 }
 
+# Starts a run that takes seconds, and removes the database when it has made steps. Sets pid.
+start_and_remove_database() {
+    BT_FAKE_WORKER=slow BT_FAKE_STEPS=40 "$bench" run s.json --set train.steps=40 --worker "$worker" >out 2>err &
+    pid=$!
+    eventually has_steps
+    rm -r results
+}
+
+@test "a run whose database was removed stops, and says that the data is lost" {
+    start_and_remove_database
+    code=0
+    wait $pid || code=$?
+    [ "$code" = 4 ]
+    grep -q "run 1 stopped; the recorded data is lost, because the database was removed during the run: results/bt.sqlite" err
+    run ! grep "kept in" err
+    [ ! -e results/bt.sqlite ]
+}
+
+@test "an interrupted run whose database was removed is not offered for resumption" {
+    start_and_remove_database
+    kill -INT $pid
+    code=0
+    wait $pid || code=$?
+    [ "$code" != 0 ]
+    grep -q "the recorded data is lost, because the database was removed during the run: results/bt.sqlite" err
+    run ! grep -E "kept in|--resume" err
+}
+
 @test "show and compare refuse runs that do not exist" {
     fake --quiet
     run "$bench" show 9
