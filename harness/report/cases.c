@@ -1,7 +1,8 @@
-// harness/report/cases.c - the numbers of a case: of its only round, or medians over several
+// harness/report/cases.c - the numbers of a case: of the only round that counts, or medians over
+// several
 //
-// The round is the unit (METHOD): with several rounds, a metric is the median of their values, its
-// interval the order-statistic one over them, and its count the number of rounds.
+// The round is the unit (METHOD): if several rounds count, a metric is the median of their values,
+// its interval the order-statistic one over them, and its count the number of rounds.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,15 @@ bool bt_round_counts(const report_case *item, int64_t index)
 {
     // If a case has several rounds, those that passed; if it has one, that one in any state.
     return item->round_count == 1 || item->rounds[index]->status == BT_RUN_PASSED;
+}
+
+int64_t bt_report_counted(const report_case *item)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < item->round_count; i++) {
+        count += bt_round_counts(item, i);
+    }
+    return count;
 }
 
 static bt_status read_kernel(report_case *item, bt_arena *arena)
@@ -98,10 +108,6 @@ bt_status bt_case_summarise(report_case *item, bt_arena *arena)
     for (int64_t i = 0; i < item->round_count; i++) {
         BT_TRY(bt_summary_of(item->rounds[i], &item->summaries[i]));
     }
-    if (item->round_count == 1) {
-        item->summary = item->summaries[0];
-        return BT_OK;
-    }
     BT_SCOPED_MEM(bt_summary *) counted = NULL;
     BT_TRY(BT_MEM_ARRAY(item->round_count, &counted));
     int64_t count = 0;
@@ -109,6 +115,10 @@ bt_status bt_case_summarise(report_case *item, bt_arena *arena)
         if (bt_round_counts(item, i)) {
             counted[count++] = item->summaries[i];
         }
+    }
+    if (count == 1) {
+        item->summary = counted[0];
+        return BT_OK;
     }
     return bt_summary_over(counted, count, &item->summary);
 }

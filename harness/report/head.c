@@ -103,11 +103,12 @@ static void write_one_case(const report_set *set, bt_str *out)
     const bt_metric_value *metrics = item->summary.metrics;
     const bt_metric_value *rate = &metrics[BT_METRIC_TOKENS_PER_S];
     const bt_metric_value *time = &metrics[BT_METRIC_STEP_TIME];
-    const bool several = item->round_count > 1, checked = metrics[BT_METRIC_VAL_LOSS].count > 0;
+    const bool median = bt_report_counted(item) != 1;
+    const bool checked = metrics[BT_METRIC_VAL_LOSS].count > 0;
     metric_texts texts = texts_of(BT_UNIT_TOKENS_PER_S, rate);
     write_number(out, "Speed", texts.number.text, texts.interval.text, "a step %s, %s of %s%s%s",
-                 bt_format_value(BT_UNIT_NS, time->value).text, several ? "median" : "mean",
-                 bt_format_count(time->count).text, several ? " rounds" : "",
+                 bt_format_value(BT_UNIT_NS, time->value).text, median ? "median" : "mean",
+                 bt_format_count(time->count).text, median ? " rounds" : "",
                  has_interval(rate) ? "; 95 % interval" : "");
     texts = texts_of(BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_LAST]);
     write_number(out, "Loss", texts.number.text, texts.interval.text, "from %s%s%s",

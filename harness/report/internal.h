@@ -42,7 +42,7 @@ typedef struct report_case {
     int64_t round_count;
     int64_t noisy;         // rounds with a noise label
     bt_summary *summaries; // [round_count], one entry per round
-    bt_summary summary;    // of all rounds (cases.c)
+    bt_summary summary;    // of all rounds that count (cases.c)
     report_kernel kernel;
     char tag[4]; // A, B, ... Z, A1 ...: represents it wherever colour does; "" for kernel cases,
                  // which have no curves
@@ -108,6 +108,8 @@ BT_CHECKED bt_status bt_report_recompute(const bt_store_round *round,
 const char *bt_noise_of(const bt_store_round *round);
 // Whether a round's numbers count in its case: an invalid one is kept, but is not a measurement.
 bool bt_round_counts(const report_case *item, int64_t index);
+// The number of rounds that count.
+int64_t bt_report_counted(const report_case *item);
 // Fills summaries (in the arena), summary and kernel.
 BT_CHECKED bt_status bt_case_summarise(report_case *item, bt_arena *arena);
 // The same case in a run, on a system; NULL if there is none.

@@ -186,8 +186,8 @@ bt_status bt_markdown_cases(const report_set *set, bt_str *out)
     }
     bt_table_markdown(&table, out);
     bt_str_append(out, "\nIntervals: 95 %, of the mean over the timed steps or samples of one "
-                       "round, or of the median over the rounds where there are several; none "
-                       "if there are fewer than 6 independent values.\n");
+                       "round, or of the median over the rounds if several count; none if there "
+                       "are fewer than 6 independent values.\n");
     bt_outputs outputs = {0};
     for (int64_t i = 0; i < set->case_count; i++) {
         for (int64_t r = 0; r < set->cases[i].round_count; r++) {

@@ -1,0 +1,102 @@
+// tests/harness/test_report_rounds.c - reports of cases whose rounds do not all count, of many
+// cases, and of fractions above that of a copy
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/report/curves.h"
+#include "harness/report/internal.h"
+#include "harness/report/report.h"
+#include "tests/harness/sample_kernels.h"
+#include "tests/harness/scratch_store.h"
+
+static void assert_has(const char *text, const char *words)
+{
+    if (!text || !strstr(text, words)) {
+        fail_msg("no '%s' in:\n%.2000s", words, text ? text : "");
+    }
+}
+
+static void assert_lacks(const char *text, const char *words)
+{
+    const char *found = strstr(text, words);
+    if (found) {
+        fail_msg("'%s' in: %.200s", words, found);
+    }
+}
+
+static int64_t begin_run(void)
+{
+    int64_t run = 0;
+    bt_store_run_info info = {.suite = {"1", "tiny", "cpu", "tiny.json", "{}"},
+                              .build = {"1", "0.1.0", "1", "", "gcc 12.2.0", "-O3", "Release", ""},
+                              .env = {"1", NULL, 0},
+                              .command = "bt-bench run tiny",
+                              .out_dir = "results/run-1"};
+    ASSERT_OK(bt_store_run_begin(scratch_store, &info, &run));
+    return run;
+}
+
+// A round of the training case "a" with steps of about 10 ms, all of one loss.
+static void add_training(int64_t run, int64_t ordinal, int64_t steps, double loss,
+                         bt_run_status status)
+{
+    int64_t round = 0;
+    const bt_store_case what = {"tiny", "training", "a", "{}", "blutrain"};
+    ASSERT_OK(bt_store_round_begin(scratch_store, run, &what, ordinal, &round));
+    for (int64_t i = 0; i < steps; i++) {
+        const bt_store_step step = {.step = i,
+                                    .loss = (float)loss,
+                                    .tokens = 512,
+                                    .host_ns = 10000000 + 1000 * (i * 7 % 10)};
+        ASSERT_OK(bt_store_step_add(scratch_store, round, &step));
+    }
+    ASSERT_OK(bt_store_round_end(scratch_store, round, status, "", ""));
+}
+
+// A run of one round that was killed in its fifth step, and resumed.
+static int64_t record_resumed(void)
+{
+    const int64_t run = begin_run();
+    add_training(run, 0, 5, 1000, BT_RUN_INTERRUPTED);
+    add_training(run, 0, 60, 1000, BT_RUN_PASSED);
+    ASSERT_OK(bt_store_run_end(scratch_store, run, BT_RUN_PASSED, ""));
+    scratch_execute("UPDATE round SET ended_ns=0, seal='' WHERE id=1");
+    return run;
+}
+
+static void a_resumed_round_has_the_numbers_of_one_round(void **state)
+{
+    (void)state;
+    const int64_t run = record_resumed();
+    report_set set;
+    ASSERT_OK(bt_report_set_read(scratch_store, &run, 1, NULL, &set));
+    assert_int_equal(set.case_count, 1);
+    const report_case *item = &set.cases[0];
+    assert_int_equal(item->round_count, 2);
+    assert_int_equal(bt_report_counted(item), 1);
+    assert_true(isfinite(item->summary.metrics[BT_METRIC_TOKENS_PER_S].low));
+    assert_memory_equal(&item->summary, &item->summaries[1], sizeof item->summary);
+    bt_report_set_release(&set);
+    bt_str out = {0};
+    ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
+    assert_has(bt_str_text(&out), "mean of 60; 95 % interval");
+    assert_lacks(bt_str_text(&out), "of 1 rounds");
+    bt_str_clear(&out);
+    ASSERT_OK(bt_report_markdown(scratch_store, &run, 1, &out));
+    assert_has(bt_str_text(&out), "| a | passed | 51.177K tok/s [");
+    bt_str_release(&out);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_resumed_round_has_the_numbers_of_one_round),
+
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
