@@ -1,8 +1,9 @@
 // harness/report/curves.c - curves over the steps: loss, speed, memory, clocks, of each case
 //
-// A case with one round is a line; if it is long, its minima and maxima, with medians of intervals
-// drawn on top. A case with several rounds is the band of their values, with their median. Drawings
-// are thinned; figures elsewhere use every step.
+// A case of which one round counts is a line; if it is long, its minima and maxima, with medians of
+// intervals drawn on top. If several rounds count, it is the band of their values, with their
+// median. Of a case without a round that counts, the representative round is drawn. Drawings are
+// thinned; figures elsewhere use every step.
 #include "harness/report/curves.h"
 
 #include <math.h>
@@ -100,6 +101,26 @@ const chart_kind bt_chart_kinds[CHART_KINDS] = {
 };
 const int bt_chart_kind_count = (int)(sizeof bt_chart_kinds / sizeof bt_chart_kinds[0]);
 
+// ---- the rounds that are drawn -----------------------------------------------------------------
+
+// The round that lines and dots of one round show.
+static const bt_store_round *shown_round(const report_case *item)
+{
+    for (int64_t r = 0; r < item->round_count; r++) {
+        if (bt_round_counts(item, r)) {
+            return item->rounds[r];
+        }
+    }
+    return item->round;
+}
+
+static bool is_drawn(const report_case *item, int64_t index)
+{
+    return bt_round_counts(item, index) || item->rounds[index] == shown_round(item);
+}
+
+static bool has_steps(const report_case *item) { return shown_round(item)->step_count > 0; }
+
 // ---- points of a case --------------------------------------------------------------------------
 
 // A curve with room for `most` points, behind the last one; it is part of the chart once counted.
@@ -122,7 +143,7 @@ static void add_point(curve *line, int64_t step, double y)
 static bt_status add_line(chart *out, const report_case *item, int index, int style,
                           int64_t buckets)
 {
-    const bt_store_round *round = item->round;
+    const bt_store_round *round = shown_round(item);
     bool sampled = out->kind->lines[index].of_sample;
     int64_t most = sampled ? round->telemetry_count : round->step_count;
     curve *line = NULL, *middle = NULL;
@@ -153,7 +174,7 @@ static bt_status add_line(chart *out, const report_case *item, int index, int st
     return BT_OK;
 }
 
-// The values of one step in all rounds of a case. Returns the number of finite ones.
+// The values of one step in all rounds that count. Returns the number of finite ones.
 static int64_t values_at(const report_case *item, int64_t step, const chart_kind *kind, int64_t *at,
                          double *values)
 {
@@ -164,8 +185,9 @@ static int64_t values_at(const report_case *item, int64_t step, const chart_kind
             at[r]++;
         }
         double y = 0.0;
-        if (at[r] < round->step_count && round->steps[at[r]].step == step &&
-            kind->lines[0].of_step(&round->steps[at[r]], &y) && isfinite(y)) {
+        if (bt_round_counts(item, r) && at[r] < round->step_count &&
+            round->steps[at[r]].step == step && kind->lines[0].of_step(&round->steps[at[r]], &y) &&
+            isfinite(y)) {
             values[count++] = y;
         }
     }
@@ -177,11 +199,12 @@ static bt_status add_band(chart *out, const report_case *item, int style, int64_
 {
     double *values = NULL;
     int64_t *at = NULL;
-    int64_t longest = 0;
-    for (int64_t r = 1; r < item->round_count; r++) {
-        longest = item->rounds[r]->step_count > item->rounds[longest]->step_count ? r : longest;
+    const bt_store_round *frame = shown_round(item); // the longest one that counts
+    for (int64_t r = 0; r < item->round_count; r++) {
+        if (bt_round_counts(item, r) && item->rounds[r]->step_count > frame->step_count) {
+            frame = item->rounds[r];
+        }
     }
-    const bt_store_round *frame = item->rounds[longest];
     curve *band = NULL;
     double *middle = NULL; // medians
     BT_TRY(new_curve(out, item, out->kind->lines[0].name, style, CURVE_BAND, frame->step_count,
@@ -214,7 +237,7 @@ static bt_status add_band(chart *out, const report_case *item, int style, int64_
 
 static bt_status add_evals(chart *out, const report_case *item, int style, int64_t buckets)
 {
-    const bt_store_round *round = item->round;
+    const bt_store_round *round = shown_round(item);
     curve *dots = NULL;
     BT_TRY(new_curve(out, item, "validation", style, CURVE_DOTS, round->eval_count, &dots));
     BT_EACH(const bt_store_eval, eval, round->evals, round->eval_count) {
@@ -227,7 +250,7 @@ static bt_status add_evals(chart *out, const report_case *item, int style, int64
 
 static bt_status add_scores(chart *out, const report_case *item, int style, int64_t buckets)
 {
-    const bt_store_round *round = item->round;
+    const bt_store_round *round = shown_round(item);
     curve *line = NULL;
     BT_TRY(new_curve(out, item, "", style, CURVE_LINE, round->score_count, &line));
     BT_EACH(const bt_store_score, score, round->scores, round->score_count) {
@@ -244,7 +267,7 @@ static bt_status add_scores(chart *out, const report_case *item, int style, int6
 static bool has_samples(const report_set *set, double (*of_sample)(const bt_store_telemetry *))
 {
     for (int64_t i = 0; i < set->case_count; i++) {
-        const bt_store_round *round = set->cases[i].round;
+        const bt_store_round *round = shown_round(&set->cases[i]);
         for (int64_t j = 0; round->step_count > 0 && j < round->telemetry_count; j++) {
             if (isfinite(of_sample(&round->telemetry[j]))) {
                 return true;
@@ -270,12 +293,13 @@ static double last_step(const report_set *set)
 {
     double last = 1.0;
     for (int64_t i = 0; i < set->case_count; i++) {
-        for (int64_t r = 0; r < set->cases[i].round_count; r++) {
-            const bt_store_round *round = set->cases[i].rounds[r];
-            if (round->step_count > 0) {
+        const report_case *item = &set->cases[i];
+        for (int64_t r = 0; r < item->round_count; r++) {
+            const bt_store_round *round = item->rounds[r];
+            if (is_drawn(item, r) && round->step_count > 0) {
                 last = fmax(last, (double)round->steps[round->step_count - 1].step);
             }
-            if (round->eval_count > 0) {
+            if (is_drawn(item, r) && round->eval_count > 0) {
                 last = fmax(last, (double)round->evals[round->eval_count - 1].step);
             }
         }
@@ -304,18 +328,18 @@ static void set_axes(const report_set *set, chart *out)
 
 bt_status bt_chart_make(const report_set *set, const chart_kind *kind, int64_t buckets, chart *out)
 {
-    int64_t cases = bt_report_count(set, bt_report_has_steps), index = 0;
+    int64_t cases = bt_report_count(set, has_steps), index = 0;
     int only = main_line(set, kind);
     memset(out, 0, sizeof *out);
     out->kind = kind;
     BT_TRY(BT_ARENA_ARRAY(&out->arena, cases * 3 + 2 * CHART_LINES + 2, &out->curves));
     BT_EACH(const report_case, item, set->cases, set->case_count) {
-        if (item->round->step_count == 0) {
+        if (!has_steps(item)) {
             continue;
         }
         int64_t first = out->count;
         for (int c = cases > 1 ? only : 0; c < (cases > 1 ? only + 1 : CHART_LINES); c++) {
-            bool banded = item->round_count > 1 && kind->lines[c].of_step;
+            bool banded = bt_report_counted(item) > 1 && kind->lines[c].of_step;
             if (banded && c == 0) {
                 BT_TRY(add_band(out, item, (int)index, buckets));
             } else if (!banded && (kind->lines[c].of_step || kind->lines[c].of_sample)) {
@@ -347,7 +371,7 @@ static int64_t most_steps(const report_set *set)
 {
     int64_t most = 0;
     for (int64_t i = 0; i < set->case_count; i++) {
-        int64_t count = set->cases[i].round->step_count;
+        int64_t count = shown_round(&set->cases[i])->step_count;
         most = count > most ? count : most;
     }
     return most;
@@ -387,7 +411,7 @@ bt_status bt_page_curves(const report_set *set, bt_str *out)
 // Maximum number of buckets per curve, so that all together stay within LIVE_POINTS.
 static int64_t live_buckets(const report_set *set)
 {
-    int64_t cases = bt_report_count(set, bt_report_has_steps), curves = cases > 1 ? 3 * cases : 2;
+    int64_t cases = bt_report_count(set, has_steps), curves = cases > 1 ? 3 * cases : 2;
     int64_t buckets = LIVE_POINTS / (2 * (curves > 0 ? curves : 1));
     return buckets > LIVE_BUCKETS    ? LIVE_BUCKETS
            : buckets < STILL_BUCKETS ? STILL_BUCKETS

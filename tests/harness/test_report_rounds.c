@@ -90,12 +90,89 @@ static void a_resumed_round_has_the_numbers_of_one_round(void **state)
     bt_str_release(&out);
 }
 
+// Makes the chart of losses of a run of one case. Owned: `drawn`, the caller.
+static void draw_losses(int64_t run, report_set *set, chart *drawn)
+{
+    ASSERT_OK(bt_report_set_read(scratch_store, &run, 1, NULL, set));
+    assert_int_equal(set->case_count, 1);
+    ASSERT_OK(bt_chart_make(set, &bt_chart_kinds[0], 100, drawn));
+}
+
+static void assert_flat(const curve *line, double y)
+{
+    assert_true(line->count > 0);
+    for (int64_t i = 0; i < line->count; i++) {
+        assert_true(line->y[i] == y);
+        assert_true(!line->high || line->high[i] == y);
+    }
+}
+
+static void a_band_is_of_the_rounds_that_count(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 8 };
+    const int64_t run = begin_run();
+    report_set set;
+    chart drawn;
+    add_training(run, 0, 90, 2000, BT_RUN_FAILED); // the longest, and the first
+    for (int64_t i = 1; i <= ROUNDS; i++) {
+        add_training(run, i, 60, 1000, BT_RUN_PASSED);
+    }
+    draw_losses(run, &set, &drawn);
+    assert_int_equal(drawn.count, 2);
+    assert_int_equal(drawn.curves[0].shape, CURVE_BAND);
+    assert_int_equal(drawn.curves[1].shape, CURVE_LINE);
+    assert_flat(&drawn.curves[0], 1000);
+    assert_flat(&drawn.curves[1], 1000);
+    assert_true(drawn.x_max == 59);
+    bt_arena_release(&drawn.arena);
+    bt_report_set_release(&set);
+}
+
+static void one_round_that_counts_is_a_line(void **state)
+{
+    (void)state;
+    const int64_t run = begin_run();
+    report_set set;
+    chart drawn;
+    add_training(run, 0, 0, 0, BT_RUN_FAILED); // the representative one, without steps
+    add_training(run, 1, 60, 1000, BT_RUN_PASSED);
+    add_training(run, 2, 90, 2000, BT_RUN_FAILED);
+    draw_losses(run, &set, &drawn);
+    assert_int_equal(drawn.count, 1);
+    assert_int_equal(drawn.curves[0].shape, CURVE_LINE);
+    assert_flat(&drawn.curves[0], 1000);
+    assert_true(drawn.x_max == 59);
+    bt_arena_release(&drawn.arena);
+    bt_report_set_release(&set);
+}
+
+static void a_failed_round_is_drawn_if_none_counts(void **state)
+{
+    (void)state;
+    const int64_t run = begin_run();
+    report_set set;
+    chart drawn;
+    add_training(run, 0, 60, 2000, BT_RUN_FAILED);
+    add_training(run, 1, 90, 3000, BT_RUN_FAILED);
+    draw_losses(run, &set, &drawn);
+    assert_int_equal(drawn.count, 1);
+    assert_flat(&drawn.curves[0], 2000);
+    assert_true(drawn.x_max == 59);
+    bt_arena_release(&drawn.arena);
+    bt_report_set_release(&set);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_resumed_round_has_the_numbers_of_one_round),
+
+        TEST(a_band_is_of_the_rounds_that_count),
+        TEST(one_round_that_counts_is_a_line),
+        TEST(a_failed_round_is_drawn_if_none_counts),
 
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
