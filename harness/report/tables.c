@@ -199,18 +199,20 @@ static void write_metrics(const report_set *set, bt_str *out)
     bt_html_details("Metrics of every case", NULL, "", &table, out);
 }
 
+// A round whose process was killed has no end, and may have no value: their cells are empty.
 static void add_round(const report_case *item, int64_t index, bt_table *table)
 {
     const bt_store_round *round = item->rounds[index];
     const bt_metric metric =
         bt_report_is_kernel(item->round) ? BT_METRIC_TIME : BT_METRIC_TOKENS_PER_S;
-    const double seconds =
-        round->ended_ns > 0 ? (double)(round->ended_ns - round->started_ns) / 1e9 : (double)NAN;
-    bt_table_cells(table, "%lld|%lld|%s|%s|%lld|%s|%s|%s|%.6g|%s|%.2f", (long long)round->id,
+    const double value = item->summaries[index].metrics[metric].value;
+    const double seconds = (double)(round->ended_ns - round->started_ns) / 1e9;
+    bt_table_cells(table, "%lld|%lld|%s|%s|%lld|%s|%s|%s|%s|%s|%s", (long long)round->id,
                    (long long)item->run->id, round->what.name, round->what.system,
                    (long long)round->ordinal, bt_run_status_name(round->status), bt_noise_of(round),
-                   bt_outputs_of(round), item->summaries[index].metrics[metric].value,
-                   bt_unit_name(bt_metric_info(metric)->unit), seconds);
+                   bt_outputs_of(round), isfinite(value) ? bt_textf("%.6g", value).text : "",
+                   bt_unit_name(bt_metric_info(metric)->unit),
+                   round->ended_ns > 0 ? bt_textf("%.2f", seconds).text : "");
 }
 
 // Nothing if there is one round per case: the metrics show it.

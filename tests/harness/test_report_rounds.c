@@ -90,6 +90,21 @@ static void a_resumed_round_has_the_numbers_of_one_round(void **state)
     bt_str_release(&out);
 }
 
+static void a_killed_round_has_empty_cells(void **state)
+{
+    (void)state;
+    const int64_t run = begin_run();
+    bt_str out = {0};
+    add_training(run, 0, 0, 0, BT_RUN_INTERRUPTED);
+    add_training(run, 0, 60, 1000, BT_RUN_PASSED);
+    scratch_execute("UPDATE round SET ended_ns=0, seal='' WHERE id=1");
+    ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
+    assert_has(bt_str_text(&out), "<summary>Rounds");
+    assert_lacks(bt_str_text(&out), ">nan");
+    assert_lacks(bt_str_text(&out), ",nan");
+    bt_str_release(&out);
+}
+
 // Makes the chart of losses of a run of one case. Owned: `drawn`, the caller.
 static void draw_losses(int64_t run, report_set *set, chart *drawn)
 {
@@ -168,10 +183,8 @@ static void a_failed_round_is_drawn_if_none_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_resumed_round_has_the_numbers_of_one_round),
-
-        TEST(a_band_is_of_the_rounds_that_count),
-        TEST(one_round_that_counts_is_a_line),
+        TEST(a_resumed_round_has_the_numbers_of_one_round), TEST(a_killed_round_has_empty_cells),
+        TEST(a_band_is_of_the_rounds_that_count),           TEST(one_round_that_counts_is_a_line),
         TEST(a_failed_round_is_drawn_if_none_counts),
 
     };
