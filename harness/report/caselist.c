@@ -5,7 +5,7 @@
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
 
-enum { OPEN_UP_TO = 40 };
+enum { FOLDABLE_ABOVE = 40 };
 
 static void add_name(const report_case *item, int64_t index, bt_table *table)
 {
@@ -58,13 +58,14 @@ static void write_list(const report_set *set, bool kernels, bt_str *out)
     if (count == 0 || (count == 1 && set->case_count == 1)) {
         return; // shown in the head
     }
-    bool folded = count > OPEN_UP_TO;
+    const bool foldable = count > FOLDABLE_ABOVE; // open: a reader looks for the results first
     bt_str_format(out, "<section id=%s><h2>%s</h2>\n", kernels ? "kernel-cases" : "cases",
                   commands  ? "Commands"
                   : kernels ? "Kernel cases"
                             : "Cases");
-    if (folded) {
-        bt_str_format(out, "<details><summary>All cases <span class=muted>%lld</span></summary>\n",
+    if (foldable) {
+        bt_str_format(out,
+                      "<details open><summary>All cases <span class=muted>%lld</span></summary>\n",
                       (long long)count);
     }
     bt_table table = {.name = bt_textf("%s", kernels ? "kernel-cases" : "cases")};
@@ -81,7 +82,7 @@ static void write_list(const report_set *set, bool kernels, bt_str *out)
         }
     }
     bt_table_html(&table, out);
-    bt_str_format(out, "%s</section>\n", folded ? "</details>\n" : "");
+    bt_str_format(out, "%s</section>\n", foldable ? "</details>\n" : "");
 }
 
 bt_status bt_page_cases(const report_set *set, bt_str *out)

@@ -178,6 +178,32 @@ static void a_failed_round_is_drawn_if_none_counts(void **state)
     bt_report_set_release(&set);
 }
 
+static void tables_of_many_cases_are_open(void **state)
+{
+    (void)state;
+    static const char section[] = "<section id=kernel-cases><h2>Kernel cases</h2>\n";
+    static const struct {
+        int cases;
+        const char *start;
+    } rows[] = {{40, "<div class=scroll><table"},
+                {41, "<details open><summary>All cases <span class=muted>41</span></summary>\n"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bt_str out = {0};
+        int64_t run = 0;
+        sample_kernels sample = sample_kernels_default();
+        sample.cases = rows[i].cases;
+        ASSERT_OK(sample_kernels_record(scratch_store, &sample, &run));
+        ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
+        const char *at = strstr(bt_str_text(&out), section);
+        assert_non_null(at);
+        at += strlen(section);
+        if (strncmp(at, rows[i].start, strlen(rows[i].start)) != 0) {
+            fail_msg("expected %s, got %.100s", rows[i].start, at);
+        }
+        bt_str_release(&out);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
 
 int main(void)
@@ -185,7 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_resumed_round_has_the_numbers_of_one_round), TEST(a_killed_round_has_empty_cells),
         TEST(a_band_is_of_the_rounds_that_count),           TEST(one_round_that_counts_is_a_line),
-        TEST(a_failed_round_is_drawn_if_none_counts),
+        TEST(a_failed_round_is_drawn_if_none_counts),       TEST(tables_of_many_cases_are_open),
 
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
