@@ -49,6 +49,15 @@ static void find_systems(group_table *self)
     }
 }
 
+// Whether its rate is shown in FLOP/s, without a fraction of a copy.
+static bool is_compute_bound(const report_case *item)
+{
+    const bt_metric_value *metrics = item->summary.metrics;
+    return bt_report_flops_dominate(
+        metrics[BT_METRIC_COMPUTE].count > 0 ? metrics[BT_METRIC_COMPUTE].value : (double)NAN,
+        metrics[BT_METRIC_BANDWIDTH].value);
+}
+
 static void value_cell(const bt_metric_value *value, bt_unit unit, bt_table *table)
 {
     if (value->count > 0) {
@@ -78,10 +87,7 @@ static bt_status ratio_cell(group_table *self, const report_case *first, const r
 static void rate_cells(const report_case *item, bt_table *table)
 {
     const bt_metric_value *metrics = item->summary.metrics;
-    const bool computes = bt_report_flops_dominate(
-        metrics[BT_METRIC_COMPUTE].count > 0 ? metrics[BT_METRIC_COMPUTE].value : (double)NAN,
-        metrics[BT_METRIC_BANDWIDTH].value);
-    if (computes) {
+    if (is_compute_bound(item)) {
         value_cell(&metrics[BT_METRIC_COMPUTE], BT_UNIT_FLOP_PER_S, table);
         bt_table_cells(table, "%s", "");
     } else {
@@ -187,19 +193,28 @@ static void print_reasons(const bt_store_run *run, bt_str *out)
     }
 }
 
-// Explains why hot cases have no fraction, if there are any.
+// Explains why hot cases have no fraction, and how a fraction exceeds 100 %, if there are any.
 static void explain_shares(const report_set *set, bt_str *out)
 {
-    bool any = false;
+    static const double share_least = 1.005; // shown as more than 100 %
+    bool without = false, above = false;
     BT_EACH(const report_case, item, set->cases, set->case_count) {
-        any = any || (strstr(item->kernel.group, "hot cache") && !item->kernel.ceiling &&
-                      item->summary.metrics[BT_METRIC_BANDWIDTH].count > 0 &&
-                      item->summary.metrics[BT_METRIC_COPY_SHARE].count == 0);
+        const bt_metric_value *share = &item->summary.metrics[BT_METRIC_COPY_SHARE];
+        const bool kernel = *item->kernel.group && !item->kernel.ceiling;
+        without =
+            without || (kernel && strstr(item->kernel.group, "hot cache") &&
+                        item->summary.metrics[BT_METRIC_BANDWIDTH].count > 0 && share->count == 0);
+        above = above || (kernel && share->count > 0 && share->value >= share_least &&
+                          !is_compute_bound(item));
     }
+    bt_str_append(out, without ? "\nhot cases that move less than 256 MiB have no fraction \"of "
+                                 "copy\": their data stays in a cache, that of the copy does not\n"
+                               : "");
     bt_str_append(out,
-                  any ? "\nhot cases that move less than 256 MiB have no fraction \"of copy\": "
-                        "their data stays in a cache, that of the copy does not\n"
-                      : "");
+                  above ? "\na fraction \"of copy\" above 100 %: the case moves its bytes in less "
+                          "time than the copy would, for example because it reads more than it "
+                          "writes, or because part of its data stays in a cache\n"
+                        : "");
 }
 
 static void note_ratios(const group_table *of, ratio_notes *notes)

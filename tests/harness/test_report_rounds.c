@@ -56,6 +56,27 @@ static void add_training(int64_t run, int64_t ordinal, int64_t steps, double los
     ASSERT_OK(bt_store_round_end(scratch_store, round, status, "", ""));
 }
 
+// A kernel case in a round: its bandwidth as a fraction of a copy's, and FLOP per byte.
+static void add_kernel(int64_t run, const char *name, double share, double intensity)
+{
+    enum { METRICS = 4 };
+    int64_t round = 0;
+    const bt_store_case what = {"tiny", "kernel", name,
+                                "{\"kernel\":{\"op\":\"gelu\",\"direction\":\"forward\",\"dtype\":"
+                                "\"f32\",\"shape\":\"4x5\",\"cache\":\"cold\"}}",
+                                "blutrain"};
+    const bt_metric metrics[METRICS] = {BT_METRIC_TIME, BT_METRIC_BANDWIDTH, BT_METRIC_COPY_SHARE,
+                                        BT_METRIC_COMPUTE};
+    const double values[METRICS] = {1e3, share * 1e12, share, share * 1e12 * intensity};
+    ASSERT_OK(bt_store_round_begin(scratch_store, run, &what, 0, &round));
+    for (int i = 0; i < METRICS; i++) {
+        const bt_store_measurement item = {metrics[i], values[i],  values[i],
+                                           values[i],  &values[i], 1};
+        ASSERT_OK(bt_store_measure(scratch_store, round, &item));
+    }
+    ASSERT_OK(bt_store_round_end(scratch_store, round, BT_RUN_PASSED, "", ""));
+}
+
 // A run of one round that was killed in its fifth step, and resumed.
 static int64_t record_resumed(void)
 {
@@ -204,6 +225,31 @@ static void tables_of_many_cases_are_open(void **state)
     }
 }
 
+static void fractions_above_a_copy_are_explained(void **state)
+{
+    (void)state;
+    static const char note[] = "a fraction \"of copy\" above 100 %: ";
+    static const struct {
+        const char *name;
+        double share, intensity;
+        bool noted;
+    } rows[] = {{"gelu", 0.93, 1, false},        {"gelu", 1.004, 1, false}, // shown as 100 %
+                {"gelu", 1.3, 100, false},       // shown in FLOP/s, without a fraction
+                {"ceiling.cold", 1.3, 1, false}, // the copy itself
+                {"gelu", 1.006, 1, true},        {"gelu", 1.3, 1, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bt_str out = {0};
+        const int64_t run = begin_run();
+        add_kernel(run, rows[i].name, rows[i].share, rows[i].intensity);
+        add_kernel(run, "other", 0.5, 1);
+        ASSERT_OK(bt_show_text(scratch_store, run, 0, &out));
+        if ((strstr(bt_str_text(&out), note) != NULL) != rows[i].noted) {
+            fail_msg("row %d: %s", (int)i, bt_str_text(&out));
+        }
+        bt_str_release(&out);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
 
 int main(void)
@@ -212,7 +258,7 @@ int main(void)
         TEST(a_resumed_round_has_the_numbers_of_one_round), TEST(a_killed_round_has_empty_cells),
         TEST(a_band_is_of_the_rounds_that_count),           TEST(one_round_that_counts_is_a_line),
         TEST(a_failed_round_is_drawn_if_none_counts),       TEST(tables_of_many_cases_are_open),
-
+        TEST(fractions_above_a_copy_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
