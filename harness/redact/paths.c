@@ -40,13 +40,14 @@ static bool starts_with(const char *path, size_t size, const char *prefix)
     return size >= length && memcmp(path, prefix, length) == 0;
 }
 
+// Folders whose names are the same on every machine. Files in /dev/shm are those of users.
 static bool is_of_the_system(const char *path, size_t size)
 {
     static const char *const prefixes[] = {"/usr/", "/opt/",  "/lib/", "/lib64/", "/etc/",
                                            "/dev/", "/proc/", "/sys/", "/bin/",   "/sbin/"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         if (starts_with(path, size, prefixes[i])) {
-            return true;
+            return !starts_with(path, size, "/dev/shm/");
         }
     }
     return false;

@@ -69,7 +69,8 @@ start_slow() { # starts a run of four seconds in the background: $pid
     [ "$output" = "results/bt.sqlite: no run 3; the newest is 1" ]
     run "$bench" watch one
     [ "$status" = 2 ]
-    [ "${#lines[@]}" = 1 ]
+    [[ ${lines[0]} == *'no run "one"' ]]
+    [[ ${lines[1]} == "expected: its number or --name"* ]]
 }
 
 @test "a run that loses its terminal goes on to its end" {

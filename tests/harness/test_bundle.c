@@ -137,6 +137,7 @@ static void paths_are_shortened_by_their_text(void **state)
         {"~/secret/x ~ada/y", ".../x .../y"},
         {"\"/mnt/d\xc3\xa9j\xc3\xa0/t.bin\"", "\".../t.bin\""},
         {"/usr/lib/x.so /dev/nvidia0 /opt/a/b", "/usr/lib/x.so /dev/nvidia0 /opt/a/b"},
+        {"/dev/shm/ada/x.bin /dev/shm", ".../x.bin /dev/shm"},
         {"tok/s 3/4 a/b/c.json ../x/y", "tok/s 3/4 a/b/c.json ../x/y"},
         {"https://w3id.org/a/b", "https://w3id.org/a/b"},
         {"/ /x ~", "/ /x ~"},
