@@ -59,6 +59,16 @@ teardown() {
     [ ! -e a.pdf ]
 }
 
+@test "a report of two runs says in Markdown which way their ratio goes" {
+    gelu_suite '"4x5"' >s.json
+    for time_ns in 1000000 2000000; do
+        BT_TIMED_NS=$time_ns "$bench" run s.json --rounds 8 -q --worker "$root/tests/support/timed_worker.sh" >/dev/null
+    done
+    "$bench" report 1 2 -o r.md
+    grep -qx 'Time of later runs divided by that of the first run: more than 1 is slower.' r.md
+    grep -Eq '^. gelu\.forward\.f32\.4x5, .*, run 2 \| 2\.00x \| \[1\.99[0-9]*, 2\.0[0-9]*\]' r.md
+}
+
 @test "what does not go together is refused" {
     run "$bench" report 1 --db bt.sqlite
     [ "$status" -eq 2 ]

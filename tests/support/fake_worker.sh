@@ -11,7 +11,7 @@
 #   garbage half gap late flood early   breaks the protocol
 #   short crash                ends well after 4 steps; ends with 7 after its result
 #   closed orphan              closes its input at once; leaves a child that holds its output
-# $BT_FAKE_STEPS (6) steps, $BT_FAKE_SCALE (1) times the losses.
+# $BT_FAKE_STEPS (6) steps.
 mode=${BT_FAKE_WORKER:-ok}
 steps=${BT_FAKE_STEPS:-6}
 [ -z "$BT_FAKE_PID_FILE" ] || echo $$ >"$BT_FAKE_PID_FILE"
