@@ -60,6 +60,7 @@ run_tests() { # folder option...
     shift
     TMPDIR=$(scratch_folder)
     export TMPDIR
+    chmod 755 "$TMPDIR" # tests enter it as other users, too
     trap 'rm -rf "$TMPDIR"' EXIT
     rm -f "$folder/junit.xml"
     OMP_WAIT_POLICY=passive ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error \
