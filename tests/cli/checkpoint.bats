@@ -12,15 +12,6 @@ teardown() {
     leave_scratch
 }
 
-# Ranks of a tokenizer whose tokens are the 256 bytes.
-byte_ranks() { # file
-    local i
-    for i in $(seq 0 255); do
-        # shellcheck disable=SC2059 # the format is the byte
-        printf '%s %d\n' "$(printf "\\x$(printf %x "$i")" | base64)" "$i"
-    done >"$1"
-}
-
 # A GPT-2 of one layer, one head and width 4 whose numbers are a fixed sequence.
 byte_model() { # file
     python3 - "$1" <<'PY'

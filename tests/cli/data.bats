@@ -18,15 +18,6 @@ teardown() {
     leave_scratch
 }
 
-# Ranks of a tokenizer whose tokens are the 256 bytes.
-byte_ranks() { # file
-    local i
-    for i in $(seq 0 255); do
-        # shellcheck disable=SC2059 # the format is the byte
-        printf '%s %d\n' "$(printf "\\x$(printf %x "$i")" | base64)" "$i"
-    done >"$1"
-}
-
 @test "a dataset that is whole passes, by its folder and by its name" {
     run --separate-stderr "$bench" data verify ./set
     [ "$status" = 0 ]

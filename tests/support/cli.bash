@@ -22,6 +22,13 @@ tiny_shard() { # file
     { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >"$1"
 }
 
+# Ranks of a tokenizer whose tokens are the 256 bytes.
+byte_ranks() { # file
+    python3 -c 'import base64
+for byte in range(256):
+    print(base64.b64encode(bytes([byte])).decode(), byte)' >"$1"
+}
+
 # A suite of gelu at these shapes, as in its JSON: "4x5", ["64x16", "4x5"].
 gelu_suite() { # shapes
     cat <<JSON
