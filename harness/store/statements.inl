@@ -114,20 +114,21 @@ X(MEASUREMENTS, "SELECT m.metric, m.value, m.low, m.high, s.count, s.data FROM m
 X(TELEMETRY, "SELECT count, columns, data FROM telemetry WHERE round_id=?")
 X(FILES, "SELECT f.kind, f.name, c.data FROM session_file f JOIN content c ON c.id=f.content_id"
          " WHERE f.session_id=? ORDER BY f.kind")
-X(HISTORY, "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_id, suite.name,"
-           " ifnull(b.git_commit, build.git_commit), ifnull(b.git_diff, build.git_diff),"
-           " r.system, c.axes_json, c.name, EXISTS(SELECT 1 FROM measurement t WHERE t.round_id=r.id"
-           " AND t.metric IN ('time_median_ns', 'step_time_median_ns'))"
-           " FROM bench_case c CROSS JOIN round r ON r.case_id=c.id"
-           " JOIN measurement m ON m.round_id=r.id AND m.metric=?1"
-           " JOIN session s ON s.id=r.session_id JOIN suite ON suite.id=s.suite_id"
-           " JOIN build ON build.id=s.build_id"
-           " LEFT JOIN session_system y ON y.session_id=s.id AND y.name=r.system"
-           " LEFT JOIN build b ON b.id=y.build_id"
-           " WHERE (c.name=?2 OR substr(c.name, 1, length(?2)+1)=?2||'.'"
-           " AND NOT EXISTS(SELECT 1 FROM bench_case WHERE name=?2))"
-           " AND r.status=1 AND (?3='' OR r.system=?3)"
-           " AND ifnull(y.inject_slowdown, 0)=0 ORDER BY s.id, r.id")
+X(HISTORY,
+  "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_id, suite.name,"
+  " ifnull(b.git_commit, build.git_commit), ifnull(b.git_diff, build.git_diff),"
+  " r.system, c.axes_json, c.name, EXISTS(SELECT 1 FROM measurement t WHERE t.round_id=r.id"
+  " AND t.metric IN ('time_median_ns', 'step_time_median_ns'))"
+  " FROM bench_case c CROSS JOIN round r ON r.case_id=c.id"
+  " JOIN measurement m ON m.round_id=r.id AND m.metric=?1"
+  " JOIN session s ON s.id=r.session_id JOIN suite ON suite.id=s.suite_id"
+  " JOIN build ON build.id=s.build_id"
+  " LEFT JOIN session_system y ON y.session_id=s.id AND y.name=r.system"
+  " LEFT JOIN build b ON b.id=y.build_id"
+  " WHERE (c.name=?2 OR substr(c.name, 1, length(?2)+1)=?2||'.'"
+  " AND NOT EXISTS(SELECT 1 FROM bench_case WHERE name=?2))"
+  " AND r.status=1 AND (?3='' OR r.system=?3)"
+  " AND ifnull(y.inject_slowdown, 0)=0 ORDER BY s.id, r.id")
 X(CASE_NAMES, "SELECT DISTINCT name FROM bench_case ORDER BY name")
 
 // Removing a run. A baseline of another database may name another run by the same number.
