@@ -119,7 +119,9 @@ teardown() {
 @test "on a GPU the second run waits for the first, says for whom, and Ctrl-C gives up" {
     mkdir tmp
     export TMPDIR=$dir/tmp
-    BT_FAKE_WORKER=slow "$bench" run s.json --profile gpu --worker "$worker" -q >/dev/null 2>&1 3>&- &
+    # Five seconds: a start of the others takes one on a busy machine.
+    BT_FAKE_WORKER=slow BT_FAKE_STEPS=100 "$bench" run s.json --profile gpu --worker "$worker" \
+        --set train.steps=100 -q >/dev/null 2>&1 3>&- &
     first=$!
     eventually "$bench" watch 1 --once
     "$bench" run s.json --profile gpu --worker "$worker" >/dev/null 2>err2 3>&- &
