@@ -36,21 +36,23 @@ configure() { # preset option...
     cmake --preset "$@" ${BT_CMAKE_ARGS:-}
 }
 
-# Makes a folder for the tests' files: in memory if there is room, because each commit of a database
-# waits for the disk, which is half of the time of the harness's tests.
+# Makes a folder for the tests' files, which other users may enter, and prints its path. It is in
+# memory if there is room, because each commit of a database waits for the disk.
 scratch_folder() {
-    local folder free
+    local folder='' free
     free=$(df --output=avail -B 1G /dev/shm 2>/dev/null | tail -n 1)
     if [ "${free:-0}" -ge 8 ] && folder=$(mktemp -d /dev/shm/bt-tests-XXXXXX); then
         printf '#!/bin/sh\n' >"$folder/program"
         chmod +x "$folder/program"
-        if "$folder/program"; then
-            echo "$folder"
-            return
+        if ! "$folder/program"; then # mounted without permission to run programs
+            rm -r "$folder"
+            folder=
         fi
-        rm -r "$folder" # mounted without permission to run programs
     fi
-    mktemp -d
+    [ -n "$folder" ] || folder=$(mktemp -d)
+    rm -f "$folder/program"
+    chmod 755 "$folder"
+    echo "$folder"
 }
 
 # Runs the tests of a build folder; results for the count go to its junit.xml. They share the
@@ -60,7 +62,6 @@ run_tests() { # folder option...
     shift
     TMPDIR=$(scratch_folder)
     export TMPDIR
-    chmod 755 "$TMPDIR" # tests enter it as other users, too
     trap 'rm -rf "$TMPDIR"' EXIT
     rm -f "$folder/junit.xml"
     OMP_WAIT_POLICY=passive ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error \

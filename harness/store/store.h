@@ -244,8 +244,8 @@ BT_STORE_RELEASED(bt_store_history)
 
 // Every passed round of a case with this name, in every suite; if no case has it, of those into
 // which a plan expanded a case of this name: NAME.forward.f32.8x4, NAME.lr=3e-4. system NULL: on
-// all systems. Samples are not read. No rows is not an error. Owns    the caller, until
-// bt_store_history_release
+// all systems. Samples are not read. No rows is not an error.
+// Owns    the caller, until bt_store_history_release
 BT_CHECKED bt_status bt_store_history_read(bt_store *store, const char *name, bt_metric metric,
                                            const char *system, bt_store_history *out);
 // Appends the names of all recorded cases, separated by '|'.
