@@ -6,10 +6,10 @@
 #   -l LIMIT_S  time limit in seconds, default 1700; a part that may not fit is left out
 #   -p          also PyTorch, in the environment that `python3` is of
 #
-# In this order: tests of ranks, memcheck of the collectives and of chunks of rows, recovery,
+# In this order: tests of ranks, tensor parallel, context parallel (-p: PyTorch's after ours),
 # all-reduce from 4 KiB to 475 MiB beside NCCL, data parallel training (64 x 1024 and 4 x 1024; -p:
-# beside PyTorch's DistributedDataParallel), tensor parallel, context parallel (-p: PyTorch's after
-# ours), memory, four rounds with and without virtual shards, sizes of buckets, the other collectives.
+# beside PyTorch's DistributedDataParallel), recovery, memcheck of the collectives and of chunks of
+# rows, four rounds with and without virtual shards, memory, sizes of buckets, the other collectives.
 # The other suites run one round. Each publishes a draft of its own in DIR, so that a run that is cut
 # off keeps what is done.
 # Prints one row for each part. Exit 0 all passed, 1 a part failed or was left out, 2 usage, 4 fewer
@@ -82,21 +82,21 @@ memcheck() { # name seconds test case
 }
 
 part dist_gpu 60 tests/dist_gpu_test
-part dist_gpu_train 60 tests/dist_gpu_train_test
-part dist_gpu_context 30 tests/dist_gpu_context_test
-memcheck memcheck_group 60 dist_gpu each_path_once
-memcheck memcheck_chunks 60 dist_gpu_train chunks_of_rows_repeat
-suite recovery 120 1 recovery
-suite all_reduce 140 1 collectives --filter '[bc]*' # critical, beside
-suite training 270 1 training --system "$systems"
-suite tensor 120 1 tensor
-suite context 150 1 context
+part dist_gpu_train 50 tests/dist_gpu_train_test
+part dist_gpu_context 20 tests/dist_gpu_context_test
+suite tensor 80 1 tensor
+suite context 80 1 context
 if $peer; then
-    suite tensor_pytorch 90 1 tensor --system pytorch-compile --filter '*_tensor2'
-    suite context_pytorch 90 1 context --system pytorch-compile --filter '*_all_gather'
+    suite tensor_pytorch 190 1 tensor --system pytorch-compile --filter '*_tensor2'
+    suite context_pytorch 190 1 context --system pytorch-compile --filter '*_all_gather'
 fi
+suite all_reduce 190 1 collectives --filter '[bc]*' # critical, beside
+suite training 300 1 training --system "$systems"
+suite recovery 90 1 recovery
+memcheck memcheck_group 30 dist_gpu each_path_once
+memcheck memcheck_chunks 50 dist_gpu_train chunks_of_rows_repeat
+suite invariant 80 4 training --system blutrain --filter 'bf16_data2*'
 suite memory 90 1 memory
-suite invariant 100 4 training --system blutrain --filter 'bf16_data2*'
 suite buckets 60 1 buckets
 suite others 160 1 collectives --filter '[ho]*' # others, half
 [ -z "$failed" ] || {
