@@ -51,6 +51,8 @@ extern "C" {
     X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", bt_cross_entropy_backward_args)            \
     X(CROSS_ENTROPY_MEAN, "cross_entropy_mean", bt_cross_entropy_mean_args)                        \
     X(CROSS_ENTROPY_GRAD, "cross_entropy_grad", bt_cross_entropy_grad_args)                        \
+    X(SHARD_IDS, "shard_ids", bt_shard_ids_args)                                                   \
+    X(SHARD_TARGETS, "shard_targets", bt_shard_targets_args)                                       \
     X(DROPOUT, "dropout", bt_dropout_args)                                                         \
     X(GEMM, "gemm", bt_gemm_args)                                                                  \
     X(GEMM_GROUPED, "gemm_grouped", bt_gemm_grouped_args)                                          \
@@ -416,6 +418,30 @@ typedef struct bt_cross_entropy_grad_args {
     int32_t ignore;
     bt_dtype dtype; // of logits and dlogits
 } bt_cross_entropy_grad_args;
+
+// Ids of a vocabulary of which this rank has the rows [first, first + rows). For an id among them
+// own = id - first and mask = 1; for the others own = 0, and mask = 0, or NaN for an id outside of
+// [0, vocab).
+typedef struct bt_shard_ids_args {
+    const int32_t *ids; // [count]
+    int32_t *own;       // [count]
+    void *mask;         // [count]
+    int64_t count, first, rows, vocab;
+    bt_dtype dtype; // of mask
+} bt_shard_ids_args;
+
+// Targets of a cross-entropy over that vocabulary, of which each rank has `each` rows, the last
+// ones fewer.
+//          a row of this rank   another rank's   outside of [0, vocab)   ignored
+// own      target - first       -1               -1                      -1
+// column   target - first       INT32_MAX        INT32_MAX               -1
+// owner    target / each        target / each    INT32_MAX               -1
+typedef struct bt_shard_targets_args {
+    const int32_t *targets;        // [count]
+    int32_t *own, *column, *owner; // [count]
+    int64_t count, first, rows, vocab, each;
+    int32_t ignore;
+} bt_shard_targets_args;
 
 // y[i] = x[i] / (1 - rate) where kept, else 0; kept iff uniform(seed, stream, i) >= rate, with
 // bt_rng's word i % 4 of block i / 4. The backward is the same call on dy. y may be x.

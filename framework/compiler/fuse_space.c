@@ -97,11 +97,13 @@ const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *
         return "it reduces rows and columns";
     case BT_KERNEL_EMBEDDING:
     case BT_KERNEL_EMBEDDING_BACKWARD:
+    case BT_KERNEL_SHARD_IDS:
         return "it gathers by ids";
     case BT_KERNEL_CROSS_ENTROPY:
     case BT_KERNEL_CROSS_ENTROPY_BACKWARD:
     case BT_KERNEL_CROSS_ENTROPY_MEAN:
     case BT_KERNEL_CROSS_ENTROPY_GRAD:
+    case BT_KERNEL_SHARD_TARGETS:
         return "it picks targets";
     case BT_KERNEL_ATTENTION_BACKWARD:
     case BT_KERNEL_ATTENTION_MERGE:

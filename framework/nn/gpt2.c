@@ -42,11 +42,6 @@ static bt_status add_tokens(bt_params *params, const bt_gpt2_config *config, dou
     bt_param_part rows = {.repeats = 1};
     if (group) {
         rows.count = bt_shard_rows(config->vocab, group->size, group->rank, &rows.first);
-        if (config->vocab > BT_SHARD_VOCAB_MOST) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "model.vocab is %lld; with train.mesh.tensor at most %d is allowed",
-                            (long long)config->vocab, BT_SHARD_VOCAB_MOST);
-        }
         if (bt_shard_rows(config->vocab, group->size, group->size - 1, &(int64_t){0}) == 0) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
                             "train.mesh.tensor is %d, and model.vocab is %lld: with parts of equal "

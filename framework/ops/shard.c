@@ -20,107 +20,30 @@ int64_t bt_shard_rows(int64_t vocab, int ranks, int rank, int64_t *first)
     return rest < 0 ? 0 : rest < each ? rest : each;
 }
 
-// ---- ids ----------------------------------------------------------------------------------------
-// There are no kernels that compare integers. In f32, where ids are exact, relu(x + 1) - relu(x) is
-// 1 for x >= 0 and 0 below; the other tests of ids follow from that.
-
-static const double far = 1 << 23; // not a valid id, and sums with ids are still exact
-
-// *x becomes alpha x + beta.
-static bt_status line(bt_context *context, bt_tensor **x, double alpha, double beta)
-{
-    bt_tensor *scaled = NULL, *shifted = NULL;
-    BT_TRY(bt_scale(context, *x, alpha, &scaled));
-    bt_status status = bt_unary_op(context, BT_UNARY_SHIFT, beta, scaled, &shifted);
-    bt_tensor_release(scaled);
-    BT_TRY(status);
-    bt_tensor_release(*x);
-    *x = shifted;
-    return BT_OK;
-}
-
-static bt_status positive_part(bt_context *context, bt_tensor *x, double beta, bt_tensor **out)
-{
-    bt_tensor *shifted = NULL;
-    BT_TRY(bt_unary_op(context, BT_UNARY_SHIFT, beta, x, &shifted));
-    bt_status status = bt_relu(context, shifted, out);
-    bt_tensor_release(shifted);
-    return status;
-}
-
-// 1 where x >= bound, else 0.
-static bt_status at_least(bt_context *context, bt_tensor *x, int64_t bound, bt_tensor **out)
-{
-    bt_tensor *above = NULL, *below = NULL;
-    bt_status status = BT_OK;
-    *out = NULL;
-    BT_TRY_GOTO(positive_part(context, x, 1 - (double)bound, &above), done);
-    BT_TRY_GOTO(positive_part(context, x, -(double)bound, &below), done);
-    status = bt_sub(context, above, below, out);
-done:
-    bt_tensor_release(above);
-    bt_tensor_release(below);
-    return status;
-}
-
-// 1 where low <= x < high, else 0.
-static bt_status between(bt_context *context, bt_tensor *x, int64_t low, int64_t high,
-                         bt_tensor **out)
-{
-    bt_tensor *a = NULL, *b = NULL;
-    bt_status status = BT_OK;
-    *out = NULL;
-    BT_TRY_GOTO(at_least(context, x, low, &a), done);
-    BT_TRY_GOTO(at_least(context, x, high, &b), done);
-    status = bt_sub(context, a, b, out);
-done:
-    bt_tensor_release(a);
-    bt_tensor_release(b);
-    return status;
-}
-
-// *x becomes *x f(y); y is unchanged.
-static bt_status apply(bt_context *context, bt_binary function, bt_tensor **x, bt_tensor *y)
-{
-    bt_tensor *out = NULL;
-    BT_TRY(bt_binary_op(context, function, *x, y, &out));
-    bt_tensor_release(*x);
-    *x = out;
-    return BT_OK;
-}
-
 // ---- embedding ----------------------------------------------------------------------------------
 
-// local: the row of an id that this rank has, else 0. own, [B, T, 1]: 1 for such ids, 0 for those
-// of other ranks, NaN for ids outside of the table.
+// own [B, T]: the row of an id that this rank has, else 0. mask [B, T, 1]: 1 for such ids, 0 for
+// those of other ranks, NaN for ids outside of the table.
 static bt_status place_ids(bt_context *context, const bt_group *group, bt_tensor *ids,
-                           int64_t vocab, bt_dtype dtype, bt_tensor **local, bt_tensor **own)
+                           int64_t vocab, bt_dtype dtype, bt_tensor **own, bt_tensor **mask)
 {
-    bt_tensor *x = NULL, *mine = NULL, *known = NULL, *mask = NULL;
-    int64_t first = 0;
-    const int64_t rows = bt_shard_rows(vocab, group->size, group->rank, &first);
-    bt_status status = BT_OK;
-    BT_TRY_GOTO(bt_cast(context, ids, BT_F32, &x), done);
-    BT_TRY_GOTO(between(context, x, first, first + rows, &mine), done);
-    BT_TRY_GOTO(between(context, x, 0, vocab, &known), done);
-    BT_TRY_GOTO(line(context, &x, 1, -(double)first), done);
-    BT_TRY_GOTO(apply(context, BT_BINARY_MUL, &x, mine), done);
-    BT_TRY_GOTO(bt_cast(context, x, BT_I32, local), done);
-    BT_TRY_GOTO(apply(context, BT_BINARY_DIV, &mine, known), done); // 0 / 0 is NaN
-    BT_TRY_GOTO(bt_cast(context, mine, dtype, &mask), done);
-    status = bt_reshape(context, mask, BT_SHAPE(ids->shape.size[0], ids->shape.size[1], 1), own);
-done:
-    bt_tensor_release(x);
-    bt_tensor_release(mine);
-    bt_tensor_release(known);
-    bt_tensor_release(mask);
-    return status;
+    BT_TRY(bt_tensor_create(context, BT_I32, ids->shape, "own ids", own));
+    BT_TRY(bt_tensor_create(context, dtype, BT_SHAPE(ids->shape.size[0], ids->shape.size[1], 1),
+                            "mask of own ids", mask));
+    bt_shard_ids_args args = {.ids = bt_tensor_data(ids),
+                              .own = bt_tensor_data(*own),
+                              .mask = bt_tensor_data(*mask),
+                              .count = bt_tensor_count(ids),
+                              .vocab = vocab,
+                              .dtype = dtype};
+    args.rows = bt_shard_rows(vocab, group->size, group->rank, &args.first);
+    return bt_context_launch(context, BT_KERNEL_SHARD_IDS, dtype, &args);
 }
 
 bt_status bt_embedding_shard(bt_context *context, struct bt_group *group, bt_tensor *ids,
                              bt_tensor *table, int64_t vocab, bt_tensor **out)
 {
-    bt_tensor *local = NULL, *own = NULL, *rows = NULL;
+    bt_tensor *own = NULL, *mask = NULL, *rows = NULL;
     bt_status status = BT_OK;
     *out = NULL;
     if (!group || group->size == 1) {
@@ -132,12 +55,12 @@ bt_status bt_embedding_shard(bt_context *context, struct bt_group *group, bt_ten
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "ids of shape %s; expected [batch, tokens]",
                         bt_shape_text(&ids->shape, text));
     }
-    BT_TRY_GOTO(place_ids(context, group, ids, vocab, table->dtype, &local, &own), done);
-    BT_TRY_GOTO(bt_embedding(context, local, table, NULL, &rows, NULL), done);
-    status = bt_mul(context, rows, own, out);
+    BT_TRY_GOTO(place_ids(context, group, ids, vocab, table->dtype, &own, &mask), done);
+    BT_TRY_GOTO(bt_embedding(context, own, table, NULL, &rows, NULL), done);
+    status = bt_mul(context, rows, mask, out);
 done:
-    bt_tensor_release(local);
     bt_tensor_release(own);
+    bt_tensor_release(mask);
     bt_tensor_release(rows);
     return status;
 }
@@ -149,9 +72,7 @@ typedef struct shard_loss {
     bt_group *group; // borrowed
     bt_dtype dtype;  // of losses
     int64_t rows;
-    bt_tensor *mine;                       // i32: targets of this shard; the others are set to
-                                           // ignored
-    bt_tensor *owner;                      // i32
+    bt_tensor *mine, *owner;               // i32: bt_shard_targets_args' own and owner
     bt_tensor *loss, *lse;                 // of this shard
     bt_tensor *gathered;                   // log-sum-exps, [ranks, rows]
     bt_tensor *table;                      // the same, [rows, ranks]
@@ -177,7 +98,10 @@ static bt_status create(bt_context *context, bt_op_call *call, shard_loss *s)
         bt_tensor **at;
         bt_dtype dtype;
         bt_shape shape;
-    } all[] = {{&s->loss, s->dtype, rows},
+    } all[] = {{&s->mine, BT_I32, rows},
+               {&s->owner, BT_I32, rows},
+               {&call->saved[1], BT_I32, rows},
+               {&s->loss, s->dtype, rows},
                {&s->lse, s->dtype, rows},
                {&s->gathered, s->dtype, BT_SHAPE(ranks, s->rows)},
                {&s->table, s->dtype, BT_SHAPE(s->rows, ranks)},
@@ -212,80 +136,21 @@ static bt_status launch_rows(bt_context *context, shard_loss *s, bt_tensor *logi
     return bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY, logits->dtype, &args);
 }
 
-// The rank that has x: the number of parts before it.
-static bt_status count_before(bt_context *context, bt_tensor *x, int64_t each, int ranks,
-                              bt_tensor **owner)
-{
-    BT_TRY(bt_scale(context, x, 0, owner));
-    for (int rank = 1; rank < ranks; ++rank) {
-        bt_tensor *behind = NULL;
-        BT_TRY(at_least(context, x, each * rank, &behind));
-        bt_status status = apply(context, BT_BINARY_ADD, owner, behind);
-        bt_tensor_release(behind);
-        BT_TRY(status);
-    }
-    return BT_OK;
-}
-
-// For an x that counts and that this rank has: its column here; for the other cases see the
-// results.
-typedef struct columns {
-    bt_tensor *x, *counts, *known, *own;
-    bt_tensor *mine;   // IGNORED but for this rank's
-    bt_tensor *others; // IGNORED for ignored ones, `far` for the rest: no column, but a gradient
-    bt_tensor *owner;  // IGNORED, or `far` for ids outside of the vocabulary
-} columns;
-
-static void columns_release(columns *c)
-{
-    enum { TENSORS = 7 };
-    bt_tensor *const all[TENSORS] = {c->x,    c->counts, c->known, c->own,
-                                     c->mine, c->others, c->owner};
-    for (int i = 0; i < TENSORS; ++i) {
-        bt_tensor_release(all[i]);
-    }
-}
-
-static bt_status find_columns(bt_context *context, const bt_op_call *call, const bt_group *group,
-                              columns *c)
+// The targets as columns of this rank: `mine` for the forward, saved[1] for the backward, in which
+// rows of other ranks' targets have a gradient, too.
+static bt_status map_targets(bt_context *context, const bt_op_call *call, const shard_loss *s)
 {
     const int64_t vocab = BT_ATTRS(call, cross_entropy)->vocab;
-    const int64_t ignore = BT_ATTRS(call, cross_entropy)->ignore;
-    int64_t first = 0;
-    const int64_t rows = bt_shard_rows(vocab, group->size, group->rank, &first);
-    BT_TRY(bt_cast(context, call->in[1], BT_F32, &c->x));
-    BT_TRY(between(context, c->x, ignore, ignore + 1, &c->counts));
-    BT_TRY(line(context, &c->counts, -1, 1));
-    BT_TRY(between(context, c->x, 0, vocab, &c->known));
-    BT_TRY(between(context, c->x, first, first + rows, &c->own));
-    BT_TRY(apply(context, BT_BINARY_MUL, &c->own, c->counts));
-    // mine = own (x - first + 1) - 1
-    BT_TRY(bt_unary_op(context, BT_UNARY_SHIFT, 1 - (double)first, c->x, &c->mine));
-    BT_TRY(apply(context, BT_BINARY_MUL, &c->mine, c->own));
-    BT_TRY(line(context, &c->mine, 1, BT_SHARD_IGNORED));
-    // others = mine + (counts - own) far
-    BT_TRY(bt_sub(context, c->counts, c->own, &c->others));
-    BT_TRY(line(context, &c->others, far, 0));
-    BT_TRY(apply(context, BT_BINARY_ADD, &c->others, c->mine));
-    // owner = counts (before + 1 + (1 - known) far) - 1
-    BT_TRY(count_before(context, c->x, (vocab + group->size - 1) / group->size, group->size,
-                        &c->owner));
-    BT_TRY(line(context, &c->known, -far, far));
-    BT_TRY(apply(context, BT_BINARY_ADD, &c->owner, c->known));
-    BT_TRY(line(context, &c->owner, 1, 1));
-    BT_TRY(apply(context, BT_BINARY_MUL, &c->owner, c->counts));
-    return line(context, &c->owner, 1, BT_SHARD_IGNORED);
-}
-
-static bt_status map_targets(bt_context *context, bt_op_call *call, shard_loss *s)
-{
-    columns c = {0};
-    bt_status status = find_columns(context, call, s->group, &c);
-    status = status ? status : bt_cast(context, c.mine, BT_I32, &s->mine);
-    status = status ? status : bt_cast(context, c.others, BT_I32, &call->saved[1]);
-    status = status ? status : bt_cast(context, c.owner, BT_I32, &s->owner);
-    columns_release(&c);
-    return status;
+    bt_shard_targets_args args = {.targets = bt_tensor_data(call->in[1]),
+                                  .own = bt_tensor_data(s->mine),
+                                  .column = bt_tensor_data(call->saved[1]),
+                                  .owner = bt_tensor_data(s->owner),
+                                  .count = s->rows,
+                                  .vocab = vocab,
+                                  .each = (vocab + s->group->size - 1) / s->group->size,
+                                  .ignore = BT_ATTRS(call, cross_entropy)->ignore};
+    args.rows = bt_shard_rows(vocab, s->group->size, s->group->rank, &args.first);
+    return bt_context_launch(context, BT_KERNEL_SHARD_TARGETS, BT_I32, &args);
 }
 
 // table [rows, ranks] = the log-sum-exps of all ranks; loss = sum over ranks of loss.

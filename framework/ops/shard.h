@@ -12,8 +12,7 @@ struct bt_group;
 // Number of rows of a rank; *first: its first row. 0 if the ranks before have all.
 int64_t bt_shard_rows(int64_t vocab, int ranks, int rank, int64_t *first);
 
-// Ids are counted in f32, exactly.
-enum { BT_SHARD_IGNORED = -1, BT_SHARD_VOCAB_MOST = 1 << 22 };
+enum { BT_SHARD_IGNORED = -1 }; // what bt_shard_targets_args gives ignored targets
 
 // The forward of CROSS_ENTROPY on a shard of the logits. saved: logits, targets of this shard,
 // log-sum-exp over the whole vocabulary, 1 / count.

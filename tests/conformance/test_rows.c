@@ -1,6 +1,8 @@
-// Softmax, LayerNorm and cross-entropy on CUDA against the CPU in double: shapes that fill a warp,
-// a block or neither, misaligned operands, aliased outputs, rows of NaN and infinities.
+// Softmax, LayerNorm, cross-entropy and ids of a split vocabulary on CUDA against the CPU in
+// double: shapes that fill a warp, a block or neither, misaligned operands, aliased outputs, rows
+// of NaN and infinities.
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "tests/support/test.h"
@@ -353,6 +355,82 @@ static void cross_entropy_mean_case(bt_dtype dtype, int64_t rows, int64_t vocab)
     test_twin_check(mean, 0, (16 + (double)rows) * EPSILON, "mean of losses");
 }
 
+// Ids of every part of a vocabulary of `vocab`, split over three ranks, and some outside of it.
+static test_twin *make_ids(int64_t count, int64_t vocab)
+{
+    double *values = calloc((size_t)count + 1, sizeof *values);
+    assert_non_null(values);
+    for (int64_t i = 0; i < count; ++i) {
+        values[i] = i % 11 == 5   ? (double)vocab
+                    : i % 11 == 8 ? INT32_MAX
+                    : i % 7 == 3  ? IGNORE
+                                  : (double)((i * 7919 + 13) % vocab);
+    }
+    test_twin *ids = test_twin_values(BT_I32, values, count);
+    free(values);
+    return ids;
+}
+
+static void shard_ids_case(bt_dtype dtype, int64_t count, int64_t vocab)
+{
+    enum { RANKS = 3 };
+    const int64_t each = (vocab + RANKS - 1) / RANKS;
+    test_twin *ids = make_ids(count, vocab);
+    test_twin *own = test_twin_output(BT_I32, count);
+    test_twin *mask = test_twin_output(dtype, count);
+    bt_shard_ids_args args[TEST_SIDES];
+    for (int64_t first = 0; first < vocab; first += each) {
+        for (test_side side = 0; side < TEST_SIDES; ++side) {
+            args[side] = (bt_shard_ids_args){.ids = test_at(ids, side),
+                                             .own = test_at(own, side),
+                                             .mask = test_at(mask, side),
+                                             .count = count,
+                                             .first = first,
+                                             .rows = vocab - first < each ? vocab - first : each,
+                                             .vocab = vocab,
+                                             .dtype = test_type(dtype, side)};
+        }
+        test_run(BT_KERNEL_SHARD_IDS, dtype, &args[0], &args[1]);
+        test_twin_check(own, 0, 0, "own ids");
+        test_twin_check(mask, 0, 0, "mask of own ids");
+    }
+}
+
+static void shard_targets_case(bt_dtype dtype, int64_t count, int64_t vocab)
+{
+    enum { RANKS = 3 };
+    const int64_t each = (vocab + RANKS - 1) / RANKS;
+    const int32_t ignored[] = {IGNORE, 0, (int32_t)vocab};
+    test_twin *targets = make_ids(count, vocab);
+    test_twin *outputs[3];
+    bt_shard_targets_args args[TEST_SIDES];
+    (void)dtype;
+    for (int i = 0; i < 3; ++i) {
+        outputs[i] = test_twin_output(BT_I32, count);
+    }
+    for (int n = 0; n < RANKS; ++n) {
+        const int64_t first = n * each, rest = vocab - first;
+        for (test_side side = 0; side < TEST_SIDES; ++side) {
+            args[side] = (bt_shard_targets_args){.targets = test_at(targets, side),
+                                                 .own = test_at(outputs[0], side),
+                                                 .column = test_at(outputs[1], side),
+                                                 .owner = test_at(outputs[2], side),
+                                                 .count = count,
+                                                 .first = first,
+                                                 .rows = rest < 0      ? 0
+                                                         : rest < each ? rest
+                                                                       : each,
+                                                 .vocab = vocab,
+                                                 .each = each,
+                                                 .ignore = ignored[n]};
+        }
+        test_run(BT_KERNEL_SHARD_TARGETS, BT_I32, &args[0], &args[1]);
+        for (int i = 0; i < 3; ++i) {
+            test_twin_check(outputs[i], 0, 0, "targets of a shard");
+        }
+    }
+}
+
 static void softmax(void **state)
 {
     (void)state;
@@ -403,9 +481,20 @@ static void cross_entropy_grad(void **state)
     }
 }
 
+static void shards(void **state)
+{
+    (void)state;
+    for_each(shard_ids_case);
+    for_each(shard_targets_case);
+    static const int64_t many[3] = {300001, 50304, 0}; // more than a grid of 8 blocks an SM
+    of_shape(shard_ids_case, BT_BF16, many);
+    of_shape(shard_targets_case, BT_BF16, many);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shards),
         cmocka_unit_test(softmax),
         cmocka_unit_test(layernorm),
         cmocka_unit_test(cross_entropy),

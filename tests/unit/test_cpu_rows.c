@@ -465,9 +465,66 @@ static void test_cross_entropy_names_bad_targets(void **state)
     test_buffer_release(&blse), test_buffer_release(&bmean), test_buffer_release(&binv);
 }
 
+// ---- a split vocabulary ------------------------------------------------------------------------
+
+enum { IDS = 9 };
+
+// 2^24 + 1 is no f32.
+static const int32_t all_ids[IDS] = {0, 9, 10, 19, 20, 16777217, 16777226, -1, -100};
+
+static void test_shard_ids(void **state)
+{
+    (void)state;
+    static const bt_dtype types[] = {BT_F32, BT_F64, BT_BF16};
+    static const int32_t expected[IDS] = {0, 0, 0, 9, 0, 0, 0, 0, 0};
+    static const double wanted[IDS] = {0, 0, 1, 1, 0, 0, (double)NAN, (double)NAN, (double)NAN};
+    for (int t = 0; t < 3; ++t) {
+        int32_t own[IDS];
+        double got[IDS];
+        test_buffer mask = test_buffer_make(types[t], NULL, IDS);
+        bt_shard_ids_args args = {all_ids, own, mask.data, IDS, 10, 10, 16777226, types[t]};
+        ASSERT_OK(test_kernel_status(BT_KERNEL_SHARD_IDS, types[t], &args));
+        assert_memory_equal(own, expected, sizeof own);
+        test_buffer_read(&mask, got);
+        for (int i = 0; i < IDS; ++i) {
+            assert_true(isnan(wanted[i]) ? isnan(got[i]) : got[i] == wanted[i]);
+        }
+        args.first = 16777217 - 3, args.rows = 12; // the last part
+        ASSERT_OK(test_kernel_status(BT_KERNEL_SHARD_IDS, types[t], &args));
+        assert_int_equal(own[5], 3);
+        test_buffer_read(&mask, got);
+        assert_true(got[5] == 1 && got[3] == 0);
+        test_buffer_release(&mask);
+    }
+}
+
+static void test_shard_targets(void **state)
+{
+    (void)state;
+    const int32_t far = INT32_MAX;
+    const int32_t expected[][IDS] = {{-1, -1, 0, 9, -1, -1, -1, -1, -1},
+                                     {far, far, 0, 9, far, far, far, far, -1},
+                                     {0, 0, 1, 1, 2, 1677721, far, far, -1}};
+    int32_t own[IDS], column[IDS], owner[IDS];
+    bt_shard_targets_args args = {all_ids, own, column, owner, IDS, 10, 10, 16777226, 10, -100};
+    ASSERT_OK(test_kernel_status(BT_KERNEL_SHARD_TARGETS, BT_I32, &args));
+    assert_memory_equal(own, expected[0], sizeof own);
+    assert_memory_equal(column, expected[1], sizeof column);
+    assert_memory_equal(owner, expected[2], sizeof owner);
+    args.ignore = 19; // a row of this rank
+    ASSERT_OK(test_kernel_status(BT_KERNEL_SHARD_TARGETS, BT_I32, &args));
+    assert_true(own[3] == -1 && column[3] == -1 && owner[3] == -1);
+    assert_true(column[8] == far && owner[8] == far);
+    args.ignore = 16777226; // outside of the vocabulary
+    ASSERT_OK(test_kernel_status(BT_KERNEL_SHARD_TARGETS, BT_I32, &args));
+    assert_true(own[6] == -1 && column[6] == -1 && owner[6] == -1 && owner[5] == 1677721);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shard_ids),
+        cmocka_unit_test(test_shard_targets),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_layernorm),
         cmocka_unit_test(test_embedding),
