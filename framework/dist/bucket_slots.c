@@ -1,8 +1,8 @@
 // framework/dist/bucket_slots.c - gradient reduction through memory that the ranks map
 //
 // During the backward, copy engines copy part r of a bucket into this rank's slot at rank r,
-// without a kernel. After the backward rank r sums its slots in the tree's order. For DDP the sums
-// are then copied to all ranks. The slots take 4 bytes a parameter on each rank.
+// without a kernel. After the backward rank r sums its own part and the slots in the tree's order.
+// For DDP the sums are then copied to all ranks. The slots take 4 bytes a parameter on each rank.
 //
 // Invariants
 //   1. Gradients, slots and gathered weights are in one block of the group's memory, at equal
@@ -56,20 +56,41 @@ bt_status bt_bucket_slots_send(bt_data_parallel *p, int64_t b)
 {
     const bt_bucket_memory *memory = &p->buckets[b];
     bt_device *device = p->context->device;
-    BT_TRY(bt_all_to_all(p->options.group, bt_tensor_data(memory->grads[0]),
-                         bt_tensor_data(memory->slots),
-                         p->layout.items[b].part * (int64_t)sizeof(float), p->stream));
+    BT_TRY(bt_all_to_others(p->options.group, bt_tensor_data(memory->grads[0]),
+                            bt_tensor_data(memory->slots),
+                            p->layout.items[b].part * (int64_t)sizeof(float), p->stream));
     return device->backend->event_record(device, memory->arrived, p->stream);
 }
 
-// slots [ranks, part]: the first becomes the sum of all.
+// What is in the place of a slot before the sum: the gradients of the rank; this rank's own are not
+// copied.
+static const float *term(const bt_data_parallel *p, int64_t b, int rank)
+{
+    const bt_bucket_memory *memory = &p->buckets[b];
+    const bt_tensor *from = rank == p->rank ? memory->grads[0] : memory->slots;
+    return (const float *)bt_tensor_data(from) + rank * p->layout.items[b].part;
+}
+
+// The first slot becomes the sum of all terms.
 static bt_status sum_slots(bt_data_parallel *p, int64_t b)
 {
     const int64_t part = p->layout.items[b].part;
     bt_tensor *slots = p->buckets[b].slots;
+    float *const sums = bt_tensor_data(slots);
+    bt_tensor_touch(slots);
     for (int step = 1; step < p->ranks; step *= 2) {
         for (int slot = 0; slot < p->ranks; slot += 2 * step) {
-            BT_TRY(bt_flat_add(p->context, slots, slot * part, slots, (slot + step) * part, part));
+            const int next = slot + step;
+            const bt_binary_args args = {.function = BT_BINARY_ADD,
+                                         .rank = 1,
+                                         .shape = {part},
+                                         .a = step > 1 ? sums + slot * part : term(p, b, slot),
+                                         .a_stride = {1},
+                                         .b = step > 1 ? sums + next * part : term(p, b, next),
+                                         .b_stride = {1},
+                                         .y = sums + slot * part,
+                                         .dtype = BT_F32};
+            BT_TRY(bt_context_launch(p->context, BT_KERNEL_BINARY, BT_F32, &args));
         }
     }
     return BT_OK;

@@ -191,8 +191,8 @@ static bt_status ring_give(void *self, bt_context *context, int step)
         return BT_OK;
     }
     BT_TRY(follow(r, context));
-    return gathers ? bt_all_to_all(r->group, slot(r, GIVEN, 0), slot(r, RECEIVED, 0),
-                                   r->block_bytes, r->stream)
+    return gathers ? bt_all_to_others(r->group, slot(r, GIVEN, 0), slot(r, RECEIVED, 0),
+                                      r->block_bytes, r->stream)
                    : bt_send_recv(r->group, slot(r, GIVEN, rank_at(r, -step)), rank_at(r, -step),
                                   slot(r, RECEIVED, rank_at(r, step)), rank_at(r, step),
                                   r->block_bytes, r->stream);

@@ -101,6 +101,18 @@ bt_status bt_all_to_all(bt_group *group, const void *in, void *out, int64_t size
     RECORDED(group, "all_to_all", -1, size_bytes, all_to_all(group, in, out, size_bytes, stream));
 }
 
+bt_status bt_all_to_others(bt_group *group, const void *in, void *out, int64_t size_bytes,
+                           bt_stream stream)
+{
+    BT_TRY(check_gather(group, "all_to_others", size_bytes));
+    if (group->backend->all_to_others != NULL) {
+        RECORDED(group, "all_to_others", -1, size_bytes,
+                 all_to_others(group, in, out, size_bytes, stream));
+    }
+    RECORDED(group, "all_to_others", -1, size_bytes,
+             all_to_all(group, in, out, size_bytes, stream));
+}
+
 bt_status bt_broadcast(bt_group *group, void *data, int64_t size_bytes, int root, bt_stream stream)
 {
     BT_TRY(check_size("broadcast", size_bytes));

@@ -50,6 +50,9 @@ typedef struct bt_group_backend {
     bt_status (*send_recv)(bt_group *group, const void *out, int to, void *in, int from,
                            int64_t size_bytes, bt_stream stream);
     bt_status (*barrier)(bt_group *group, bt_stream stream);
+    // NULL: all_to_all does it.
+    bt_status (*all_to_others)(bt_group *group, const void *in, void *out, int64_t size_bytes,
+                               bt_stream stream);
     // NULL: send_recv does it.
     bt_status (*exchange_step)(bt_group *group, int step, const void *data, void *out,
                                int64_t size_bytes, bt_stream stream);
@@ -86,6 +89,10 @@ BT_CHECKED bt_status bt_all_gather(bt_group *group, const void *in, void *out, i
 // Shapes  in, out [size, size_bytes], no overlap
 BT_CHECKED bt_status bt_all_to_all(bt_group *group, const void *in, void *out, int64_t size_bytes,
                                    bt_stream stream);
+// The same between different ranks: this rank's part of out is undefined, and not copied by
+// backends that need not.
+BT_CHECKED bt_status bt_all_to_others(bt_group *group, const void *in, void *out,
+                                      int64_t size_bytes, bt_stream stream);
 // data = data of rank `root`.
 BT_CHECKED bt_status bt_broadcast(bt_group *group, void *data, int64_t size_bytes, int root,
                                   bt_stream stream);
@@ -143,6 +150,7 @@ extern _Thread_local const char *bt_group_site;
 #define bt_reduce_scatter(...) (BT_GROUP_SITE(__LINE__), bt_reduce_scatter(__VA_ARGS__))
 #define bt_all_gather(...)     (BT_GROUP_SITE(__LINE__), bt_all_gather(__VA_ARGS__))
 #define bt_all_to_all(...)     (BT_GROUP_SITE(__LINE__), bt_all_to_all(__VA_ARGS__))
+#define bt_all_to_others(...)  (BT_GROUP_SITE(__LINE__), bt_all_to_others(__VA_ARGS__))
 #define bt_broadcast(...)      (BT_GROUP_SITE(__LINE__), bt_broadcast(__VA_ARGS__))
 #define bt_group_tell(...)     (BT_GROUP_SITE(__LINE__), bt_group_tell(__VA_ARGS__))
 #define bt_send(...)           (BT_GROUP_SITE(__LINE__), bt_send(__VA_ARGS__))

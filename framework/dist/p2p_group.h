@@ -65,6 +65,8 @@ bt_status bt_p2p_all_gather(bt_group *group, const void *in, void *out, int64_t 
                             bt_stream stream);
 bt_status bt_p2p_all_to_all(bt_group *group, const void *in, void *out, int64_t size_bytes,
                             bt_stream stream);
+bt_status bt_p2p_all_to_others(bt_group *group, const void *in, void *out, int64_t size_bytes,
+                               bt_stream stream);
 bt_status bt_p2p_broadcast(bt_group *group, void *data, int64_t size_bytes, int root,
                            bt_stream stream);
 bt_status bt_p2p_send_recv(bt_group *group, const void *out, int to, void *in, int from,

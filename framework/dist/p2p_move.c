@@ -9,6 +9,7 @@ enum { ENGINE_BYTES = 64 << 20 }; // per rank; from this size on copy engines ga
 enum {
     CALL_ALL_GATHER = 16,
     CALL_ALL_TO_ALL,
+    CALL_ALL_TO_OTHERS,
     CALL_BROADCAST,
     CALL_SEND_RECV,
     CALL_BARRIER,
@@ -123,7 +124,8 @@ static bt_status run(bt_p2p_group *group, const move *what)
     return bt_p2p_leave(group, &group->kernels, what->stream);
 }
 
-// All-gather and all-to-all: every rank sends to every rank, and `out` has a part for each.
+// All-gather, all-to-all (or -others): every rank sends to every rank, and `out` has a part for
+// each.
 static bt_status to_everyone(bt_group *base, move *what, void *out, int64_t size_bytes)
 {
     bt_p2p_group *group = self_of(base);
@@ -157,6 +159,17 @@ bt_status bt_p2p_all_to_all(bt_group *base, const void *in, void *out, int64_t s
     move what = {.call = bt_p2p_call(CALL_ALL_TO_ALL, size_bytes, -1, -1, -1), .stream = stream};
     for (int peer = 0; peer < base->size; ++peer) {
         what.from[peer] = (const char *)in + size_bytes * peer;
+    }
+    return to_everyone(base, &what, out, size_bytes);
+}
+
+bt_status bt_p2p_all_to_others(bt_group *base, const void *in, void *out, int64_t size_bytes,
+                               bt_stream stream)
+{
+    BT_TRY(bt_device_group_check(base));
+    move what = {.call = bt_p2p_call(CALL_ALL_TO_OTHERS, size_bytes, -1, -1, -1), .stream = stream};
+    for (int peer = 0; peer < base->size; ++peer) {
+        what.from[peer] = peer != base->rank ? (const char *)in + size_bytes * peer : NULL;
     }
     return to_everyone(base, &what, out, size_bytes);
 }

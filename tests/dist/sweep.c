@@ -301,6 +301,15 @@ static bt_status all_to_all(const sweep *how, bt_group *group, const operand *in
     for (int from = 0; from < group->size; ++from) {
         BT_TRY(check_bytes("all_to_all", out->host + size * from, size, from, group->rank));
     }
+    memset(out->host, 0, (size_t)(size * group->size));
+    BT_TRY(give(how, out));
+    BT_TRY(bt_all_to_others(group, in->at, out->at, size, how->stream));
+    BT_TRY(take(how, out));
+    for (int from = 0; from < group->size; ++from) {
+        BT_TRY(from != group->rank
+                   ? check_bytes("all_to_others", out->host + size * from, size, from, group->rank)
+                   : BT_OK);
+    }
     return BT_OK;
 }
 

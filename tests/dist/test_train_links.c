@@ -89,7 +89,7 @@ static bt_status train_recorded(const run *r, bt_group *group, rank_result *resu
     BT_TRY(bt_flight_create(group->rank, group->size, 1, &fd, &flight));
     group->flight = &flight;
     bt_status status = train(r, group, result);
-    if (status == BT_OK && !r->any_way && has_called(&flight, "all_to_all") != r->slots) {
+    if (status == BT_OK && !r->any_way && has_called(&flight, "all_to_others") != r->slots) {
         status = bt_error(BT_STATUS_INTERNAL, "gradients went another way than expected");
     }
     group->flight = NULL;
