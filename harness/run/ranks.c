@@ -140,10 +140,10 @@ static bt_status take_gpu(const cJSON *task, int64_t timeout_ns, bt_ranks *ranks
 {
     const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
-    // Use copy engines for overlapping communication; kernels are faster if computation waits for
-    // the result.
-    const bool overlaps = mesh.ranks == mesh.data ||
-                          cJSON_IsTrue(bt_json_get(bt_json_get(train, "mesh"), "row_chunks"));
+    // Use copy engines for overlapping communication: its kernels would wait for SMs, and take them
+    // from attention and products. Kernels are faster if computation waits for the result.
+    const bool overlaps =
+        mesh.tensor == 1 || cJSON_IsTrue(bt_json_get(bt_json_get(train, "mesh"), "row_chunks"));
     const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = overlaps};
     bt_group *control = ranks->group;
     char note[512];
