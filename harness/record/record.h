@@ -250,10 +250,10 @@ typedef struct bt_store_schedule {
     int64_t system_count;
 } bt_store_schedule;
 
-// A gap in a run: it stopped with `status`, and was resumed.
+// A gap in a run: it stopped with `status`, and was resumed. If it was killed, it stopped when a
+// round was last written to.
 typedef struct bt_store_gap {
-    int64_t stopped_ns,
-        resumed_ns; // wall clock; stopped: last sign of life if it was killed
+    int64_t stopped_ns, resumed_ns; // wall clock
     bt_run_status status;
 } bt_store_gap;
 

@@ -193,6 +193,9 @@ BT_CHECKED bt_status bt_session_parents_add(bt_store *store, const bt_store_run_
 // The number of a build, inserted if missing.
 BT_CHECKED bt_status bt_build_add(bt_store *store, const bt_store_build *build, int64_t *id);
 BT_CHECKED bt_status bt_case_add(bt_store *store, const bt_store_case *what, int64_t *case_id);
+// Notes the present time as the last at which rows of the round were written: if the process is
+// killed, its run stopped then.
+BT_CHECKED bt_status bt_round_recorded(bt_store *store, int64_t round);
 BT_CHECKED bt_status bt_measurement_write(bt_store *store, int64_t round,
                                           const bt_store_measurement *measurement);
 

@@ -18,7 +18,7 @@ static bt_status write_all(bt_store *store)
     BT_EACH(const queue_row, row, store->queue, store->queue_count) {
         BT_TRY(bt_row_add(store, row->round, row->kind, &row->as));
     }
-    return BT_OK;
+    return bt_round_recorded(store, store->queue[store->queue_count - 1].round);
 }
 
 bt_status bt_store_flush(bt_store *store)

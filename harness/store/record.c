@@ -125,10 +125,22 @@ bt_status bt_store_round_begin(bt_store *store, int64_t run, const bt_store_case
     return bt_sql_end(store, status);
 }
 
-bt_status bt_store_round_describe(bt_store *store, int64_t round, const bt_store_shape *shape)
+bt_status bt_round_recorded(bt_store *store, int64_t round)
+{
+    return bt_sql_run(store, SQL_SESSION_RECORDED, "ii", bt_clock_wall_ns(), round);
+}
+
+static bt_status describe_round(bt_store *store, int64_t round, const bt_store_shape *shape)
 {
     BT_TRY(bt_row_run(store, SQL_ROUND_DESCRIBE, round, BT_FIELDS_SHAPE, shape));
-    return check_found(store, "round", round);
+    BT_TRY(check_found(store, "round", round));
+    return bt_round_recorded(store, round);
+}
+
+bt_status bt_store_round_describe(bt_store *store, int64_t round, const bt_store_shape *shape)
+{
+    BT_TRY(bt_sql_begin(store));
+    return bt_sql_end(store, describe_round(store, round, shape));
 }
 
 bt_status bt_store_round_end(bt_store *store, int64_t round, bt_run_status status,

@@ -40,7 +40,8 @@ static bt_status resume(bt_store *store, int64_t run)
     BT_TRY(bt_row_add(store, run, BT_FIELDS_GAP, &gap));
     BT_TRY(bt_sql_run(store, SQL_RESUME_ROUNDS, "iti", (int64_t)BT_RUN_INTERRUPTED,
                       "the recorder of the round was lost", run));
-    return bt_sql_run(store, SQL_RESUME_SESSION, "iiti", mark.pid, mark.started, mark.boot_id, run);
+    return bt_sql_run(store, SQL_RESUME_SESSION, "iiiti", gap.resumed_ns, mark.pid, mark.started,
+                      mark.boot_id, run);
 }
 
 bt_status bt_store_run_resume(bt_store *store, int64_t run)

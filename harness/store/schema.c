@@ -264,10 +264,14 @@ static const char *const version_20[] = {
     " direction TEXT NOT NULL, kernel TEXT NOT NULL, time_ns INTEGER NOT NULL) STRICT",
     "CREATE INDEX group_calls_of_round ON group_calls(round_id)", NULL};
 
+// When rows of a run's rounds were last written; 0: by a program that did not record it.
+static const char *const version_21[] = {
+    "ALTER TABLE session ADD COLUMN recorded_ns INTEGER NOT NULL DEFAULT 0", NULL};
+
 static const char *const *const migrations[] = {
     version_1,  version_2,  version_3,  version_4,  version_5,  version_6,  version_7,
     version_8,  version_9,  version_10, version_11, version_12, version_13, version_14,
-    version_15, version_16, version_17, version_18, version_19, version_20};
+    version_15, version_16, version_17, version_18, version_19, version_20, version_21};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -19,6 +19,8 @@ X(SESSION_ADD, "INSERT INTO session(suite_id, build_id, env_id, command, out_dir
                " message, started_ns, ended_ns, pid, pid_started, boot_id)"
                " VALUES(?,?,?,?,?,?,0,'',?,0,?,?,?)")
 X(SESSION_OUT_DIR, "UPDATE session SET out_dir=? WHERE id=?")
+X(SESSION_RECORDED, "UPDATE session SET recorded_ns=? WHERE id=(SELECT session_id FROM round"
+                    " WHERE id=?)")
 X(SESSION_LABEL, "UPDATE session SET name=ifnull(?,name), note=ifnull(?,note) WHERE id=?")
 X(SESSION_END, "UPDATE session SET status=?, message=?, ended_ns=? WHERE id=?")
 X(BENCH_ADD, "INSERT OR IGNORE INTO bench(name, kind) VALUES(?,?)")
@@ -152,14 +154,16 @@ X(PAGE_COUNT, "PRAGMA page_count")
 X(PAGE_SIZE, "PRAGMA page_size")
 
 // Resuming a run
-X(RESUME_LOOK, "SELECT status, ended_ns, pid, pid_started, boot_id, max(started_ns,"
+// The last sign of a process that was killed: its last write, or by older programs a round's end or
+// begin with its steps, without start-up and validation.
+X(RESUME_LOOK, "SELECT status, ended_ns, pid, pid_started, boot_id, max(started_ns, recorded_ns,"
                " ifnull((SELECT max(CASE WHEN ended_ns>0 THEN ended_ns ELSE started_ns"
                " + (SELECT ifnull(sum(host_ns), 0) FROM step WHERE round_id=r.id AND warmup=0) END)"
                " FROM round r WHERE session_id=s.id), 0))"
                " FROM session s WHERE id=?")
 X(RESUME_ROUNDS, "UPDATE round SET status=?, message=? WHERE session_id=? AND status=0")
-X(RESUME_SESSION, "UPDATE session SET status=0, message='', ended_ns=0, pid=?, pid_started=?,"
-                  " boot_id=? WHERE id=?")
+X(RESUME_SESSION, "UPDATE session SET status=0, message='', ended_ns=0, recorded_ns=?, pid=?,"
+                  " pid_started=?, boot_id=? WHERE id=?")
 
 // Progress of a run
 X(LIVE_RUNNING, "SELECT id, pid, pid_started, boot_id FROM session WHERE status=0 ORDER BY id DESC")

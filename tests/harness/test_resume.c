@@ -2,11 +2,13 @@
 #include "tests/support/test.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/base/clock.h"
 #include "framework/base/mem.h"
 #include "harness/compare/compare.h"
 #include "harness/report/report.h"
@@ -65,7 +67,7 @@ static void make_broken(void)
                     "DELETE FROM round WHERE id>4;"
                     "UPDATE round SET status=0, ended_ns=0, message='', seal='' WHERE id=4;"
                     "UPDATE session SET status=0, ended_ns=0, boot_id='another';"
-                    // Known of the lost round: a step of 30 ns, and one copied from before it.
+                    // Recorded of the lost round: a step of 30 ns, and one copied from before it.
                     "INSERT INTO step VALUES(4,0,1,0,1,1,1,90,0,0,0,0,0,1,0),"
                     "(4,1,1,0,1,1,1,30,0,0,0,0,0,0,0)");
 }
@@ -78,6 +80,12 @@ static void finished_rounds_stay(void **state)
     bt_store_run before = scratch_run_read(1);
     assert_int_equal(before.status, BT_RUN_INTERRUPTED);
     assert_int_equal(before.gap_count, 0);
+    // Its start-up took 7 s.
+    const int64_t last_write_ns = before.rounds[3].started_ns + 7000000000;
+    char recorded[80];
+    (void)snprintf(recorded, sizeof recorded, "UPDATE session SET recorded_ns=%lld",
+                   (long long)last_write_ns);
+    scratch_execute(recorded);
     ASSERT_OK(execute(1, &outcome));
     assert_int_equal(outcome.run, 1);
     assert_int_equal(outcome.status, BT_RUN_PASSED);
@@ -106,12 +114,48 @@ static void finished_rounds_stay(void **state)
     assert_true(share);
     assert_int_equal(after.gap_count, 1);
     assert_int_equal(after.gaps[0].status, BT_RUN_INTERRUPTED);
-    assert_int_equal(after.gaps[0].stopped_ns, broken->started_ns + 30);
-    assert_true(after.gaps[0].resumed_ns > after.gaps[0].stopped_ns);
+    assert_int_equal(after.gaps[0].stopped_ns, last_write_ns);
     bt_store_run_release(&before);
     bt_store_run_release(&after);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 has passed: it has no rounds left to run",
                  execute(1, &outcome));
+}
+
+// The process is lost, and this one resumes the run: the gap that it records.
+static bt_store_gap lose_and_resume(bt_store *store)
+{
+    scratch_execute("UPDATE session SET boot_id='another'");
+    ASSERT_OK(bt_store_run_resume(store, 1));
+    bt_store_run run = scratch_run_read(1);
+    bt_store_gap gap = run.gaps[run.gap_count - 1];
+    bt_store_run_release(&run);
+    return gap;
+}
+
+// A gap begins when a round was last described or got records, or when the run was resumed, if it
+// was lost again before that.
+static void a_gap_begins_at_the_last_write(void **state)
+{
+    (void)state;
+    make_broken();
+    scratch_execute("UPDATE session SET recorded_ns=0"); // of an older program: only the step
+    const int64_t started_ns = scratch_query("SELECT started_ns FROM round WHERE id=4");
+    bt_store *store = scratch_open(BT_STORE_WRITE);
+    const bt_store_gap first = lose_and_resume(store);
+    assert_int_equal(first.stopped_ns, started_ns + 30);
+    assert_int_equal(lose_and_resume(store).stopped_ns, first.resumed_ns);
+
+    int64_t before_ns = bt_clock_wall_ns();
+    ASSERT_OK(bt_store_round_describe(store, 4, &(bt_store_shape){.device = "cpu"}));
+    int64_t after_ns = bt_clock_wall_ns();
+    assert_in_range(lose_and_resume(store).stopped_ns, before_ns, after_ns);
+
+    before_ns = bt_clock_wall_ns();
+    ASSERT_OK(bt_store_step_add(store, 4, &(bt_store_step){.step = 2}));
+    ASSERT_OK(bt_store_flush(store));
+    after_ns = bt_clock_wall_ns();
+    assert_in_range(lose_and_resume(store).stopped_ns, before_ns, after_ns);
+    ASSERT_OK(bt_store_close(store));
 }
 
 // A product 20 times as large as the ceiling's in less time than that is below the floor, in
@@ -367,6 +411,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(finished_rounds_stay),
+        TEST(a_gap_begins_at_the_last_write),
         TEST(a_resumed_run_keeps_its_floor),
         TEST(a_comparison_meets_the_round_that_counts),
         TEST(another_program_is_refused),
