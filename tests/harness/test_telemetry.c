@@ -12,6 +12,7 @@
 #include "framework/base/mem.h"
 #include "harness/compare/compare.h"
 #include "harness/report/report.h"
+#include "harness/run/record.h"
 #include "harness/run/run.h"
 #include "harness/run/telemetry_internal.h"
 #include "harness/stats/noise.h"
@@ -546,6 +547,57 @@ static void energy_is_recorded_for_every_round(void **state)
     bt_store_run_release(&run);
 }
 
+static void take_step(bt_recorder *recorder, int64_t step, int64_t time_ms, bool warmup)
+{
+    bt_run_event event = {
+        .type = BT_RUN_EVENT_STEP,
+        .as.step = {.step = step, .tokens = 1000, .host_ns = time_ms * 1000000, .warmup = warmup}};
+    ASSERT_OK(bt_recorder_take(recorder, &event));
+}
+
+// The GPU draws 400 J in the second in which it works, and 20 J when it is idle. Two timed steps
+// train 2,000 tokens in 0.5 s: 400 W / 4,000 tokens/s = 0.1 J.
+static void energy_per_token_by_hand(void **state)
+{
+    (void)state;
+    enum { COUNT = 13 };
+    static const char text[] = "{\"kind\": \"train\", \"name\": \"c\", \"train\": {}}";
+    bt_store_telemetry samples[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        const bool idle = i == 0 || i == COUNT - 1;
+        samples[i] = sample(i);
+        samples[i].throttle = idle ? BT_THROTTLE_IDLE : 0;
+        samples[i].energy_j = i == 0 ? 0.0 : idle ? 420.0 : 10.0 + 40.0 * (i - 1);
+    }
+    bt_json_doc item;
+    bt_recorder recorder;
+    bt_summary summary;
+    int64_t run_id = 0;
+    bt_store *store = scratch_open(BT_STORE_WRITE);
+    sample_run made = sample_run_default();
+    ASSERT_OK(sample_run_record(store, &made, &run_id));
+    ASSERT_OK(bt_json_parse("case", text, sizeof text - 1, &item));
+    ASSERT_OK(bt_recorder_begin(store, run_id, "b", item.root, "peer", 0, &recorder));
+    take_step(&recorder, 0, 9000, true);
+    take_step(&recorder, 1, 200, false);
+    take_step(&recorder, 2, 300, false);
+    ASSERT_OK(bt_recorder_take_machine(&recorder, samples, COUNT));
+    ASSERT_OK(bt_recorder_end(&recorder, BT_RUN_PASSED, ""));
+    bt_recorder_release(&recorder);
+    ASSERT_OK(bt_store_close(store));
+    bt_store_run run = scratch_run_read(run_id);
+    ASSERT_OK(bt_summary_of(&run.rounds[run.round_count - 1], &summary));
+    const bt_metric_value *round = &summary.metrics[BT_METRIC_ENERGY];
+    const bt_metric_value *token = &summary.metrics[BT_METRIC_ENERGY_PER_TOKEN];
+    assert_int_equal(round->count, 1);
+    assert_true(round->value == 420.0);
+    assert_int_equal(token->count, 1);
+    assert_true(fabs(token->value - 0.1) < 1e-12);
+    assert_int_equal(summary.metrics[BT_METRIC_ENERGY_PER_CALL].count, 0);
+    bt_store_run_release(&run);
+    bt_json_doc_release(&item);
+}
+
 static void expect_words(const bt_str *text, const char *words)
 {
     if (!strstr(bt_str_text(text), words)) {
@@ -632,6 +684,7 @@ int main(void)
         TEST(samples_without_memory_are_left_out),
         TEST(disturbed_rounds_are_kept_and_run_again),
         TEST(energy_is_recorded_for_every_round),
+        TEST(energy_per_token_by_hand),
         TEST(labels_and_clocks_are_shown),
         TEST(a_lost_device_fails_no_round),
     };
