@@ -164,7 +164,8 @@ static bt_status list_rows(bt_cli_call *call, const char *name, bool all)
     BT_TRY(bt_store_baseline_list_read(call->store, name, &list));
     BT_FAIL_IF(name && list.count == 0, BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"",
                bt_store_path(call->store), name);
-    return (call->json ? bt_baseline_list_json : bt_baseline_list_text)(&list, all, &call->out);
+    return call->json ? bt_baseline_list_json(&list, all, &call->out)
+                      : bt_baseline_list_text(&list, all, call->columns, &call->out);
 }
 
 static bt_status baseline_list(bt_cli_call *call) { return list_rows(call, NULL, false); }
@@ -195,7 +196,7 @@ static bt_status show_row(bt_cli_call *call, const bt_store_baseline *row)
         return bt_baseline_write_public(row->document, &call->out);
     }
     BT_TRY(bt_baseline_parse(row->name, row->document, strlen(row->document), &baseline));
-    return bt_baseline_text(&baseline, row->run, &call->out);
+    return bt_baseline_text(&baseline, row->run, call->columns, &call->out);
 }
 
 // ---- export, import ----------------------------------------------------------------------------

@@ -44,14 +44,15 @@ static bt_status append_json(const bt_check *checks, int count, bt_str *out)
 }
 
 // The environment variables that are read, with their values.
-static bt_status print_environment(bool as_json, bt_str *out)
+static bt_status print_environment(bool as_json, int columns, bt_str *out)
 {
     bt_json_writer json = {.out = out};
     BT_SCOPED(bt_table) table = {0};
     if (as_json) {
         bt_json_writer_open(&json, NULL, '[');
     }
-    bt_table_heads(&table, "|");
+    bt_table_heads(&table, "|<");
+    bt_table_fit(&table, columns, "");
     for (int i = 0; i < BT_VARIABLE_COUNT; ++i) {
         const bt_variable_row *row = bt_environment_row((bt_variable)i);
         const char *value = bt_environment_raw((bt_variable)i);
@@ -72,10 +73,11 @@ static bt_status print_environment(bool as_json, bt_str *out)
 }
 
 // A row for each check, and one for its advice.
-static bt_status append_text(const bt_check *checks, int count, bt_str *out)
+static bt_status append_text(const bt_check *checks, int count, int columns, bt_str *out)
 {
     bt_table table = {0};
-    bt_table_heads(&table, "||");
+    bt_table_heads(&table, "||<");
+    bt_table_fit(&table, columns, "");
     BT_EACH(const bt_check, check, checks, count) {
         bt_table_cells(&table, "%s|%s|%s", check->name, state_word(check->state), check->found);
         if (check->advice[0]) {
@@ -91,7 +93,7 @@ bt_status bt_verb_doctor(bt_cli_call *call)
     bt_check checks[BT_CHECKS_MAX];
     const char *database = bt_cli_database(call->arguments);
     if (bt_cli_value(call->arguments, "env")) {
-        return print_environment(call->json, &call->out);
+        return print_environment(call->json, call->columns, &call->out);
     }
     BT_TRY(bt_machine_look(&machine));
     if (machine.has_cuda) {
@@ -107,5 +109,6 @@ bt_status bt_verb_doctor(bt_cli_call *call)
             call->code = bt_status_exit_code(BT_STATUS_UNAVAILABLE);
         }
     }
-    return (call->json ? append_json : append_text)(checks, count, &call->out);
+    return call->json ? append_json(checks, count, &call->out)
+                      : append_text(checks, count, call->columns, &call->out);
 }

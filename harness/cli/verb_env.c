@@ -70,15 +70,18 @@ static bt_status read_sides(bt_cli_call *call, side sides[2])
     return BT_OK;
 }
 
-static bt_status print_difference(const side sides[2], bool json, bt_str *out, bool *hard_differs)
+static bt_status print_difference(bt_cli_call *call, const side sides[2], bool *hard_differs)
 {
     BT_SCOPED(bt_arena) arena = {0};
     const bt_compare_item *items = NULL;
     int64_t count = 0;
     BT_TRY(bt_compare_environments(&sides[0].env, &sides[1].env, sides[0].here || sides[1].here,
                                    &arena, &items, &count, hard_differs));
-    return (json ? bt_compare_environments_json : bt_compare_environments_text)(
-        items, count, *hard_differs, sides[0].name, sides[1].name, out);
+    const char *left = sides[0].name, *right = sides[1].name;
+    return call->json
+               ? bt_compare_environments_json(items, count, *hard_differs, left, right, &call->out)
+               : bt_compare_environments_text(items, count, *hard_differs, left, right,
+                                              call->columns, &call->out);
 }
 
 static bt_status diff(bt_cli_call *call)
@@ -86,7 +89,7 @@ static bt_status diff(bt_cli_call *call)
     side sides[2] = {0};
     bool hard_differs = false;
     bt_status status = read_sides(call, sides);
-    BT_IF_OK(status, print_difference(sides, call->json, &call->out, &hard_differs));
+    BT_IF_OK(status, print_difference(call, sides, &hard_differs));
     for (int i = 0; i < 2; ++i) {
         bt_store_run_release(&sides[i].run);
         bt_facts_release(&sides[i].facts);
@@ -99,7 +102,8 @@ static bt_status print_here(bt_cli_call *call)
 {
     BT_SCOPED(bt_facts) facts = {0};
     bt_status status = gather_here(true, &facts);
-    BT_IF_OK(status, (call->json ? bt_facts_json : bt_facts_text)(&facts, &call->out));
+    BT_IF_OK(status, call->json ? bt_facts_json(&facts, &call->out)
+                                : bt_facts_text(&facts, call->columns, &call->out));
     bt_str_append(&call->out, call->json ? "" : "\nnext  bt-bench env diff RUN here\n");
     return status;
 }

@@ -9,6 +9,7 @@
 #include "harness/env/facts.h"
 #include "harness/gate/baseline_find.h"
 #include "harness/gate/gate.h"
+#include "harness/text/wrap.h"
 
 typedef struct gate_verb {
     bt_cli_call *call; // borrowed
@@ -117,8 +118,12 @@ static bt_status say(gate_verb *self, bt_store *store, const bt_gate_result *res
     BT_TRY(bt_cli_page_renew(store, result->request.run, &page));
     BT_TRY(write_files(self, result));
     self->call->code = result->exit_code;
-    return self->call->json ? bt_gate_json(result, &self->call->out)
-                            : bt_gate_text(result, bt_str_text(&page), &self->call->out);
+    if (self->call->json) {
+        return bt_gate_json(result, &self->call->out);
+    }
+    BT_TRY(bt_gate_text(result, bt_str_text(&page), &self->call->out));
+    bt_wrap_from(&self->call->out, 0, self->call->columns);
+    return bt_str_status(&self->call->out);
 }
 
 static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run *run)

@@ -10,5 +10,6 @@ bt_status bt_verb_history(bt_cli_call *call)
     BT_TRY(bt_cli_open(call, BT_STORE_READ));
     BT_TRY(bt_history_read(call->store, arguments->words[0], bt_cli_value(arguments, "metric"),
                            bt_cli_value(arguments, "system"), &history));
-    return (call->json ? bt_history_json : bt_history_text)(&history, &call->out);
+    return call->json ? bt_history_json(&history, &call->out)
+                      : bt_history_text(&history, call->columns, &call->out);
 }

@@ -81,10 +81,11 @@ BT_CHECKED bt_status bt_compare_environments(const bt_store_env *left, const bt_
                                              bool here, bt_arena *arena,
                                              const bt_compare_item **items, int64_t *count,
                                              bool *hard_differs);
-// The same as text, or as one JSON object; the names identify the sides ("run 3", "here").
+// The same as text, fitted to `columns` of a terminal (0: any number), or as one JSON object; the
+// names identify the sides ("run 3", "here").
 BT_CHECKED bt_status bt_compare_environments_text(const bt_compare_item *items, int64_t count,
                                                   bool hard_differs, const char *left,
-                                                  const char *right, bt_str *out);
+                                                  const char *right, int columns, bt_str *out);
 BT_CHECKED bt_status bt_compare_environments_json(const bt_compare_item *items, int64_t count,
                                                   bool hard_differs, const char *left,
                                                   const char *right, bt_str *out);

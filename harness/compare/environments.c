@@ -6,6 +6,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
 static bool is_left_out(const char *key, bool here)
 {
@@ -68,7 +69,7 @@ static int64_t count_level(const bt_compare_item *items, int64_t count, bt_fact_
 
 bt_status bt_compare_environments_text(const bt_compare_item *items, int64_t count,
                                        bool hard_differs, const char *left, const char *right,
-                                       bt_str *out)
+                                       int columns, bt_str *out)
 {
     bt_table table = {0};
     size_t start = out->length_bytes;
@@ -77,7 +78,8 @@ bt_status bt_compare_environments_text(const bt_compare_item *items, int64_t cou
         bt_str_format(out, "the environments of %s and %s are the same\n", left, right);
         return bt_str_status(out);
     }
-    bt_table_heads(&table, "weight|fact|%s|%s", left, right);
+    bt_table_heads(&table, "weight|fact|<%s|<%s", left, right);
+    bt_table_fit(&table, columns, "");
     for (int64_t i = 0; i < count; i++) {
         bt_table_cells(&table, "%s|%s|%s|%s", bt_fact_level_name(items[i].level), items[i].key,
                        items[i].left[0] ? items[i].left : "-",
@@ -90,6 +92,7 @@ bt_status bt_compare_environments_text(const bt_compare_item *items, int64_t cou
     } else {
         bt_str_append(out, "\nthe hard facts are the same: speeds are comparable\n");
     }
+    bt_wrap_from(out, start, columns);
     BT_IF_OK(status, bt_text_end(out, start));
     return status;
 }

@@ -32,8 +32,9 @@ bool bt_fact_is_private(const char *key);
 BT_CHECKED bt_status bt_facts_finish(bt_facts *facts);
 void bt_facts_release(bt_facts *facts);
 
-// Finished facts by level, hard first; or one JSON object.
-BT_CHECKED bt_status bt_facts_text(const bt_facts *facts, bt_str *out);
+// Finished facts by level, hard first, fitted to `columns` of a terminal (0: any number); or one
+// JSON object.
+BT_CHECKED bt_status bt_facts_text(const bt_facts *facts, int columns, bt_str *out);
 BT_CHECKED bt_status bt_facts_json(const bt_facts *facts, bt_str *out);
 
 // The parts of bt_facts_gather.

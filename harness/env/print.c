@@ -4,7 +4,7 @@
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
 
-bt_status bt_facts_text(const bt_facts *facts, bt_str *out)
+bt_status bt_facts_text(const bt_facts *facts, int columns, bt_str *out)
 {
     static const char *const titles[BT_FACT_LEVEL_COUNT] = {
         [BT_FACT_HARD] = "hard: must be equal for speeds to be compared",
@@ -17,7 +17,8 @@ bt_status bt_facts_text(const bt_facts *facts, bt_str *out)
     for (int level = 0; level < BT_FACT_LEVEL_COUNT && status == BT_OK; ++level) {
         bt_table table = {0};
         bt_str_format(out, "\n%s\n", titles[level]);
-        bt_table_heads(&table, "|");
+        bt_table_heads(&table, "|<");
+        bt_table_fit(&table, columns, "");
         for (int64_t i = 0; i < facts->count; ++i) {
             if ((int)facts->rows[i].level == level) {
                 bt_table_cells(&table, "%s|%s", facts->rows[i].key, facts->rows[i].value);

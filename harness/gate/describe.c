@@ -9,6 +9,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
 // Does a newer row of the same name and machine precede it?
 static bool is_past(const bt_store_baseline_list *list, const bt_store_baseline *row)
@@ -21,7 +22,8 @@ static bool is_past(const bt_store_baseline_list *list, const bt_store_baseline 
     return false;
 }
 
-bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all, bt_str *out)
+bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all, int columns,
+                                bt_str *out)
 {
     size_t start = out->length_bytes;
     bt_table table = {0};
@@ -29,7 +31,8 @@ bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all, bt
         bt_str_append(out, "no baselines; bt-bench baseline set NAME RUN --reason TEXT\n");
         return bt_str_status(out);
     }
-    bt_table_heads(&table, "baseline|machine|>run|set|reason");
+    bt_table_heads(&table, "baseline|<machine|>run|set|<reason");
+    bt_table_fit(&table, columns, "set|run");
     BT_EACH(const bt_store_baseline, row, list->rows, list->count) {
         if (!all && is_past(list, row)) {
             continue;
@@ -110,7 +113,7 @@ static void append_sessions(const bt_baseline *baseline, bt_str *out)
     bt_str_append(out, "\n");
 }
 
-bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out)
+bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, int columns, bt_str *out)
 {
     size_t start = out->length_bytes;
     BT_SCOPED(bt_table) table = {0};
@@ -126,6 +129,7 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
     append_sessions(baseline, out);
     bt_str_append(out, "\n");
     bt_table_heads(&table, "case|system|>rounds|>time|>step time|>tokens/s|>memory|>loss curves");
+    bt_table_fit(&table, columns, "loss curves|system|rounds");
     BT_EACH(const bt_gate_side, side, baseline->sides.items, baseline->sides.count) {
         BT_TRY(side_row(side, &table));
     }
@@ -136,5 +140,6 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
             bt_str_format(out, "    %s  %.100s\n", fact->key, fact->value);
         }
     }
+    bt_wrap_from(out, start, columns);
     return bt_text_end(out, start);
 }

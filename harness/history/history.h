@@ -60,8 +60,9 @@ const char *bt_history_change_word(bt_metric metric, const bt_change *change);
 BT_CHECKED bt_status bt_history_sparkline(const bt_history_series *series, int64_t width,
                                           bt_str *out);
 
-// A table per series, newest series first; one JSON object.
-BT_CHECKED bt_status bt_history_text(const bt_history *history, bt_str *out);
+// A table per series, newest series first, fitted to `columns` of a terminal, 0: any number; one
+// JSON object.
+BT_CHECKED bt_status bt_history_text(const bt_history *history, int columns, bt_str *out);
 BT_CHECKED bt_status bt_history_json(const bt_history *history, bt_str *out);
 
 #endif

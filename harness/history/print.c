@@ -7,6 +7,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
 enum { SPARKLINE_WIDTH = 60 };
 
@@ -80,12 +81,13 @@ static void append_change(bt_metric metric, const bt_change *change, bt_str *out
 }
 
 static bt_status append_sessions(const bt_history *history, const bt_history_series *series,
-                                 bt_str *out)
+                                 int columns, bt_str *out)
 {
     bt_unit unit = bt_metric_info(history->metric)->unit;
     bt_table table = {0};
     int64_t next = 0;
-    bt_table_heads(&table, ">run|date|commit|>rounds|>median~interval|");
+    bt_table_heads(&table, ">run|date|commit|>rounds|>median~interval|<");
+    bt_table_fit(&table, columns, "rounds|commit");
     for (int64_t i = 0; i < series->session_count; i++) {
         const bt_history_session *session = &series->sessions[i];
         bt_str mark = {0};
@@ -103,7 +105,7 @@ static bt_status append_sessions(const bt_history *history, const bt_history_ser
 }
 
 static bt_status append_series(const bt_history *history, const bt_history_series *series,
-                               bt_str *out)
+                               int columns, bt_str *out)
 {
     const bt_metric_row *metric = bt_metric_info(history->metric);
     const bt_history_session *first = &series->sessions[0];
@@ -119,20 +121,21 @@ static bt_status append_series(const bt_history *history, const bt_history_serie
     bt_str_format(out, " to %.10s, %lld change%s\n", bt_format_date(last->started_ns).text,
                   (long long)series->change_count, series->change_count == 1 ? "" : "s");
     if (series->session_count > 1) {
-        BT_TRY(bt_history_sparkline(series, SPARKLINE_WIDTH, out));
+        BT_TRY(bt_history_sparkline(
+            series, columns > 0 && columns < SPARKLINE_WIDTH ? columns : SPARKLINE_WIDTH, out));
         bt_str_append(out, "\n");
     }
     bt_str_append(out, "\n");
-    return append_sessions(history, series, out);
+    return append_sessions(history, series, columns, out);
 }
 
-bt_status bt_history_text(const bt_history *history, bt_str *out)
+bt_status bt_history_text(const bt_history *history, int columns, bt_str *out)
 {
     size_t start = out->length_bytes;
     bool modified = false;
     for (int64_t i = 0; i < history->series_count; i++) {
         bt_str_append(out, i ? "\n\n" : "");
-        BT_TRY(append_series(history, &history->series[i], out));
+        BT_TRY(append_series(history, &history->series[i], columns, out));
         for (int64_t j = 0; j < history->series[i].session_count; j++) {
             modified = modified || history->series[i].sessions[j].modified;
         }
@@ -146,6 +149,7 @@ bt_status bt_history_text(const bt_history *history, bt_str *out)
                       "the definition of a round's time (earlier versions used the median, "
                       "later ones the mean); their numbers are not compared.\n");
     }
+    bt_wrap_from(out, start, columns);
     return bt_text_end(out, start);
 }
 

@@ -20,11 +20,26 @@ words() {
     tr -s ' \n' '\n'
 }
 
-# The words of a program at 80 columns are those that it prints to a pipe, in lines of at most 80.
-fits() { # argument...
-    COLUMNS=80 "$bench" "$@" >narrow
-    "$bench" "$@" >wide
+# At 80 columns no line is longer; the output is in the file `narrow`. The program exits with `code`.
+is_narrow() { # code argument...
+    local code=0
+    COLUMNS=80 "$bench" "${@:2}" >narrow || code=$?
+    [ "$code" = "$1" ]
     awk 'length($0) > 80 { print; found = 1 } END { exit found }' narrow
+}
+
+# Also, the words are those that the program prints to a pipe, there in some line of more than 80.
+folds() { # code argument...
+    is_narrow "$@"
+    "$bench" "${@:2}" >wide || [ "$?" = "$1" ]
+    grep -Eq '.{81}' wide
+    diff <(words <narrow | sort) <(words <wide | sort)
+}
+
+# The words in the same order as well; not every line of a help is long.
+fits() { # argument...
+    is_narrow 0 "$@"
+    "$bench" "$@" >wide
     diff <(words <narrow) <(words <wide)
 }
 
@@ -44,16 +59,48 @@ fits() { # argument...
 @test "a long note and a long description continue on further lines" {
     note="without the fused epilogue, with the clocks of the card at their default, after a reboot"
     "$bench" run s.json -q --trust --note "$note" >/dev/null
-    COLUMNS=80 "$bench" list runs >narrow
-    awk 'length($0) > 80 { print; found = 1 } END { exit found }' narrow
+    is_narrow 0 list runs
     [ "$(wc -l <narrow)" -gt 2 ]
     [[ $("$bench" list runs) == *"$note"* ]]
-    COLUMNS=80 "$bench" show 1 >narrow
-    awk 'length($0) > 80 { print; found = 1 } END { exit found }' narrow
+    is_narrow 0 show 1
     grep -q '^note    without the fused epilogue' narrow
     grep -q '^        [a-z]' narrow
     for list in suites kernels; do
-        COLUMNS=80 "$bench" list $list >narrow
-        awk 'length($0) > 80 { print; found = 1 } END { exit found }' narrow
+        is_narrow 0 list $list
     done
+}
+
+@test "checks and facts of a machine, and how two machines differ" {
+    sqlite3 other.sqlite "create table other(x)"
+    is_narrow 4 doctor --db other.sqlite # the load changes, so that two calls are not compared
+    grep -q '^cpu  *ok  ' narrow
+    grep -q '^database  *BAD  *other.sqlite: this SQLite database was' narrow
+    grep -q '^                    .*choose another file' narrow
+    is_narrow 0 doctor --env
+    grep -q '^BT_GEMM  ' narrow
+    is_narrow 0 env
+    grep -q '^  cpu.model  ' narrow
+    "$bench" run s.json -q --trust >/dev/null
+    sqlite3 results/bt.sqlite "update env set digest='another', facts_digest='another';
+        update env_fact set value='a processor of which its vendor says more than a column holds'
+        where key='cpu.model'"
+    "$bench" run s.json -q --trust >/dev/null
+    folds 4 env diff 1 2
+    grep -q '^1 hard fact differs' narrow
+    folds 0 history true
+    [ "$(grep -c '^true, blutrain' narrow)" = 2 ]
+}
+
+@test "a case over all runs, baselines and the verdicts of a gate" {
+    "$bench" run s.json -q --trust --rounds 2 >/dev/null
+    "$bench" run s.json -q --trust --rounds 2 >/dev/null
+    "$bench" baseline set main 1 --accept-noise "only the words matter" >/dev/null \
+        --reason "the release of the year, after a reboot, with the clocks of the card at their default"
+    folds 0 baseline list
+    folds 0 baseline show main
+    folds 0 gate 2 --baseline main
+    grep -q '^          baseline has 1 session of the 5' narrow
+    "$bench" gate 2 --baseline main --format json >wide
+    COLUMNS=80 "$bench" gate 2 --baseline main --format json >narrow
+    diff narrow wide
 }

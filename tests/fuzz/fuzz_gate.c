@@ -49,7 +49,7 @@ static void as_baseline(const char *text, size_t size_bytes)
     check_refused(status);
     if (status == BT_OK) {
         bt_str out = {0};
-        check_refused(bt_baseline_text(&baseline, 1, &out));
+        check_refused(bt_baseline_text(&baseline, 1, 0, &out));
         bt_str_release(&out);
         bt_baseline_release(&baseline);
     }

@@ -8,6 +8,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/history/history.h"
+#include "harness/text/wrap.h"
 #include "tests/harness/scratch_store.h"
 
 // What differs between the runs of these tests.
@@ -171,7 +172,7 @@ static void changes_are_marked_in_text_and_json(void **state)
     bt_str text = {0}, json = {0}, line = {0};
     assert_int_equal(history.series[0].change_count, 1);
     assert_int_equal(history.series[0].changes[0].index, 12);
-    ASSERT_OK(bt_history_text(&history, &text));
+    ASSERT_OK(bt_history_text(&history, 0, &text));
     assert_non_null(strstr(bt_str_text(&text), "copy.f32, blutrain   time_ns, lower is better\n"));
     assert_non_null(strstr(bt_str_text(&text), "20 sessions"));
     assert_non_null(
@@ -189,6 +190,27 @@ static void changes_are_marked_in_text_and_json(void **state)
     bt_str_release(&text);
     bt_str_release(&json);
     bt_str_release(&line);
+    bt_history_release(&history);
+}
+
+// What a change says continues on further lines, without the number of rounds.
+static void a_terminal_of_80_columns_shows_changes(void **state)
+{
+    (void)state;
+    record_change();
+    bt_history history = read_history(NULL, NULL);
+    bt_str text = {0};
+    ASSERT_OK(bt_history_text(&history, 80, &text));
+    for (const char *line = bt_str_text(&text); *line;) {
+        const size_t length = strcspn(line, "\n");
+        assert_in_range(bt_wrap_width(line, length), 0, 80);
+        line += length + (line[length] == '\n');
+    }
+    assert_non_null(strstr(bt_str_text(&text), "<- slower by"));
+    assert_null(strstr(bt_str_text(&text), "<- slower by 10 %: 1.00 us -> 1.10 us (p 0.0005)"));
+    assert_non_null(strstr(bt_str_text(&text), "0.0005)\n"));
+    assert_null(strstr(bt_str_text(&text), "rounds"));
+    bt_str_release(&text);
     bt_history_release(&history);
 }
 
@@ -229,7 +251,7 @@ static void an_interval_of_a_time_begins_at_0_at_the_earliest(void **state)
     (void)record(&what);
     bt_history history = read_history(NULL, NULL);
     bt_str text = {0};
-    ASSERT_OK(bt_history_text(&history, &text));
+    ASSERT_OK(bt_history_text(&history, 0, &text));
     assert_non_null(strstr(bt_str_text(&text), "2.00 ns  [0.00, 7.00]"));
     bt_str_release(&text);
     bt_history_release(&history);
@@ -248,7 +270,7 @@ static void allocations_that_fail_leave_nothing(void **state)
         bt_mem_fail_at(n);
         status = bt_history_read(scratch_store, "copy.f32", NULL, NULL, &history);
         if (status == BT_OK) {
-            status = bt_history_text(&history, &text);
+            status = bt_history_text(&history, 0, &text);
             bt_history_release(&history);
         }
         bt_mem_fail_at(0);
@@ -268,6 +290,7 @@ int main(void)
         TEST(medians_of_before_are_no_means),
         TEST(only_comparable_sessions_share_a_series),
         TEST(changes_are_marked_in_text_and_json),
+        TEST(a_terminal_of_80_columns_shows_changes),
         TEST(words_say_which_way),
         TEST(what_is_not_there_is_said),
         TEST(an_interval_of_a_time_begins_at_0_at_the_earliest),

@@ -307,7 +307,7 @@ static void write_times(bt_str forms[6])
     ASSERT_OK(bt_show_text(scratch_store, runs[0], 0, &forms[2]));
     ASSERT_OK(bt_compare_text(scratch_store, runs[0], runs[1], 0, &forms[3], NULL));
     ASSERT_OK(bt_history_read(scratch_store, "gelu.forward.f32.1024x768", NULL, NULL, &history));
-    ASSERT_OK(bt_history_text(&history, &forms[4]));
+    ASSERT_OK(bt_history_text(&history, 0, &forms[4]));
     bt_history_release(&history);
     ASSERT_OK(bt_report_csv(scratch_store, runs, 1, &forms[5]));
 }

@@ -68,7 +68,7 @@ static bt_status history_text(const char *name, const char *metric, bt_str *out)
 {
     bt_history history;
     BT_TRY(bt_history_read(scratch_store, name, metric, NULL, &history));
-    bt_status status = bt_history_text(&history, out);
+    bt_status status = bt_history_text(&history, 0, out);
     bt_history_release(&history);
     return status;
 }
