@@ -43,7 +43,7 @@ static void add_row(const report_set *set, int64_t index, bt_table *table)
                               value->high);
         }
     }
-    bt_table_cells(table, "%lld", (long long)item->round_count);
+    bt_table_cells(table, "%lld", (long long)bt_report_counted(item));
 }
 
 // The cases of one kind: kernel cases, or the others.

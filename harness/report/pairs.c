@@ -169,7 +169,7 @@ bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
         row->low = range.low;
         row->high = range.high;
         row->noisy = base->noisy + mine->noisy;
-        row->rounds = mine->round_count;
+        row->rounds = bt_report_counted(mine);
         BT_TRY(name_in_run(set, mine, &row->name));
     }
     return bt_ratios_sort(&set->arena, rows, count, list);

@@ -74,17 +74,21 @@ X(RUN_BEFORE,
   " WHERE x.session_id=s.id AND x.status=1)")
 X(RUN_BACK, "SELECT ifnull((SELECT id FROM session ORDER BY id DESC LIMIT 1 OFFSET ?), 0)")
 X(RUN_NAMES, "SELECT DISTINCT name FROM session WHERE name<>'' ORDER BY name")
+// A round that was repeated counts once, with its last steps.
+#define LAST_ROUNDS                                                                                \
+    "(SELECT max(id) AS last FROM round WHERE session_id=s.id GROUP BY case_id, system, ordinal)"
 X(RUNS,
   "SELECT s.id, s.status, s.pid, s.pid_started, s.boot_id, s.started_ns, s.ended_ns,"
-  " (SELECT count(*) FROM round WHERE session_id=s.id),"
+  " (SELECT count(*) FROM " LAST_ROUNDS "),"
   // Steps count from 0 without a gap, so the last one gives their number.
-  " (SELECT total(steps) FROM (SELECT (SELECT max(step)+1 FROM step WHERE round_id=round.id)"
-  " AS steps FROM round WHERE session_id=s.id)), build.git_diff<>'',"
+  " (SELECT total(steps) FROM (SELECT (SELECT max(step)+1 FROM step WHERE round_id=last)"
+  " AS steps FROM " LAST_ROUNDS ")), build.git_diff<>'',"
   " suite.name, suite.profile, s.name, s.note,"
   " ifnull((SELECT path FROM artifact WHERE session_id=s.id AND kind='report' ORDER BY id DESC"
   " LIMIT 1), ''), build.git_commit"
   " FROM session s JOIN suite ON suite.id=s.suite_id"
   " JOIN build ON build.id=s.build_id ORDER BY s.id DESC")
+#undef LAST_ROUNDS
 X(POINTS,
   "SELECT r.session_id, b.name, c.name, r.system, b.kind, m.value, c.id, env.digest"
   " FROM round r JOIN session s ON s.id=r.session_id JOIN env ON env.id=s.env_id"

@@ -184,11 +184,11 @@ typedef struct bt_store_run_row {
     const char *suite, *profile;
     bt_run_status status;
     int64_t started_ns, ended_ns;
-    int64_t round_count, step_count;
-    const char *name, *note; // of the user; "": none
-    const char *report;      // path of its page, "": none
-    const char *git_commit;  // of its build, "": unknown
-    bool modified;           // the build had uncommitted changes
+    int64_t round_count, step_count; // a repeated round counts once
+    const char *name, *note;         // of the user; "": none
+    const char *report;              // path of its page, "": none
+    const char *git_commit;          // of its build, "": unknown
+    bool modified;                   // the build had uncommitted changes
 } bt_store_run_row;
 
 typedef struct bt_store_run_list {

@@ -8,6 +8,7 @@
 
 #include "harness/report/curves.h"
 #include "harness/report/internal.h"
+#include "harness/report/ratios.h"
 #include "harness/report/report.h"
 #include "tests/harness/sample_kernels.h"
 #include "tests/harness/scratch_store.h"
@@ -108,6 +109,34 @@ static void a_resumed_round_has_the_numbers_of_one_round(void **state)
     bt_str_clear(&out);
     ASSERT_OK(bt_report_markdown(scratch_store, &run, 1, &out));
     assert_has(bt_str_text(&out), "| a | passed | 51.177K tok/s [");
+    bt_str_release(&out);
+}
+
+// The list of cases, and the ratio of two runs, of which the later was resumed.
+static void a_repeated_round_is_counted_once(void **state)
+{
+    (void)state;
+    int64_t runs[2] = {begin_run(), 0};
+    add_training(runs[0], 0, 60, 1000, BT_RUN_PASSED);
+    ASSERT_OK(bt_store_run_end(scratch_store, runs[0], BT_RUN_PASSED, ""));
+    runs[1] = begin_run();
+    add_training(runs[1], 0, 5, 1000, BT_RUN_INTERRUPTED);
+    add_training(runs[1], 0, 60, 1000, BT_RUN_PASSED);
+    ASSERT_OK(bt_store_run_end(scratch_store, runs[1], BT_RUN_PASSED, ""));
+    report_set set;
+    ratio_list ratios = {0};
+    ASSERT_OK(bt_report_set_read(scratch_store, runs, 2, NULL, &set));
+    ASSERT_OK(bt_ratios_of_runs(&set, &ratios));
+    assert_int_equal(ratios.count, 1);
+    assert_int_equal(ratios.rows[0].rounds, 1);
+    bt_report_set_release(&set);
+    bt_str out = {0};
+    ASSERT_OK(bt_report_html(scratch_store, runs, 2, &out));
+    const char *row = strstr(bt_str_text(&out), "<tr id=\"c1-row\">");
+    assert_non_null(row);
+    const char *end = strchr(row, '\n');
+    assert_non_null(end);
+    assert_memory_equal(end - strlen("<td class=n>1"), "<td class=n>1", strlen("<td class=n>1"));
     bt_str_release(&out);
 }
 
@@ -255,9 +284,13 @@ static void fractions_above_a_copy_are_explained(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_resumed_round_has_the_numbers_of_one_round), TEST(a_killed_round_has_empty_cells),
-        TEST(a_band_is_of_the_rounds_that_count),           TEST(one_round_that_counts_is_a_line),
-        TEST(a_failed_round_is_drawn_if_none_counts),       TEST(tables_of_many_cases_are_open),
+        TEST(a_resumed_round_has_the_numbers_of_one_round),
+        TEST(a_repeated_round_is_counted_once),
+        TEST(a_killed_round_has_empty_cells),
+        TEST(a_band_is_of_the_rounds_that_count),
+        TEST(one_round_that_counts_is_a_line),
+        TEST(a_failed_round_is_drawn_if_none_counts),
+        TEST(tables_of_many_cases_are_open),
         TEST(fractions_above_a_copy_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,6 +72,18 @@ static void make_broken(void)
                     "(4,1,1,0,1,1,1,30,0,0,0,0,0,0,0)");
 }
 
+// What the list of runs says of the newest run.
+static void assert_listed(int64_t rounds, int64_t steps)
+{
+    bt_store *store = scratch_open(BT_STORE_READ);
+    bt_store_run_list list;
+    ASSERT_OK(bt_store_run_list_read(store, &list));
+    assert_int_equal(list.rows[0].round_count, rounds);
+    assert_int_equal(list.rows[0].step_count, steps);
+    bt_store_run_list_release(&list);
+    ASSERT_OK(bt_store_close(store));
+}
+
 static void finished_rounds_stay(void **state)
 {
     (void)state;
@@ -80,6 +92,7 @@ static void finished_rounds_stay(void **state)
     bt_store_run before = scratch_run_read(1);
     assert_int_equal(before.status, BT_RUN_INTERRUPTED);
     assert_int_equal(before.gap_count, 0);
+    assert_listed(4, 2);
     // Its start-up took 7 s.
     const int64_t last_write_ns = before.rounds[3].started_ns + 7000000000;
     char recorded[80];
@@ -93,6 +106,7 @@ static void finished_rounds_stay(void **state)
     assert_int_equal(after.status, BT_RUN_PASSED);
     assert_string_equal(after.info.out_dir, test_scratch_path("out"));
     assert_int_equal(after.round_count, CASES * ROUNDS + 1);
+    assert_listed(CASES * ROUNDS, 0); // without the broken round and its steps
     for (int64_t i = 0; i < 3; i++) {
         assert_int_equal(after.rounds[i].started_ns, before.rounds[i].started_ns);
         assert_int_equal(after.rounds[i].status, BT_RUN_PASSED);
