@@ -3,7 +3,10 @@
 #include "harness/cli/run_name.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
@@ -172,13 +175,27 @@ static bool has_files(const char *folder)
     return found;
 }
 
+// Makes the folder and locks it until *file is closed, so that of several runs that begin at once
+// one gets it. A file system without locks for folders (NFS) is not an error.
+// Owns    *file: the caller, close(2) unless -1
+static bt_status lock_out(const char *folder, int *file)
+{
+    BT_TRY(bt_dir_make(folder));
+    *file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    BT_FAIL_IF(*file >= 0 && flock(*file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK,
+               BT_STATUS_INVALID_ARGUMENT,
+               "--out %s: a run that has not ended writes to this folder; choose another folder",
+               folder);
+    return BT_OK;
+}
+
 // A folder has the files of one run: those of a second would replace its report and logs.
 static bt_status check_out(const bt_cli_suite *suite, const char *folder)
 {
     BT_SCOPED(bt_store_reader) store = NULL;
     BT_SCOPED(bt_str) report = {0}, database = {0};
     int64_t other = 0;
-    if (!folder || !has_files(folder)) {
+    if (!has_files(folder)) {
         return BT_OK;
     }
     bt_str_format(&report, "%s/report.html", folder);
@@ -230,8 +247,14 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                "profile %s needs a CUDA GPU: %s\n'bt-bench doctor' shows what is missing; "
                "--profile selects another profile",
                suite->plan.profile, suite->machine.cuda_reason);
-    BT_TRY(check_out(suite, out ? request.out_dir : NULL));
-    return bt_run_execute(&request, outcome);
+    int locked = -1;
+    bt_status status = out ? lock_out(request.out_dir, &locked) : BT_OK;
+    BT_IF_OK(status, out ? check_out(suite, request.out_dir) : BT_OK);
+    BT_IF_OK(status, bt_run_execute(&request, outcome));
+    if (locked >= 0) {
+        close(locked);
+    }
+    return status;
 }
 
 void bt_cli_suite_release(bt_cli_suite *suite)

@@ -1,9 +1,11 @@
 // harness/run/run.c - begins and ends the record of a run
 #include "harness/run/run.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
@@ -152,6 +154,23 @@ static void default_out_dir(const char *database, int64_t run, bt_str *out)
     bt_str_format(out, "run-%lld", (long long)run);
 }
 
+// Makes the default folder. A folder of this name has the files of a run of an earlier database:
+// they stay, and the name gets a number. Other failures are those of bt_dir_make.
+static bt_status make_default_dir(const char *database, int64_t run, bt_str *out)
+{
+    BT_SCOPED(bt_str) name = {0};
+    default_out_dir(database, run, &name);
+    BT_TRY(bt_str_status(&name));
+    bt_str_append(out, bt_str_text(&name));
+    for (int64_t next = 2;
+         bt_str_status(out) == BT_OK && mkdir(bt_str_text(out), 0755) != 0 && errno == EEXIST;
+         next++) {
+        bt_str_clear(out);
+        bt_str_format(out, "%s-%lld", bt_str_text(&name), (long long)next);
+    }
+    return bt_str_status(out);
+}
+
 static bt_status begin_run(bt_running *self)
 {
     BT_TRY(bt_store_run_begin(self->store, &self->info, &self->outcome->run));
@@ -166,7 +185,7 @@ static bt_status begin_run(bt_running *self)
     if (self->request->out_dir) {
         bt_str_append(&self->out_dir, self->request->out_dir);
     } else {
-        default_out_dir(bt_store_path(self->store), self->outcome->run, &self->out_dir);
+        BT_TRY(make_default_dir(bt_store_path(self->store), self->outcome->run, &self->out_dir));
     }
     BT_TRY(bt_str_status(&self->out_dir));
     return bt_store_run_set_out_dir(self->store, self->outcome->run, bt_str_text(&self->out_dir));

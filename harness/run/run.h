@@ -25,7 +25,7 @@ typedef struct bt_run_request {
     const bt_plan *plan;
     const bt_machine *machine;
     const char *database;    // file
-    const char *out_dir;     // NULL: results/run-<number>
+    const char *out_dir;     // NULL: run-<number> beside the database
     const char *worker;      // program to run in place of our own worker; NULL: our own
     const char *metrics_dir; // output folder of metrics.h; NULL: no metrics
     const char *command;     // as typed

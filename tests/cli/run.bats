@@ -118,6 +118,39 @@ is_gone() { ! kill -0 "$1"; }
     [ "$status" = 0 ]
 }
 
+@test "of runs that begin at once with the same --out, one gets the folder" {
+    mkdir z
+    exec 5<z
+    flock -n 5
+    fake --quiet --filter a --out z
+    [ "$status" = 2 ]
+    [ "$stderr" = "--out z: a run that has not ended writes to this folder; choose another folder" ]
+    [ ! -e results/bt.sqlite ]
+    exec 5<&-
+    for i in 1 2 3 4 5 6; do
+        { "$bench" run s.json --worker "$worker" -q --filter a --out z --db "$i.sqlite" >/dev/null 2>&1 &&
+            echo "$i" >>passed; } 5<&- &
+    done
+    wait
+    [ "$(wc -l <passed)" = 1 ]
+    [ "$(find . -name '*.sqlite' | wc -l)" = 1 ]
+}
+
+@test "a new database does not write into the folders of a deleted one" {
+    fake --quiet --filter a
+    before=$(sha256sum results/run-1/*)
+    rm results/bt.sqlite*
+    fake --quiet --filter b
+    [ "$status" = 0 ]
+    [[ $output == *"report         results/run-1-2/report.html"* ]]
+    [ "$(sha256sum results/run-1/*)" = "$before" ]
+    rm results/bt.sqlite*
+    fake --quiet --filter b
+    [ "$("$bench" show 1 --format json | grep -o 'results/[^"]*report.html')" = results/run-1-3/report.html ]
+    fake --quiet --filter b
+    [ -e results/run-2/report.html ]
+}
+
 @test "the next comparison is with a run that passed, of the same case" {
     fake --quiet --filter a
     fake --quiet --filter b
