@@ -12,7 +12,11 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 # The table's rows: name, usage, summary and details, a row a line, parted by tabs; \n stays \n.
 verbs() {
     awk -v RS='\001' '{
-        text = substr($0, index($0, "bt_cli_verbs[] = {") + 18)
+        words = substr($0, index($0, "#define RUN_WORDS") + 17) # of several verbs
+        words = substr(words, 1, match(words, /"[ ]*\n/))
+        parts = split(substr($0, index($0, "bt_cli_verbs[] = {") + 18), part, "RUN_WORDS")
+        text = part[1]
+        for (p = 2; p <= parts; ++p) text = text words part[p]
         field = 1; row[1] = row[2] = row[3] = row[4] = ""; depth = 0
         for (at = 1; at <= length(text); ++at) {
             c = substr(text, at, 1)

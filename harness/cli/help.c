@@ -9,14 +9,15 @@
 
 enum { COLUMNS_MAX = 100 }; // longer lines are hard to read
 
-// Whether a line of the table of verbs begins an item of a list, "list     the baselines", or is an
-// example, which two spaces indent.
+// Whether a line of the table of verbs begins an item of a list, "list     the baselines", or the
+// exit codes, or is an example, which two spaces indent.
 static bool begins_item(const char *line)
 {
     enum { WORD_MAX = 12, EXAMPLE_INDENT = 2 };
     const size_t margin = strspn(line, " ");
     const char *gap = strstr(line + margin, "  ");
-    return margin == EXAMPLE_INDENT || (margin == 0 && gap && gap - line < WORD_MAX);
+    return margin == EXAMPLE_INDENT || (margin == 0 && gap && gap - line < WORD_MAX) ||
+           strncmp(line, "Exit code", strlen("Exit code")) == 0;
 }
 
 // Appends a text with a newline at its end. For a terminal, joins the lines of a sentence, which

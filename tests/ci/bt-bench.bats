@@ -201,7 +201,12 @@ calls() { # pattern: how many there were
     [ ! -e "$repo/build" ]
     # The same words as the program's own.
     [ "$("$repo/bt-bench" --help)" = "$("$BT_BENCH" --help)" ]
-    [ "$("$repo/bt-bench" gate --help | sed '/^Its options/,$d')" = "$("$BT_BENCH" gate --help | sed '/^options/,$d')" ]
+    "$BT_BENCH" --help | sed -n 's/^  \([a-z][-a-z]*\) .*/\1/p' | grep -vx doctor >"$tree/verbs"
+    [ "$(wc -l <"$tree/verbs")" -gt 25 ]
+    while read -r verb; do
+        diff <("$repo/bt-bench" "$verb" --help | sed '/^Its options/,$d') \
+            <("$BT_BENCH" "$verb" --help | sed '/^options/,$d') || { echo "$verb"; false; }
+    done <"$tree/verbs"
     [ "$("$repo/bt-bench" help gate)" = "$("$repo/bt-bench" gate --help)" ]
     [ "$("$BT_BENCH" help gate)" = "$("$BT_BENCH" gate --help)" ]
     [ "$("$repo/bt-bench" list)" = "$(BT_ROOT=$root "$BT_BENCH" list)" ]

@@ -49,6 +49,7 @@ fits() { # argument...
     [ "$(wc -l <verbs)" -gt 25 ]
     while read -r verb; do
         fits "$verb" --help || { echo "$verb"; false; }
+        diff <(grep -o '^Exit codes\?' narrow) <(grep -o '^Exit codes\?' wide) || { echo "$verb"; false; }
     done <verbs
     COLUMNS=80 "$bench" run --help >narrow
     grep -q '^      --set KEY=VALUE      set a key' narrow
