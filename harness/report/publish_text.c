@@ -403,6 +403,7 @@ bt_status bt_publish_readme(const report_set *set, const bt_publication *publica
     bt_str_append(out, "\n## Cases\n");
     BT_TRY(bt_markdown_cases(set, out));
     BT_TRY(bt_markdown_ranks(set, out));
+    bt_markdown_timelines(set, out);
     BT_TRY(bt_markdown_ranges(set, out));
     for (int64_t i = 0; i < set->run_count; i++) {
         write_environment(&set->runs[i], out);

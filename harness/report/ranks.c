@@ -3,7 +3,8 @@
 // One row per training case of runs in which some case has several ranks; a column is shown if some
 // row has a value. "efficiency" is the rate divided by N times that of one rank on the same work in
 // the same run; "transfer" is the time of the sent bytes at the best bandwidth of a collective with
-// as many ranks in the same run.
+// as many ranks in the same run. Results come first, so that a phone shows them without scrolling;
+// settings and memory follow.
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 typedef struct ranks_row {
     const report_case *item; // borrowed
     double ranks, bucket_mb, tokens;
-    const char *sharding; // in the arena
+    const char *sharding; // in the arena; "" if unknown
     const char *work;     // the settings without ranks and lengths, as JSON
 } ranks_row;
 
@@ -47,6 +48,14 @@ static bt_status keep_work(const cJSON *train, bt_arena *arena, const char **out
     return bt_keep_str(arena, &text, out);
 }
 
+// Our own builds shard as planned; a comparison of builds names them itself. A peer may not:
+// PyTorch's DistributedDataParallel does not shard.
+static bool shards_as_planned(const report_case *item)
+{
+    return strcmp(item->round->what.system, "blutrain") == 0 ||
+           item->run->schedule.system_count > 0;
+}
+
 static bt_status add_row(ranks_table *table, const report_case *item)
 {
     BT_SCOPED(bt_json_doc) axes = {0};
@@ -60,8 +69,9 @@ static bt_status add_row(ranks_table *table, const report_case *item)
                        .bucket_mb = bt_json_number_of(mesh, "bucket_mb"),
                        .tokens = bt_json_number_of(train, "tokens_per_step")};
     table->several = table->several || ranks > 1;
-    BT_TRY(
-        bt_keep(&table->arena, ranks > 1 ? bt_json_text_of(mesh, "sharding") : "", &row->sharding));
+    const char *sharding =
+        ranks > 1 && shards_as_planned(item) ? bt_json_text_of(mesh, "sharding") : "";
+    BT_TRY(bt_keep(&table->arena, sharding, &row->sharding));
     return keep_work(train, &table->arena, &row->work);
 }
 
@@ -165,21 +175,34 @@ static const struct {
     const char *title;
     ranks_cell cell;
     bt_metric metric; // of a METRIC
+    const char *note; // explains it, and columns that come with it; NULL: none
 } columns[] = {
-    {"ranks", RANKS, BT_METRIC_COUNT},
-    {"sharding", SHARDING, BT_METRIC_COUNT},
-    {"bucket", BUCKET, BT_METRIC_COUNT},
-    {"speed", METRIC, BT_METRIC_TOKENS_PER_S},
-    {"efficiency", EFFICIENCY, BT_METRIC_COUNT},
-    {"step", METRIC, BT_METRIC_STEP_TIME},
-    {"spread", SPREAD, BT_METRIC_COUNT},
-    {"sent", METRIC, BT_METRIC_SENT},
-    {"transfer", TRANSFER, BT_METRIC_COUNT},
-    {"exposed", METRIC, BT_METRIC_EXPOSED},
-    {"peak memory", METRIC, BT_METRIC_PEAK_ALLOCATED},
-    {"planned memory", METRIC, BT_METRIC_PLANNED_MEMORY},
-    {"detection", METRIC, BT_METRIC_RECOVERY_DETECT},
-    {"recovery", METRIC, BT_METRIC_RECOVERY},
+    {"ranks", RANKS, BT_METRIC_COUNT, NULL},
+    {"speed", METRIC, BT_METRIC_TOKENS_PER_S, "Speed: tokens of all ranks per second."},
+    {"efficiency", EFFICIENCY, BT_METRIC_COUNT,
+     "Efficiency: the rate divided by the number of ranks and by the rate of one rank."},
+    {"detection", METRIC, BT_METRIC_RECOVERY_DETECT,
+     "Detection, group, recovery and first step: time from a fault until it is detected, until "
+     "all ranks are in a group again, until training continues, and until a step is done."},
+    {"group", METRIC, BT_METRIC_RECOVERY_GROUP, NULL},
+    {"recovery", METRIC, BT_METRIC_RECOVERY, NULL},
+    {"first step", METRIC, BT_METRIC_RECOVERY_STEP, NULL},
+    {"step", METRIC, BT_METRIC_STEP_TIME, NULL},
+    {"spread", SPREAD, BT_METRIC_COUNT,
+     "Spread: half the range of the rates of the rounds, as a fraction of their median."},
+    {"exposed", METRIC, BT_METRIC_EXPOSED,
+     "Exposed: time of a step in which rank 0 computes nothing because it communicates or waits "
+     "for other ranks; this includes the wait for a slower GPU ('One step of each rank' has the "
+     "time of every rank)."},
+    {"transfer", TRANSFER, BT_METRIC_COUNT,
+     "Transfer: time of the sent bytes at the best collective bandwidth of this run."},
+    {"sent", METRIC, BT_METRIC_SENT,
+     "Sent: bytes that a rank sends in a step, computed from the plan."},
+    {"sharding", SHARDING, BT_METRIC_COUNT, NULL},
+    {"bucket", BUCKET, BT_METRIC_COUNT, NULL},
+    {"peak memory", METRIC, BT_METRIC_PEAK_ALLOCATED, NULL},
+    {"planned memory", METRIC, BT_METRIC_PLANNED_MEMORY,
+     "Planned memory: the peak computed from the plan."},
 };
 
 enum { COLUMNS = (int)BT_COUNT(columns) };
@@ -219,22 +242,19 @@ static bool is_shown(const ranks_table *table, int column)
     return shown;
 }
 
-static const char explained[] =
-    "Efficiency: the rate divided by the number of ranks and by the rate of one rank. Spread: half "
-    "the range of the rates of the rounds. Sent: bytes that a rank sends in a step, computed from "
-    "the plan. Transfer: their time at the best collective bandwidth of this run. Exposed: time of "
-    "a step in which rank 0 communicates and computes nothing. Planned memory: the peak computed "
-    "from the plan. Detection and recovery: time from a fault until it is detected, and until "
-    "training continues.";
-
 // ---- the table on the page and in Markdown -----------------------------------------------------
 
-static void fill(const ranks_table *from, bt_table *table)
+// `notes`: of the columns shown.
+static void fill(const ranks_table *from, bt_table *table, bt_str *notes)
 {
     bt_table_heads(table, "case");
     for (int c = 0; c < COLUMNS; c++) {
-        if (is_shown(from, c)) {
-            bt_table_heads(table, ">%s", columns[c].title);
+        if (!is_shown(from, c)) {
+            continue;
+        }
+        bt_table_heads(table, ">%s", columns[c].title);
+        if (columns[c].note) {
+            bt_str_format(notes, "%s%s", notes->length_bytes ? " " : "", columns[c].note);
         }
     }
     for (int64_t i = 0; i < from->count; i++) {
@@ -251,20 +271,22 @@ static bt_status write(const report_set *set, bool markdown, bt_str *out)
 {
     ranks_table from;
     bt_table table = {.name = {"ranks"}};
+    BT_SCOPED(bt_str) notes = {0};
     bt_status status = read_rows(set, &from);
     if (status == BT_OK && from.several) {
-        fill(&from, &table);
+        fill(&from, &table, &notes);
         bt_str_format(out,
                       markdown
                           ? "\n## Several ranks\n\n%s\n\n"
                           : "<section id=ranks><h2>Several ranks</h2>\n<p class=muted>%s</p>\n",
-                      explained);
+                      bt_str_text(&notes));
         if (markdown) {
             bt_table_markdown(&table, out);
         } else {
             bt_table_html(&table, out);
             bt_str_append(out, "</section>\n");
         }
+        status = bt_str_status(&notes);
     }
     bt_arena_release(&from.arena);
     return status;

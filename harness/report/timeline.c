@@ -41,13 +41,14 @@ typedef struct timeline_column {
     size_t offset; // of an int64_t in ns; 0: between ops
 } timeline_column;
 
+// The first two are visible on a phone without scrolling.
 static const timeline_column columns[] = {
     {"step", offsetof(bt_store_timeline, time_ns)},
+    {"exposed communication", offsetof(bt_store_timeline, communication_ns)},
     {"products", offsetof(bt_store_timeline, products_ns)},
     {"attention", offsetof(bt_store_timeline, attention_ns)},
     {"other ops", offsetof(bt_store_timeline, other_ns)},
     {"between ops", 0},
-    {"exposed communication", offsetof(bt_store_timeline, communication_ns)},
 };
 
 enum { COLUMNS = (int)(sizeof columns / sizeof columns[0]) };
@@ -64,8 +65,9 @@ static double figure(const bt_store_timeline *line, const timeline_column *colum
 
 static const char explained[] =
     "The last profiled step. Exposed communication: the rank computes nothing and waits for other "
-    "ranks or for data; communication that overlaps computation is not drawn. Between ops: no "
-    "kernel was running.";
+    "ranks or for data. This includes the wait for a slower GPU: the rank that waits least shows "
+    "what communication costs at most. Communication that overlaps computation is not included. "
+    "Between ops: no kernel was running.";
 
 // "step 42 of 12.1 ms; exposed communication 1.9 ms on average, 2.2 ms on rank 1"
 static void write_sum(const bt_store_round *round, bt_str *out)
@@ -244,12 +246,15 @@ bt_status bt_page_timelines(const report_set *set, bt_str *out)
 
 void bt_markdown_timelines(const report_set *set, bt_str *out)
 {
+    const char *note = explained; // once, under the first heading
     for (int64_t at = 0; at < set->case_count; at++) {
         const bt_store_round *round = set->cases[at].round;
         if (round->timeline_count == 0) {
             continue;
         }
         bt_markdown(out, "\n## One step of each rank: %s\n\n", set->cases[at].label);
+        bt_str_format(out, "%s%s", note, *note ? "\n\n" : "");
+        note = "";
         write_sum(round, out);
         bt_str_append(out, ".\n\n");
         bt_table table = table_of(&set->cases[at]);

@@ -43,6 +43,7 @@ PY
     [[ $(column 'efficiency' | tail -1) == 0.* || $(column 'efficiency' | tail -1) == 1.* ]]
     [[ $(column exposed | tail -1) == *s ]]
     [ -z "$(column exposed | head -1)" ] # one rank waits for nobody
+    grep -q 'this includes the wait for a slower GPU' r.md
     [[ $(column 'transfer' | tail -1) == *s ]]
     grep -q '<section id=ranks><h2>Several ranks' r.html
     # Half of 4 bytes of gradient and of 4 bytes of weight of each parameter, and the rows that ids
@@ -154,10 +155,13 @@ assert len({c["metrics"]["loss_last"] for c in cases.values()}) == 1, cases
 for name in ["kill", "hang"]:
     metrics = cases[name]["metrics"]
     assert 0 < metrics["recovery_detect_ns"] < metrics["recovery_ns"] < metrics["recovery_step_ns"], (name, metrics)
+    assert metrics["recovery_detect_ns"] <= metrics["recovery_group_ns"] < metrics["recovery_ns"], (name, metrics)
 assert "recovery_ns" not in cases["undisturbed"]["metrics"]
 PY
-    [ -z "$(column recovery | head -1)" ]
-    [[ $(column recovery | tail -1) == *s ]]
+    for title in detection group recovery 'first step'; do
+        [ -z "$(column "$title" | head -1)" ]
+        [[ $(column "$title" | tail -1) == *s ]]
+    done
 }
 
 @test "a report of one rank alone has no section about ranks" {

@@ -157,7 +157,7 @@ static bt_status add_round(bt_store *store, const sample_run *sample, int64_t ru
                            int64_t ordinal)
 {
     int64_t round = 0;
-    bt_store_case what = {sample->suite, "training", name,
+    bt_store_case what = {sample->suite, sample->kind ? sample->kind : "training", name,
                           sample->axes_json ? sample->axes_json : "{\"sequence\":128}",
                           sample->system ? sample->system : "blutrain"};
     bt_store_shape shape = {.device = sample->device,

@@ -24,6 +24,7 @@ typedef struct sample_run {
     const char *git_commit, *git_diff; // of the build; NULL: "3f50b31c" and none
     const char *system;                // NULL: blutrain
     const char *axes_json;             // of each case; NULL: some
+    const char *kind;                  // of each case; NULL: "training"
     const bt_store_fault *fault;       // of each round; NULL: none
     const bt_store_launch *launches;   // [launch_count], of each round
     int64_t launch_count;

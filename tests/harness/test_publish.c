@@ -157,6 +157,24 @@ static void paths_and_markup_stay_here(void **state)
     bt_mem_free(readme);
 }
 
+static void what_each_rank_waits_for_is_in_the_readme(void **state)
+{
+    (void)state;
+    int64_t run = 0;
+    sample_run sample = sample_run_default();
+    sample.kind = "train";
+    sample.axes_json = "{\"train\":{\"mesh\":{\"data\":2}}}";
+    sample.ranks = 2;
+    ASSERT_OK(sample_run_record(scratch_store, &sample, &run));
+    bt_publication publication = {.folder = target, .draft = true};
+    ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
+    char *readme = file_text("README.md");
+    assert_has(readme, "\n## Several ranks\n");
+    assert_has(readme, "\n## One step of each rank: fp32\n");
+    assert_has(readme, "| 1 | 900 us | 360 us | 120 us | 120 us | 240 us | 60.0 us |");
+    bt_mem_free(readme);
+}
+
 // Every file of the folder, the plots too.
 static void assert_nowhere(const char *word)
 {
@@ -486,6 +504,7 @@ int main(void)
         TEST(a_replication_has_verdicts_plots_and_how_to_rerun),
         TEST(the_json_satisfies_its_schema),
         TEST(paths_and_markup_stay_here),
+        TEST(what_each_rank_waits_for_is_in_the_readme),
         TEST(what_identifies_the_machine_stays_here),
         TEST(another_publication_is_left_alone),
         TEST(rules_are_kept_or_the_draft_says_so),

@@ -205,8 +205,9 @@ static void a_step_of_each_rank_is_drawn(void **state)
     assert_has(page, "<h2>One step of each rank</h2>");
     assert_has(page, "step 50 of 900 us; exposed communication 270 us on average, 360 us at most "
                      "(rank 1)");
-    assert_has(page, "aria-label=\"rank 1: step 900 us, products 120 us, attention 120 us, "
-                     "other ops 240 us, between ops 60.0 us, exposed communication 360 us\"");
+    assert_has(page,
+               "aria-label=\"rank 1: step 900 us, exposed communication 360 us, products 120 us, "
+               "attention 120 us, other ops 240 us, between ops 60.0 us\"");
     // Both end 920 us after the first start. A part is 1.63 of 1000 wide: rank 1 waits from its
     // third part on, 20 us later, for twelve parts.
     assert_has(page, "<path class=work-c d=\"M25.0 30h19.6v14h-19.6z");
@@ -214,13 +215,35 @@ static void a_step_of_each_rank_is_drawn(void **state)
     assert_has(page, "<th scope=row class=n>1</th><td class=n data-v=\"900000\">900 us");
     bt_mem_free(page);
     char *text = report_text(&run, 1, ".md");
-    assert_has(text, "| 1 | 900 us | 120 us | 120 us | 240 us | 60.0 us | 360 us |");
+    assert_has(text, "| 1 | 900 us | 360 us | 120 us | 120 us | 240 us | 60.0 us |");
+    assert_int_equal(count_of(text, "the rank that waits least shows what communication costs"), 1);
     bt_mem_free(text);
     sample.ranks = 0;
     run = record(&sample);
     page = report_text(&run, 1, ".html");
     assert_null(strstr(page, "One step of each rank"));
     bt_mem_free(page);
+}
+
+static void the_table_of_ranks_says_what_is_known(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    sample.kind = "train";
+    sample.axes_json =
+        "{\"train\":{\"mesh\":{\"data\":2,\"sharding\":\"zero1\",\"bucket_mb\":25}}}";
+    int64_t run = record(&sample);
+    char *text = report_text(&run, 1, ".md");
+    assert_has(text, "| case | ranks | speed | step | sharding | bucket | peak memory |\n");
+    assert_has(text, "| fp32 | 2 | 2051 tok/s | 250 ms | zero1 | 25 MiB | 2.40 GiB |\n");
+    assert_has(text, "\nSpeed: tokens of all ranks per second.\n"); // other columns are not shown
+    bt_mem_free(text);
+    sample.system = "pytorch-eager"; // which may not shard
+    run = record(&sample);
+    text = report_text(&run, 1, ".md");
+    assert_has(text, "| case | ranks | speed | step | bucket | peak memory |\n");
+    assert_null(strstr(text, "zero1"));
+    bt_mem_free(text);
 }
 
 static const bt_store_group groups[] = {
@@ -586,6 +609,7 @@ int main(void)
         TEST(faults_are_shown),
         TEST(launches_are_shown),
         TEST(a_step_of_each_rank_is_drawn),
+        TEST(the_table_of_ranks_says_what_is_known),
         TEST(kernels_of_compiled_steps_are_drawn),
         TEST(json_report_satisfies_its_schema),
         TEST(markdown_is_a_table_and_stays_text),

@@ -63,7 +63,8 @@ export const checks = {
     }
   },
   "a phone shows times and speeds of cases at once": async (pages) => {
-    for (const [kind, table, head] of [["kernels", "kernel-cases", "time"], ["two", "cases", "speed"]]) {
+    for (const [kind, table, head] of [["kernels", "kernel-cases", "time"], ["two", "cases", "speed"],
+      ["ranks", "ranks", "speed"], ["ranks", "timelines", "exposed communication"]]) {
       await pages.visit(kind, { viewport: { width: 390, height: 800 } }, async (tab) => {
         const ends = await tab.evaluate(([id, word]) => {
           const heads = [...document.querySelectorAll(`#${id} thead th`)];

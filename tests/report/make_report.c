@@ -76,6 +76,7 @@ static bt_status make_ranks(bt_store *store, made_runs *out)
 {
     sample_run sample = sample_run_default();
     sample.cases[1] = "bf16";
+    sample.kind = "train";
     sample.axes_json = "{\"train\":{\"steps\":60,\"tokens_per_step\":512,"
                        "\"mesh\":{\"data\":4,\"sharding\":\"zero1\"}}}";
     sample.ranks = 4;
