@@ -149,6 +149,19 @@ calls() { # pattern: how many there were
     [[ "$output" == *"CPU and CUDA backends"* ]]
 }
 
+@test "how long the first build takes is said, with and without CUDA" {
+    script "$tree/bin/nvcc" :
+    run "$repo/bt-bench" show 1
+    [[ "$output" == *"build     the first build takes about 10 minutes on two cores"* ]]
+    echo '//' >>"$repo/harness/main.c"
+    run "$repo/bt-bench" show 1
+    [[ "$output" != *"the first build"* ]]
+    echo 'BT_CUDA:STRING=OFF' >>"$repo/build/CMakeCache.txt"
+    rm "$repo/build/bin/bt-bench"
+    run "$repo/bt-bench" show 1
+    [[ "$output" == *"build     the first build takes about 2 minutes on two cores"* ]]
+}
+
 @test "that a build without CUDA is faster is said to who has no GPU, and not to who left it out" {
     compgen -G '/dev/nvidia[0-9]*' >/dev/null && skip "there is a GPU"
     script "$tree/bin/nvcc" :
