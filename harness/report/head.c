@@ -295,8 +295,8 @@ static void write_noise(const report_set *set, bt_str *out)
     }
     bt_str_format(out,
                   "<p class=noises><span class=noise aria-hidden=true>\xe2\x96\xb3</span> %lld of "
-                  "%lld round%s a noise label (",
-                  noisy, rounds, rounds == 1 ? " has" : "s have");
+                  "%lld round%s %s a noise label (",
+                  noisy, rounds, rounds == 1 ? "" : "s", noisy == 1 ? "has" : "have");
     const char *comma = "";
     for (int n = 0; n < BT_NOISE_COUNT; n++) {
         const char *word = bt_noise_name((bt_noise)n);

@@ -140,6 +140,25 @@ static void a_repeated_round_is_counted_once(void **state)
     bt_str_release(&out);
 }
 
+// "1 of 3 rounds has", "2 of 3 rounds have".
+static void disturbed_rounds_are_counted_in_words(void **state)
+{
+    (void)state;
+    const int64_t run = begin_run();
+    bt_str out = {0};
+    for (int64_t i = 0; i < 3; i++) {
+        add_training(run, i, 60, 1000, BT_RUN_PASSED);
+    }
+    ASSERT_OK(bt_store_telemetry_set(scratch_store, 1, "loaded machine", NULL, 0));
+    ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
+    assert_has(bt_str_text(&out), "1 of 3 rounds has a noise label (1 loaded machine); none");
+    bt_str_clear(&out);
+    ASSERT_OK(bt_store_telemetry_set(scratch_store, 2, "loaded machine", NULL, 0));
+    ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
+    assert_has(bt_str_text(&out), "2 of 3 rounds have a noise label (2 loaded machine); none");
+    bt_str_release(&out);
+}
+
 static void a_killed_round_has_empty_cells(void **state)
 {
     (void)state;
@@ -284,13 +303,10 @@ static void fractions_above_a_copy_are_explained(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_resumed_round_has_the_numbers_of_one_round),
-        TEST(a_repeated_round_is_counted_once),
-        TEST(a_killed_round_has_empty_cells),
-        TEST(a_band_is_of_the_rounds_that_count),
-        TEST(one_round_that_counts_is_a_line),
-        TEST(a_failed_round_is_drawn_if_none_counts),
-        TEST(tables_of_many_cases_are_open),
+        TEST(a_resumed_round_has_the_numbers_of_one_round), TEST(a_repeated_round_is_counted_once),
+        TEST(disturbed_rounds_are_counted_in_words),        TEST(a_killed_round_has_empty_cells),
+        TEST(a_band_is_of_the_rounds_that_count),           TEST(one_round_that_counts_is_a_line),
+        TEST(a_failed_round_is_drawn_if_none_counts),       TEST(tables_of_many_cases_are_open),
         TEST(fractions_above_a_copy_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
