@@ -45,7 +45,7 @@ two() {
     [ "$status" -eq 1 ]
     [[ $output == *'dist_gpu_train       rc 1'* ]]
     [[ $output == *'all_reduce           left out'* ]]
-    [[ $output == *'failed or left out: dist_gpu_train all_reduce training context others (logs in '* ]]
+    [[ $output == *'failed or left out: dist_gpu_train all_reduce training others (logs in '* ]]
 }
 
 @test "fewer than two GPUs and no folder are exit 4, a wrong word is 2" {
