@@ -62,8 +62,7 @@ bt_status bt_bucket_slots_send(bt_data_parallel *p, int64_t b)
     return device->backend->event_record(device, memory->arrived, p->stream);
 }
 
-// What is in the place of a slot before the sum: the gradients of the rank; this rank's own are not
-// copied.
+// The gradients of a rank for this rank's part: in its slot, this rank's own in the bucket.
 static const float *term(const bt_data_parallel *p, int64_t b, int rank)
 {
     const bt_bucket_memory *memory = &p->buckets[b];
@@ -75,22 +74,14 @@ static const float *term(const bt_data_parallel *p, int64_t b, int rank)
 static bt_status sum_slots(bt_data_parallel *p, int64_t b)
 {
     const int64_t part = p->layout.items[b].part;
-    bt_tensor *slots = p->buckets[b].slots;
-    float *const sums = bt_tensor_data(slots);
-    bt_tensor_touch(slots);
+    float *const sums = bt_tensor_data(p->buckets[b].slots);
+    bt_tensor_touch(p->buckets[b].slots);
     for (int step = 1; step < p->ranks; step *= 2) {
         for (int slot = 0; slot < p->ranks; slot += 2 * step) {
-            const int next = slot + step;
-            const bt_binary_args args = {.function = BT_BINARY_ADD,
-                                         .rank = 1,
-                                         .shape = {part},
-                                         .a = step > 1 ? sums + slot * part : term(p, b, slot),
-                                         .a_stride = {1},
-                                         .b = step > 1 ? sums + next * part : term(p, b, next),
-                                         .b_stride = {1},
-                                         .y = sums + slot * part,
-                                         .dtype = BT_F32};
-            BT_TRY(bt_context_launch(p->context, BT_KERNEL_BINARY, BT_F32, &args));
+            float *sum = sums + slot * part;
+            const float *left = step > 1 ? sum : term(p, b, slot);
+            const float *right = step > 1 ? sum + step * part : term(p, b, slot + step);
+            BT_TRY(bt_flat_sum(p->context, left, right, sum, part));
         }
     }
     return BT_OK;

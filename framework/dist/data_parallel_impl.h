@@ -89,6 +89,9 @@ BT_CHECKED bt_status bt_flat_view(bt_tensor *flat, int64_t first, int64_t count,
 // Copies `count` elements between tensors of one type.
 BT_CHECKED bt_status bt_flat_copy(bt_context *context, const bt_tensor *from, int64_t from_at,
                                   bt_tensor *to, int64_t to_at, int64_t count);
+// y = a + b, `count` elements of device memory; y may be a or b.
+BT_CHECKED bt_status bt_flat_sum(bt_context *context, const float *a, const float *b, float *y,
+                                 int64_t count);
 // to[to_at ..] += from[from_at ..], `count` elements of f32.
 BT_CHECKED bt_status bt_flat_add(bt_context *context, bt_tensor *to, int64_t to_at,
                                  const bt_tensor *from, int64_t from_at, int64_t count);

@@ -19,21 +19,26 @@ bt_status bt_flat_copy(bt_context *context, const bt_tensor *from, int64_t from_
         BT_COPY_DEVICE_TO_DEVICE, context->stream);
 }
 
+bt_status bt_flat_sum(bt_context *context, const float *a, const float *b, float *y, int64_t count)
+{
+    const bt_binary_args args = {.function = BT_BINARY_ADD,
+                                 .rank = 1,
+                                 .shape = {count},
+                                 .a = a,
+                                 .a_stride = {1},
+                                 .b = b,
+                                 .b_stride = {1},
+                                 .y = y,
+                                 .dtype = BT_F32};
+    return bt_context_launch(context, BT_KERNEL_BINARY, BT_F32, &args);
+}
+
 bt_status bt_flat_add(bt_context *context, bt_tensor *to, int64_t to_at, const bt_tensor *from,
                       int64_t from_at, int64_t count)
 {
     float *sum = (float *)bt_tensor_data(to) + to_at;
-    const bt_binary_args args = {.function = BT_BINARY_ADD,
-                                 .rank = 1,
-                                 .shape = {count},
-                                 .a = sum,
-                                 .a_stride = {1},
-                                 .b = (const float *)bt_tensor_data(from) + from_at,
-                                 .b_stride = {1},
-                                 .y = sum,
-                                 .dtype = BT_F32};
     bt_tensor_touch(to);
-    return bt_context_launch(context, BT_KERNEL_BINARY, BT_F32, &args);
+    return bt_flat_sum(context, sum, (const float *)bt_tensor_data(from) + from_at, sum, count);
 }
 
 bool bt_data_parallel_sends_each(const bt_data_parallel *p)

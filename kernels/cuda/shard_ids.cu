@@ -1,6 +1,7 @@
 // kernels/cuda/shard_ids.cu - ids and targets of a vocabulary whose rows are split over ranks
 //   Types  i32; the mask f32, bf16
-//   Cost   reads ids once, writes each output once; a launch at the sizes of a micro-batch
+//   Cost   reads ids once, writes each output once; bound by the launch at the size of a
+//   micro-batch
 #include <math.h>
 #include <stdint.h>
 
