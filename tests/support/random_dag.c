@@ -84,7 +84,7 @@ static void draw_part(maker *m)
 {
     const drawn *x = pick_like(m, below(m, 2) ? BT_F32 : BT_F64, true);
     int results[2] = {-1, -1};
-    if (!x) {
+    if (!x || m->rows == 0) {
         return;
     }
     const drawn from = *x;
@@ -229,7 +229,7 @@ static void draw_layernorm(maker *m)
         return;
     }
     const drawn from = *x;
-    const bt_layernorm_args args = {.rows = m->rows,
+    const bt_layernorm_args args = {.rows = m->cols ? m->rows : 0, // as the op calls it
                                     .cols = m->cols,
                                     .epsilon = 1e-5,
                                     .dtype = from.dtype,
@@ -242,7 +242,9 @@ static void draw_layernorm(maker *m)
                                              {.field = "rstd", .value = -1}},
                           5, results));
     keep(m, results[2], true, true, from.dtype);
-    keep(m, results[3], true, false, from.dtype);
+    if (m->cols) {
+        keep(m, results[3], true, false, from.dtype);
+    }
 }
 
 // The value as bf16, for a product's operand.
@@ -351,7 +353,7 @@ static void draw_write(maker *m)
 {
     const drawn *x = pick_like(m, BT_F32, true);
     int y = -1;
-    if (!x) {
+    if (!x || m->rows == 0) {
         return;
     }
     const bt_fill_args args = {.count = m->cols, .dtype = BT_F32, .value = 0.75};
@@ -373,6 +375,9 @@ void random_dag_make(uint64_t seed, bt_dag *graph)
     *graph = (bt_dag){0};
     m.rows = 1 + below(&m, random_dag_large ? 60 : 5);
     m.cols = below(&m, 2) ? m.rows : 1 + below(&m, random_dag_large ? 1200 : 70);
+    if (seed % 12 == 5) { // none of one dimension, or of both where it is square
+        *(seed % 24 == 5 ? &m.rows : &m.cols) = 0;
+    }
     for (int i = 0; i < 8; ++i) { // two types of matrix, row, column, scalar
         const drawn x = {0, i & 1, i & 2, i & 4 ? BT_F64 : BT_F32};
         int value = -1;

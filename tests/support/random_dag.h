@@ -3,7 +3,8 @@
 // A graph has a few inputs of f32 or f64 over one small matrix shape and its rows, columns and
 // scalar, and up to RANDOM_DAG_NODES calls: elementwise with broadcasts, casts, transposes, sums of
 // rows and columns, softmax, LayerNorm, products (of bf16 too), dropout, writes in place. Values
-// stay small.
+// stay small. In one of twelve graphs a dimension is 0, or both are: calls without elements, sums
+// and products over nothing.
 #ifndef BT_TESTS_SUPPORT_RANDOM_DAG_H
 #define BT_TESTS_SUPPORT_RANDOM_DAG_H
 

@@ -117,6 +117,49 @@ static void random_graphs_survive_text(void **state)
     }
 }
 
+static void mark_empty(const bt_dag *graph, bool reads[BT_KERNEL_OP_COUNT])
+{
+    for (int i = 0; i < graph->node_count; ++i) {
+        const bt_dag_node *node = &graph->nodes[i];
+        for (int k = 0; k < node->operand_count; ++k) {
+            const bt_dag_operand *x = &node->operands[k];
+            const int value = x->value >= 0 ? x->value : x->result;
+            reads[node->op] = reads[node->op] || graph->values[value].size_bytes == 0;
+        }
+    }
+}
+
+// Every op of the generator is called without elements in some graphs, and few graphs have such
+// calls.
+static void some_random_graphs_have_empty_values(void **state)
+{
+    static const bt_kernel_op drawn[] = {
+        BT_KERNEL_UNARY,      BT_KERNEL_UNARY_BACKWARD, BT_KERNEL_BINARY,    BT_KERNEL_COPY,
+        BT_KERNEL_REDUCE_SUM, BT_KERNEL_SOFTMAX,        BT_KERNEL_LAYERNORM, BT_KERNEL_FILL,
+        BT_KERNEL_GEMM,       BT_KERNEL_DROPOUT};
+    bool all[BT_KERNEL_OP_COUNT] = {false};
+    int graphs = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; ++seed) {
+        bool own[BT_KERNEL_OP_COUNT] = {false}, any = false;
+        bt_dag g;
+        random_dag_make(seed, &g);
+        mark_empty(&g, own);
+        for (int i = 0; i < BT_KERNEL_OP_COUNT; ++i) {
+            all[i] = all[i] || own[i];
+            any = any || own[i];
+        }
+        graphs += any;
+        bt_dag_release(&g);
+    }
+    for (size_t i = 0; i < sizeof drawn / sizeof drawn[0]; ++i) {
+        if (!all[drawn[i]]) {
+            fail_msg("no call of %s without elements", bt_kernel_op_name(drawn[i]));
+        }
+    }
+    assert_in_range(graphs, 10, 60);
+}
+
 // By hand: y = (x + row) written over in its last element, x itself must stay.
 static void a_run_writes_no_input(void **state)
 {
@@ -245,6 +288,7 @@ int main(void)
         cmocka_unit_test(a_call_makes_values),
         cmocka_unit_test(the_text_is_as_documented),
         cmocka_unit_test(random_graphs_survive_text),
+        cmocka_unit_test(some_random_graphs_have_empty_values),
         cmocka_unit_test(a_run_writes_no_input),
         cmocka_unit_test(a_failure_shrinks),
         cmocka_unit_test(a_group_is_built_and_checked),
