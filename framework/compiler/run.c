@@ -106,18 +106,27 @@ static bt_status assemble(const bt_compiled *c, bt_code_cache *cache, const bt_t
     return status;
 }
 
+static const bt_generated_table *replaced; // by bt_compile_through; NULL: the backend's own is used
+
+void bt_compile_through(const bt_generated_table *table) { replaced = table; }
+
 static bt_status find_table(const bt_generated_table **out)
 {
-    void *symbol = NULL;
-    bt_generated_entry_fn entry = NULL;
-    BT_TRY(bt_plugin_symbol("libbt_cuda.so", BT_GENERATED_ENTRY, &symbol));
-    memcpy(&entry, &symbol, sizeof entry); // as in device.c: POSIX says the copy works
-    *out = entry();
-    return (*out)->abi == BT_GENERATED_ABI
-               ? BT_OK
-               : bt_error(BT_STATUS_UNAVAILABLE,
-                          "libbt_cuda.so belongs to another build (generated code %d, expected %d)",
-                          (*out)->abi, BT_GENERATED_ABI);
+    const bt_generated_table *table = replaced;
+    if (!table) {
+        void *symbol = NULL;
+        bt_generated_entry_fn entry = NULL;
+        BT_TRY(bt_plugin_symbol("libbt_cuda.so", BT_GENERATED_ENTRY, &symbol));
+        memcpy(&entry, &symbol, sizeof entry); // as in device.c: POSIX says the copy works
+        table = entry();
+    }
+    if (table->abi != BT_GENERATED_ABI) {
+        return bt_error(BT_STATUS_UNAVAILABLE,
+                        "libbt_cuda.so belongs to another build (generated code %d, expected %d)",
+                        table->abi, BT_GENERATED_ABI);
+    }
+    *out = table;
+    return BT_OK;
 }
 
 static bt_status compile_cuda(bt_compiled *c, const bt_device *device, bt_code_cache *cache)

@@ -47,6 +47,11 @@ BT_CHECKED bt_status bt_compiled_run_in(bt_context *context, const bt_compiled *
                                         int64_t rows, void *const *operands);
 void bt_compiled_release(bt_compiled *compiled);
 
+struct bt_generated_table; // kernels/generated.h
+// For tests of failures: GPU code is assembled, loaded and launched by `table`, borrowed, from now
+// on; NULL: by libbt_cuda.so.
+void bt_compile_through(const struct bt_generated_table *table);
+
 // ---- groups of a graph --------------------------------------------------------------------------
 
 // Compiles groups at their first run and keeps them. Not thread-safe.

@@ -1,4 +1,4 @@
-// tests/unit/compiled_world.c - a small model on the CPU whose step runs eagerly and compiled
+// tests/unit/compiled_world.c - a small model whose step runs eagerly and compiled
 #include "tests/unit/compiled_world.h"
 
 #include <stdlib.h>
@@ -11,6 +11,12 @@ enum { VOCAB = 40, TOKENS = 12 };
 
 void compiled_world_open(compiled_world *w, const char *family, bt_dtype compute)
 {
+    compiled_world_open_on(w, "cpu", family, compute);
+}
+
+void compiled_world_open_on(compiled_world *w, const char *backend, const char *family,
+                            bt_dtype compute)
+{
     const bool llama = strcmp(family, "llama") == 0;
     const bt_model_config config = {.family = family,
                                     .layers = 2,
@@ -20,7 +26,7 @@ void compiled_world_open(compiled_world *w, const char *family, bt_dtype compute
                                     .hidden = llama ? 48 : 0,
                                     .vocab = VOCAB,
                                     .context = 16};
-    fixture_open(&w->f, 0);
+    ASSERT_OK(bt_session_open(backend, 0, 0, &w->f));
     bt_params_init(&w->params, &w->f.context, BT_F32, compute, 7);
     ASSERT_OK(bt_model_open(&w->params, &config, BT_RECOMPUTE_NONE, 0, &w->model));
     ASSERT_OK(

@@ -1,4 +1,5 @@
-// tests/unit/compiled_world.h - a small model on the CPU whose step runs eagerly and compiled
+// tests/unit/compiled_world.h - a small model whose step runs eagerly and compiled, on the CPU or a
+// backend in its place
 #ifndef BT_TESTS_UNIT_COMPILED_WORLD_H
 #define BT_TESTS_UNIT_COMPILED_WORLD_H
 
@@ -12,8 +13,11 @@ typedef struct compiled_world {
     bt_code_cache cache; // in the test's scratch folder
 } compiled_world;
 
-// family: "gpt2" or "llama", of two layers.
+// family: "gpt2" or "llama", of two layers. On the CPU.
 void compiled_world_open(compiled_world *w, const char *family, bt_dtype compute);
+// On another backend whose memory is the host's.
+void compiled_world_open_on(compiled_world *w, const char *backend, const char *family,
+                            bt_dtype compute);
 void compiled_world_close(compiled_world *w);
 
 // Tokens drawn by seed, both tensors views of one, as the trainer's feed has them.
