@@ -50,6 +50,12 @@ enum {
     BT_CUDA_CHUNK = 128       // rows of a block of a column group
 };
 
+// The shape of a kernel's blocks. tiling.h lists the feasible ones.
+typedef struct bt_cuda_tiling {
+    int threads; // of a block: whole warps
+    int rows;    // ROW: of a block; PRODUCT: rows and columns of a block; else 0
+} bt_cuda_tiling;
+
 // Launch configuration of a kernel.
 typedef struct bt_emitted_cuda {
     bt_str text;            // owned
@@ -57,14 +63,22 @@ typedef struct bt_emitted_cuda {
     int64_t block_rows;     // ROW: rows of a block
     int64_t block_elements; // ELEMENTWISE: elements of a block, all axes together
     int64_t tile_columns;   // COLUMN: columns of a block
+    int64_t tile_side;      // PRODUCT: rows and columns of a block
     int alignment_bytes;    // required of every operand's memory
     bool is_early;          // may be launched before the previous kernel of the stream has ended
 } bt_emitted_cuda;
 
-// is_early: for early launch, which the target must have (bt_target.has_early_launch).
-// Errors  UNSUPPORTED, naming the instruction; OUT_OF_MEMORY
+// is_early: for early launch, which the target must have (bt_target.has_early_launch). tiling NULL:
+// the emitter's rule. The tiling decides the order in which a row or column is summed; elementwise
+// and product groups have the same bits by every tiling.
+// Errors  UNSUPPORTED, naming the instruction, or a tiling that the group cannot have;
+//         OUT_OF_MEMORY
 // Owns    the caller: text (bt_str_release), also after a failure
-BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, bool is_early, bt_emitted_cuda *out);
+BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, const bt_cuda_tiling *tiling,
+                                  bool is_early, bt_emitted_cuda *out);
+// The launch configuration by the emitter's rule, without a text. For groups that
+// bt_emit_cuda_refuses has no reason against.
+void bt_emit_cuda_rule(const bt_fused *group, bt_emitted_cuda *out);
 // The reason why no code can be generated, as far as kinds, rows and strides show; NULL: none
 // known.
 const char *bt_emit_cuda_refuses(const bt_fused *group);

@@ -221,6 +221,13 @@ static int choose_lanes(const bt_fused *g)
     return lanes;
 }
 
+// Vectors of a thread that hold a row.
+static int packs_of(const bt_cuda_emitter *e)
+{
+    const int64_t cols = e->group->shape[e->group->rank - 1];
+    return (int)bt_div_up(cols, (int64_t)e->row_threads * e->lanes);
+}
+
 // Threads per row: as in kernels/cuda/rows.cuh if a row has at least 32.
 static void choose_row_threads(bt_cuda_emitter *e)
 {
@@ -236,12 +243,12 @@ static void choose_row_threads(bt_cuda_emitter *e)
             break;
         }
     }
-    const int64_t span = (int64_t)e->row_threads * e->lanes;
-    e->packs = e->row_threads ? (int)((cols + span - 1) / span) : BT_CUDA_PACKS_MOST + 1;
+    e->packs = e->row_threads ? packs_of(e) : BT_CUDA_PACKS_MOST + 1;
     e->block_rows = e->row_threads == BT_CUDA_WARP ? SHARED_THREADS / BT_CUDA_WARP : 1;
     e->threads = e->row_threads * e->block_rows;
 }
 
+// The emitter's rule.
 static void choose(bt_cuda_emitter *e, const bt_fused *group)
 {
     e->group = group;
@@ -255,8 +262,34 @@ static void choose(bt_cuda_emitter *e, const bt_fused *group)
         e->threads = bt_cuda_column_threads();
     } else if (group->kind == BT_FUSED_PRODUCT) {
         e->threads = bt_cuda_product_threads();
+        e->side = bt_cuda_product_side(group);
         e->lanes = e->lanes > 2 ? 2 : e->lanes; // what a thread has of a row of the tile
     }
+}
+
+// Another tiling than the rule's. The reason why the group cannot have it; NULL: none.
+static const char *adopt(bt_cuda_emitter *e, const bt_cuda_tiling *tiling)
+{
+    static const char *const none = "no CUDA code is generated for such a tiling";
+    const bt_fused_kind kind = e->group->kind;
+    const int warps = tiling->threads / BT_CUDA_WARP;
+    if (warps < 1 || tiling->threads % BT_CUDA_WARP || tiling->threads > BT_CUDA_THREADS_MOST) {
+        return none;
+    }
+    if (kind == BT_FUSED_PRODUCT) {
+        e->side = tiling->rows;
+        return tiling->threads == e->threads && bt_cuda_product_has_side(e->side) ? NULL : none;
+    }
+    e->threads = tiling->threads;
+    if (kind == BT_FUSED_ROW) { // rows share a block only if each has one warp
+        if (tiling->rows < 1 || (tiling->rows > 1 && tiling->rows != warps)) {
+            return none;
+        }
+        e->block_rows = tiling->rows;
+        e->row_threads = tiling->threads / tiling->rows;
+        e->packs = packs_of(e);
+    }
+    return NULL;
 }
 
 static const char *refuses(const bt_cuda_emitter *e)
@@ -292,7 +325,27 @@ const char *bt_emit_cuda_refuses(const bt_fused *group)
     return refuses(&e);
 }
 
-bt_status bt_emit_cuda(const bt_fused *group, bool is_early, bt_emitted_cuda *out)
+static void describe(const bt_cuda_emitter *e, int lanes, bt_emitted_cuda *out)
+{
+    out->threads = e->threads;
+    out->block_rows = e->block_rows;
+    out->block_elements = (int64_t)e->threads * lanes;
+    out->tile_columns = (int64_t)BT_CUDA_WARP * lanes;
+    out->tile_side = e->side;
+    out->alignment_bytes = 16;
+    out->is_early = e->is_early;
+}
+
+void bt_emit_cuda_rule(const bt_fused *group, bt_emitted_cuda *out)
+{
+    bt_cuda_emitter e = {.group = group};
+    memset(out, 0, sizeof *out);
+    choose(&e, group);
+    describe(&e, e.lanes, out);
+}
+
+bt_status bt_emit_cuda(const bt_fused *group, const bt_cuda_tiling *tiling, bool is_early,
+                       bt_emitted_cuda *out)
 {
     void *block = NULL;
     memset(out, 0, sizeof *out);
@@ -302,8 +355,9 @@ bt_status bt_emit_cuda(const bt_fused *group, bool is_early, bt_emitted_cuda *ou
     e->ir.native_bf16 = true;
     e->is_early = is_early;
     choose(e, group);
+    const char *why = tiling ? adopt(e, tiling) : NULL;
+    why = why ? why : refuses(e);
     const int lanes = e->lanes;
-    const char *why = refuses(e);
     bt_status status = why ? bt_error(BT_STATUS_UNSUPPORTED, "a %s group: %s",
                                       bt_fused_kind_text(group->kind), why)
                            : BT_OK;
@@ -312,12 +366,7 @@ bt_status bt_emit_cuda(const bt_fused *group, bool is_early, bt_emitted_cuda *ou
         status = bt_str_status(&e->ir.out);
     }
     out->text = e->ir.out;
-    out->threads = e->threads;
-    out->block_rows = e->block_rows;
-    out->block_elements = (int64_t)e->threads * lanes;
-    out->tile_columns = (int64_t)BT_CUDA_WARP * lanes;
-    out->alignment_bytes = 16;
-    out->is_early = is_early;
+    describe(e, lanes, out);
     bt_mem_free(e);
     return status;
 }
@@ -341,7 +390,7 @@ int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, in
         return bt_div_up(outer, BT_CUDA_CHUNK) * bt_div_up(cols, emitted->tile_columns);
     }
     if (group->kind == BT_FUSED_PRODUCT) {
-        return bt_cuda_product_blocks(group);
+        return bt_cuda_product_blocks(group, emitted->tile_side);
     }
     return bt_div_up(group->rank == 1 ? outer : outer * cols, emitted->block_elements);
 }

@@ -10,6 +10,7 @@ enum {
     BT_CUDA_PACKS_MOST = 8,
     BT_CUDA_WARP = 32,
     BT_CUDA_COLUMN_SUMS = 4,       // of a group, at most
+    BT_CUDA_THREADS_MOST = 1024,   // of a block
     BT_CUDA_SHARED_MOST = 48 << 10 // bytes of a block
 };
 
@@ -21,6 +22,7 @@ typedef struct bt_cuda_emitter {
     bool is_early;         // kernels wait for the previous kernel
     int lanes, packs, threads;
     int row_threads, block_rows;        // ROW
+    int side;                           // PRODUCT: rows and columns of a block
     int rows;                           // value: the argument
     int parts;                          // value: COLUMN: the last argument
     int offset[BT_FUSED_OPERANDS_MOST]; // values: the row's first element
@@ -64,7 +66,7 @@ void bt_cuda_region_end(bt_cuda_emitter *e);
 void bt_cuda_column_kernel(bt_cuda_emitter *e);
 void bt_cuda_column_finish(bt_cuda_emitter *e);
 void bt_cuda_column_arrays(bt_cuda_emitter *e);
-int bt_cuda_column_threads(void); // of a block of both
+int bt_cuda_column_threads(void); // of a block of both, by the emitter's rule
 // Numbers of the column sums among the instructions, at most BT_CUDA_COLUMN_SUMS (instructions
 // NULL: not wanted); returns the count.
 int bt_cuda_column_sums(const bt_fused *group, int *sums);
@@ -76,8 +78,10 @@ const char *bt_cuda_column_refuses(const bt_cuda_emitter *e);
 void bt_cuda_product_kernel(bt_cuda_emitter *e);
 void bt_cuda_product_arrays(bt_cuda_emitter *e);
 int bt_cuda_product_threads(void);
-int bt_cuda_product_side(const bt_fused *group); // rows and columns of a block
-int64_t bt_cuda_product_blocks(const bt_fused *group);
+// Rows and columns of a block by the emitter's rule, one of the two sides that there are.
+int bt_cuda_product_side(const bt_fused *group);
+bool bt_cuda_product_has_side(int side);
+int64_t bt_cuda_product_blocks(const bt_fused *group, int64_t side);
 // Why there is no code; NULL: there is.
 const char *bt_cuda_product_refuses(const bt_fused *group);
 

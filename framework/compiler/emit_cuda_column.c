@@ -1,11 +1,11 @@
 // framework/compiler/emit_cuda_column.c - writes column groups as MLIR for CUDA
 //
-// Two kernels. The first: a block of WARPS warps has a tile of columns, one pack per thread, and a
-// chunk of BT_CUDA_CHUNK rows; warp w has the rows w, w + WARPS ... The block's sums are added
-// through shared memory, warps ascending, and written to `parts` [chunk, sum, column]. The second,
-// `finish`: a block has 32 columns; warp w adds the parts of chunks w, w + WARPS ... ascending, the
-// block adds the warps ascending, and executes the instructions that use the sums. So the order
-// depends on shapes alone, not on the device.
+// Two kernels. The first: a block of W warps (16 by the emitter's rule) has a tile of columns, one
+// pack per thread, and a chunk of BT_CUDA_CHUNK rows; warp w has the rows w, w + W ... The block's
+// sums are added through shared memory, warps ascending, and written to `parts` [chunk, sum,
+// column]. The second, `finish`: a block has 32 columns; warp w adds the parts of chunks w, w + W
+// ... ascending, the block adds the warps ascending, and executes the instructions that use the
+// sums. So the order depends on shapes and W alone, not on the device.
 //
 // Indices past the last row or column are clamped to it, so that no load is inside a region and all
 // loads of an iteration are in flight together. Clamped elements add 0 and are not stored.
@@ -15,10 +15,11 @@
 #include "framework/compiler/emit_math.h"
 
 enum {
-    WARPS = 16,
-    TURN_ROWS = 4, // rows of a warp whose loads are in flight together
-    TURNS = BT_CUDA_CHUNK / (WARPS * TURN_ROWS)
+    WARPS = 16,   // of a block, by the rule
+    TURN_ROWS = 4 // rows of a warp whose loads are in flight together
 };
+
+static int warps(const bt_cuda_emitter *e) { return e->threads / BT_CUDA_WARP; }
 
 static bt_ir_type i64(void) { return bt_cuda_i64(); }
 
@@ -114,7 +115,7 @@ static int part_element(bt_cuda_emitter *e, bt_ir_type type, int chunk, int numb
 static int over_warps(bt_cuda_emitter *e, bt_ir_type type, int sum, int thread, int width)
 {
     int total = BT_CUDA_NONE;
-    for (int w = 0; w < WARPS; ++w) {
+    for (int w = 0; w < warps(e); ++w) {
         const int index = math(e, "arith.addi", thread, bt_cuda_constant(e, (int64_t)w * width));
         const int part = get(e, shared_element(e, type, sum, index), "3", type);
         total = w ? bt_ir_two(&e->ir, "arith.addf", type, total, part) : part;
@@ -194,7 +195,7 @@ static void add_rows(bt_cuda_emitter *e, const place *p, const int *sums, int co
 {
     const int results = e->ir.next++, turn = e->ir.next++;
     const int zero = bt_cuda_constant(e, 0), one = bt_cuda_constant(e, 1);
-    const int turns = bt_cuda_constant(e, TURNS);
+    const int turns = bt_cuda_constant(e, BT_CUDA_CHUNK / (warps(e) * TURN_ROWS));
     int carried[BT_CUDA_COLUMN_SUMS];
     bt_str args = {0}, types = {0}, yields = {0};
     for (int k = 0; k < count; ++k) {
@@ -211,9 +212,9 @@ static void add_rows(bt_cuda_emitter *e, const place *p, const int *sums, int co
     const int first =
         math(e, "arith.addi", math(e, "arith.muli", p->chunk, bt_cuda_constant(e, BT_CUDA_CHUNK)),
              math(e, "arith.addi", p->warp,
-                  math(e, "arith.muli", turn, bt_cuda_constant(e, WARPS * TURN_ROWS))));
+                  math(e, "arith.muli", turn, bt_cuda_constant(e, (int64_t)warps(e) * TURN_ROWS))));
     for (int r = 0; r < TURN_ROWS; ++r) {
-        const int row = math(e, "arith.addi", first, bt_cuda_constant(e, (int64_t)r * WARPS));
+        const int row = math(e, "arith.addi", first, bt_cuda_constant(e, (int64_t)r * warps(e)));
         add_row(e, p, row, sums, count, carried);
     }
     for (int k = 0; k < count; ++k) {
@@ -272,13 +273,13 @@ void bt_cuda_column_kernel(bt_cuda_emitter *e)
 
 // ---- the second kernel --------------------------------------------------------------------------
 
-// The parts of chunks warp, warp + WARPS ...
+// The parts of chunks warp, warp + W ...
 static int add_parts(bt_cuda_emitter *e, int warp, int chunks, int number, bt_ir_type type)
 {
     const bt_ir_name name = bt_ir_type_name(type);
     const int start = bt_ir_float(&e->ir, type, 0),
               last = math(e, "arith.subi", chunks, bt_cuda_constant(e, 1));
-    const int step = bt_cuda_constant(e, WARPS * TURN_ROWS);
+    const int step = bt_cuda_constant(e, (int64_t)warps(e) * TURN_ROWS);
     const int result = e->ir.next++, chunk = e->ir.next++, before = e->ir.next++;
     int total = before;
     bt_ir_line(&e->ir,
@@ -287,7 +288,7 @@ static int add_parts(bt_cuda_emitter *e, int warp, int chunks, int number, bt_ir
                result, chunk, warp, chunks, step, before, start, name.text);
     ++e->ir.depth;
     for (int r = 0; r < TURN_ROWS; ++r) {
-        const int at = math(e, "arith.addi", chunk, bt_cuda_constant(e, (int64_t)r * WARPS));
+        const int at = math(e, "arith.addi", chunk, bt_cuda_constant(e, (int64_t)r * warps(e)));
         const int there = bt_ir_compare(&e->ir, "cmpi ult", i64(), at, chunks);
         const int part =
             get(e, part_element(e, type, smaller(e, at, last), number, e->column[0]), "1", type);
@@ -354,7 +355,7 @@ void bt_cuda_column_arrays(bt_cuda_emitter *e)
             bt_ir_line(&e->ir,
                        "llvm.mlir.global internal @shared%d() {addr_space = 3 : i32, alignment = "
                        "16 : i64} : !llvm.array<%d x %s>",
-                       i, WARPS * BT_CUDA_WARP * e->lanes,
+                       i, e->threads * e->lanes,
                        bt_ir_type_name(bt_cuda_type(e, bt_cuda_sum_dtype(e, i), 0)).text);
         }
     }
@@ -380,8 +381,11 @@ const char *bt_cuda_column_refuses(const bt_cuda_emitter *e)
     static const char *const sums =
         "no CUDA code is generated for this number or kind of column sums";
     const bt_fused *g = e->group;
-    const int count = bt_cuda_column_sums(g, NULL);
+    const int count = bt_cuda_column_sums(g, NULL), turn = warps(e) * TURN_ROWS;
     int64_t shared = 0;
+    if (warps(e) < e->lanes || turn > BT_CUDA_CHUNK || BT_CUDA_CHUNK % turn) {
+        return "no CUDA code is generated for column sums by this number of warps";
+    }
     if (g->rank < 2 || count < 1 || count > BT_CUDA_COLUMN_SUMS) {
         return sums;
     }
@@ -390,8 +394,7 @@ const char *bt_cuda_column_refuses(const bt_cuda_emitter *e)
         const bool store = bt_cuda_is_store(x->op);
         if (x->op == BT_FUSED_COLUMN_SUM) {
             const bool real = x->order.sum == BT_F32 || x->order.sum == BT_F64;
-            shared +=
-                (int64_t)WARPS * BT_CUDA_WARP * e->lanes * (int64_t)bt_dtype_size(x->order.sum);
+            shared += (int64_t)e->threads * e->lanes * (int64_t)bt_dtype_size(x->order.sum);
             if (x->order.lanes || !real || depends(g, i)) {
                 return sums;
             }

@@ -9,7 +9,11 @@
 
 #include "framework/base/idioms.h"
 
-enum { BLOCKS_WANTED = 264 }; // of large tiles; if there are fewer, tiles are small
+enum {
+    LARGE = 64, // sides of a tile
+    SMALL = 32,
+    BLOCKS_WANTED = 264 // of large tiles; if there are fewer, tiles are small
+};
 
 static bool is_narrow(const bt_gemm_args *args) { return args->ab_dtype == BT_BF16; }
 
@@ -18,15 +22,15 @@ static bool is_narrow(const bt_gemm_args *args) { return args->ab_dtype == BT_BF
 int bt_cuda_product_side(const bt_fused *group)
 {
     const bt_gemm_args *p = &group->product;
-    enum { LARGE = 64, SMALL = 32 };
     const int64_t blocks = p->batch * bt_div_up(p->m, LARGE) * bt_div_up(p->n, LARGE);
     return p->m > SMALL && p->n > SMALL && blocks >= BLOCKS_WANTED ? LARGE : SMALL;
 }
 
-int64_t bt_cuda_product_blocks(const bt_fused *group)
+bool bt_cuda_product_has_side(int side) { return side == LARGE || side == SMALL; }
+
+int64_t bt_cuda_product_blocks(const bt_fused *group, int64_t side)
 {
     const bt_gemm_args *p = &group->product;
-    const int side = bt_cuda_product_side(group);
     return p->batch * bt_div_up(p->m, side) * bt_div_up(p->n, side);
 }
 
@@ -99,12 +103,11 @@ static void epilogue_row(bt_tile *p, int i, int half, const int *sums)
 
 void bt_cuda_product_arrays(bt_cuda_emitter *e)
 {
-    const int side = bt_cuda_product_side(e->group);
     for (int i = 0; i < 2; ++i) {
         bt_ir_line(&e->ir,
                    "llvm.mlir.global internal @staged_%s() {addr_space = 3 : i32, alignment = 16 : "
                    "i64} : !llvm.array<%d x i32>",
-                   i ? "b" : "a", BT_TILE_WORDS + side * BT_TILE_PAD_WORDS);
+                   i ? "b" : "a", BT_TILE_WORDS + e->side * BT_TILE_PAD_WORDS);
     }
 }
 
@@ -140,7 +143,7 @@ void bt_cuda_product_kernel(bt_cuda_emitter *e)
     const bt_gemm_args *args = &e->group->product;
     bt_tile p = {.e = e, .args = args, .narrow = is_narrow(args)};
     int sums[BT_TILE_SUMS_MOST];
-    p.side = bt_cuda_product_side(e->group);
+    p.side = e->side;
     p.words = BT_TILE_WORDS / p.side;
     p.row_words = p.words + BT_TILE_PAD_WORDS;
     p.step = p.words * (p.narrow ? 2 : 1);

@@ -9,6 +9,7 @@
 #include "framework/base/mem.h"
 #include "framework/base/plugin.h"
 #include "framework/compiler/object.h"
+#include "framework/compiler/tiling.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/generated.h"
 
@@ -137,7 +138,7 @@ static bt_status compile_cuda(bt_compiled *c, const bt_device *device, bt_code_c
     BT_TRY(find_table(&c->table));
     c->device = device;
     BT_TRY(bt_target_cuda(device->info.arch, &target));
-    bt_status status = bt_emit_cuda(&c->group, target.has_early_launch, &c->cuda);
+    bt_status status = bt_tilings_emit(&target, &c->group, &c->cuda);
     status = status
                  ? status
                  : assemble(c, cache ? cache : &none, &target, bt_str_text(&c->cuda.text), &code);
@@ -187,7 +188,7 @@ static bt_status emit(const bt_target *target, const bt_fused *group, bt_str *te
     bt_emitted cpu = {0};
     const bool for_gpu = target->kind == BT_TARGET_CUDA;
     const bt_status status =
-        for_gpu ? bt_emit_cuda(group, target->has_early_launch, &cuda) : bt_emit_cpu(group, &cpu);
+        for_gpu ? bt_tilings_emit(target, group, &cuda) : bt_emit_cpu(group, &cpu);
     *text = for_gpu ? cuda.text : cpu.text;
     return status;
 }

@@ -169,15 +169,25 @@ static double predict_us(const bt_fused *g, const bt_gpu_limits *m, const bt_til
 
 // ---- enumeration --------------------------------------------------------------------------------
 
-static void add(const bt_fused *g, const bt_gpu_limits *m, const bt_tiling *taken, bt_tiling t,
+// Do the sums of both have the same order?
+static bool same_order(const bt_fused *g, const bt_tiling *a, const bt_tiling *b)
+{
+    return g->kind == BT_FUSED_ROW      ? a->threads / a->rows == b->threads / b->rows
+           : g->kind == BT_FUSED_COLUMN ? a->threads == b->threads
+                                        : true;
+}
+
+static void add(const bt_fused *g, const bt_gpu_limits *m, const bt_tiling *rule, bt_tiling t,
                 bt_tilings *out)
 {
+    const bool narrow = g->kind == BT_FUSED_COLUMN && t.rows < t.lanes; // has a thread per column
     t.registers = registers_of(g, &t);
     t.shared_bytes = shared_of(g, &t);
     t.resident = resident_of(m, &t);
-    t.is_taken = t.threads == taken->threads && t.rows == taken->rows;
+    t.is_rule = t.threads == rule->threads && t.rows == rule->rows;
+    t.keeps_bits = same_order(g, &t, rule);
     t.may_spill = t.registers > registers_at_most(m, &t);
-    if (t.resident == 0 || (t.may_spill && !t.is_taken) || t.packs > BT_CUDA_PACKS_MOST ||
+    if (t.resident == 0 || (t.may_spill && !t.is_rule) || t.packs > BT_CUDA_PACKS_MOST || narrow ||
         out->count == BT_TILINGS_MOST) {
         out->infeasible += 1;
         return;
@@ -187,42 +197,42 @@ static void add(const bt_fused *g, const bt_gpu_limits *m, const bt_tiling *take
     out->items[out->count++] = t;
 }
 
-static void add_rows(const bt_fused *g, const bt_gpu_limits *m, const bt_tiling *taken,
+static void add_rows(const bt_fused *g, const bt_gpu_limits *m, const bt_tiling *rule,
                      bt_tilings *out)
 {
     static const int widths[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
     const int64_t cols = g->shape[g->rank - 1];
     for (size_t i = 0; i < sizeof widths / sizeof *widths; ++i) {
-        const int64_t span = (int64_t)widths[i] * taken->lanes;
-        bt_tiling t = {.lanes = taken->lanes, .packs = (int)bt_div_up(cols, span)};
+        const int64_t span = (int64_t)widths[i] * rule->lanes;
+        bt_tiling t = {.lanes = rule->lanes, .packs = (int)bt_div_up(cols, span)};
         // Rows share a block only if a warp has a row: else a barrier would be for all of them.
         for (int rows = 1; rows <= (widths[i] == BT_CUDA_WARP ? 8 : 1); rows *= 2) {
             t.rows = rows;
             t.threads = widths[i] * rows;
-            add(g, m, taken, t, out);
+            add(g, m, rule, t, out);
         }
     }
 }
 
-static void add_all(const bt_fused *g, const bt_gpu_limits *m, const bt_tiling *taken,
+static void add_all(const bt_fused *g, const bt_gpu_limits *m, const bt_tiling *rule,
                     bt_tilings *out)
 {
-    bt_tiling t = {.lanes = taken->lanes, .packs = 1};
+    bt_tiling t = {.lanes = rule->lanes, .packs = 1};
     if (g->kind == BT_FUSED_ROW) {
-        add_rows(g, m, taken, out);
+        add_rows(g, m, rule, out);
     } else if (g->kind == BT_FUSED_COLUMN) {
         for (t.rows = 4; t.rows <= 32; t.rows *= 2) {
             t.threads = t.rows * BT_CUDA_WARP;
-            add(g, m, taken, t, out);
+            add(g, m, rule, t, out);
         }
     } else if (g->kind == BT_FUSED_PRODUCT) {
         t.threads = bt_cuda_product_threads();
         for (t.rows = 32; t.rows <= 64; t.rows *= 2) {
-            add(g, m, taken, t, out);
+            add(g, m, rule, t, out);
         }
     } else {
         for (t.threads = 32; t.threads <= 1024; t.threads *= 2) {
-            add(g, m, taken, t, out);
+            add(g, m, rule, t, out);
         }
     }
 }
@@ -233,58 +243,112 @@ static int by_time(const void *left, const void *right)
     if (a->time_us < b->time_us || a->time_us > b->time_us) {
         return a->time_us < b->time_us ? -1 : 1;
     }
-    return a->is_taken != b->is_taken ? (a->is_taken ? -1 : 1) : a->threads - b->threads;
+    return a->is_rule != b->is_rule ? (a->is_rule ? -1 : 1) : a->threads - b->threads;
 }
 
-// The emitter's choice.
-static bt_status find_taken(const bt_fused *g, bt_tiling *out)
+static bt_tiling tiling_of_rule(const bt_fused *g)
 {
-    bt_emitted_cuda emitted;
-    const bt_status status = bt_emit_cuda(g, false, &emitted);
-    const int64_t width = g->kind == BT_FUSED_COLUMN ? BT_CUDA_WARP : emitted.threads;
-    bt_str_release(&emitted.text);
-    BT_TRY(status);
-    *out = (bt_tiling){.threads = emitted.threads};
-    out->rows = g->kind == BT_FUSED_ROW       ? (int)emitted.block_rows
-                : g->kind == BT_FUSED_COLUMN  ? emitted.threads / BT_CUDA_WARP
-                : g->kind == BT_FUSED_PRODUCT ? bt_cuda_product_side(g)
-                                              : 0;
-    out->lanes =
-        (int)((g->kind == BT_FUSED_COLUMN ? emitted.tile_columns : emitted.block_elements) / width);
-    return BT_OK;
+    bt_emitted_cuda rule;
+    bt_emit_cuda_rule(g, &rule);
+    const int64_t width = g->kind == BT_FUSED_COLUMN ? BT_CUDA_WARP : rule.threads;
+    bt_tiling out = {.threads = rule.threads};
+    out.rows = g->kind == BT_FUSED_ROW       ? (int)rule.block_rows
+               : g->kind == BT_FUSED_COLUMN  ? rule.threads / BT_CUDA_WARP
+               : g->kind == BT_FUSED_PRODUCT ? (int)rule.tile_side
+                                             : 0;
+    out.lanes =
+        (int)((g->kind == BT_FUSED_COLUMN ? rule.tile_columns : rule.block_elements) / width);
+    return out;
+}
+
+// The rule's, or the first one that may replace it and is faster by more than the margin.
+static int choose(const bt_fused *g, const bt_tilings *all)
+{
+    int rule = all->count - 1, best = 0;
+    while (rule >= 0 && !all->items[rule].is_rule) {
+        --rule;
+    }
+    while (best < rule && g->dynamic_rows && !all->items[best].keeps_bits) {
+        ++best;
+    }
+    return rule >= 0 && all->items[best].time_us < all->items[rule].time_us * (1 - BT_TILING_MARGIN)
+               ? best
+               : rule;
+}
+
+static void list(const bt_fused *g, const bt_gpu_limits *m, bt_tilings *out)
+{
+    const bt_tiling rule = tiling_of_rule(g);
+    *out = (bt_tilings){.count = 0};
+    add_all(g, m, &rule, out);
+    qsort(out->items, (size_t)out->count, sizeof *out->items, by_time);
+    out->taken = choose(g, out);
 }
 
 bt_status bt_tilings_find(const bt_fused *group, const bt_gpu_limits *limits, bt_tilings *out)
 {
-    bt_tiling taken;
-    *out = (bt_tilings){.count = 0};
-    BT_TRY(find_taken(group, &taken));
-    add_all(group, limits, &taken, out);
-    qsort(out->items, (size_t)out->count, sizeof *out->items, by_time);
+    bt_emitted_cuda emitted;
+    *out = (bt_tilings){.taken = -1};
+    const bt_status status = bt_emit_cuda(group, NULL, false, &emitted);
+    bt_str_release(&emitted.text);
+    BT_TRY(status);
+    list(group, limits, out);
     return BT_OK;
 }
 
-const bt_tiling *bt_tilings_preferred(const bt_tilings *tilings)
+static const bt_gpu_limits *limits_of(const bt_target *target)
 {
-    for (int i = 0; i < tilings->count; ++i) {
-        if (tilings->items[i].is_taken) {
-            return tilings->items[0].time_us < tilings->items[i].time_us * (1 - BT_TILING_MARGIN)
-                       ? &tilings->items[0]
-                       : NULL;
-        }
+    return bt_gpu_limits_of(atoi(target->processor + strlen("sm_")));
+}
+
+bt_status bt_tilings_emit(const bt_target *target, const bt_fused *group, bt_emitted_cuda *out)
+{
+    bt_tilings all = {.taken = -1};
+    bt_cuda_tiling tiling = {0};
+    if (!bt_emit_cuda_refuses(group)) {
+        list(group, limits_of(target), &all);
     }
-    return NULL;
+    const bt_tiling *taken = all.taken >= 0 ? &all.items[all.taken] : NULL;
+    if (taken) {
+        tiling = (bt_cuda_tiling){taken->threads, taken->rows};
+    }
+    return bt_emit_cuda(group, taken && !taken->is_rule ? &tiling : NULL, target->has_early_launch,
+                        out);
 }
 
 // ---- text ---------------------------------------------------------------------------------------
 
-static void print_tiling(const bt_gpu_limits *m, const bt_tiling *t, bt_str *out)
+static void print_tiling(const bt_gpu_limits *m, const bt_tiling *t, bool taken, bt_str *out)
 {
     const double waves = (double)t->blocks / ((double)t->resident * m->multiprocessors);
-    bt_str_format(out, "  %9.2f  %7d  %4d  %5d  %5d  %9d  %6d  %8d  %8lld  %7.2f%s%s\n", t->time_us,
-                  t->threads, t->rows, t->packs, t->lanes, t->registers, t->shared_bytes,
-                  t->resident, (long long)t->blocks, waves, t->is_taken ? "  taken" : "",
+    bt_str_format(out, "  %9.2f  %7d  %4d  %5d  %5d  %9d  %6d  %8d  %8lld  %7.2f%s%s%s\n",
+                  t->time_us, t->threads, t->rows, t->packs, t->lanes, t->registers,
+                  t->shared_bytes, t->resident, (long long)t->blocks, waves, taken ? "  taken" : "",
+                  t->is_rule && !taken ? "  the rule's" : "",
                   t->may_spill ? ", may spill registers" : "");
+}
+
+// Why the tiling is taken.
+static void print_reason(const bt_fused *group, const bt_tilings *all, bt_str *out)
+{
+    const bt_tiling *taken = &all->items[all->taken], *fastest = &all->items[0], *rule = fastest;
+    if (!taken->is_rule) {
+        while (!rule->is_rule) {
+            ++rule;
+        }
+        bt_str_format(out, "  taken: predicted to take %.0f %% less time than the rule's\n",
+                      100 * (1 - taken->time_us / rule->time_us));
+    } else if (group->dynamic_rows && !fastest->keeps_bits &&
+               fastest->time_us < taken->time_us * (1 - BT_TILING_MARGIN)) {
+        bt_str_format(out,
+                      "  taken: the rule's; with %d threads sums would have another order, which "
+                      "may not depend on the number of rows\n",
+                      fastest->threads);
+    } else {
+        bt_str_format(
+            out, "  taken: the rule's; no tiling is predicted to be more than %.0f %% faster\n",
+            100 * BT_TILING_MARGIN);
+    }
 }
 
 static const char *unit_of_rows(bt_fused_kind kind)
@@ -298,7 +362,7 @@ bt_status bt_tilings_print(const bt_target *target, const bt_fused *group, int n
     if (target->kind != BT_TARGET_CUDA) {
         return BT_OK;
     }
-    const bt_gpu_limits *m = bt_gpu_limits_of(atoi(target->processor + strlen("sm_")));
+    const bt_gpu_limits *m = limits_of(target);
     const bt_status status = bt_tilings_find(group, m, &all);
     if (status == BT_STATUS_UNSUPPORTED) {
         bt_str_format(out, "tilings of group %d: none: %s\n", number, bt_error_message());
@@ -312,19 +376,10 @@ bt_status bt_tilings_print(const bt_target *target, const bt_fused *group, int n
                   unit_of_rows(group->kind), "packs", "lanes", "registers", "shared", "resident",
                   "blocks", "waves");
     for (int i = 0; i < all.count; ++i) {
-        print_tiling(m, &all.items[i], out);
+        print_tiling(m, &all.items[i], i == all.taken, out);
     }
-    const bt_tiling *better = bt_tilings_preferred(&all);
-    if (better) {
-        bt_str_format(out,
-                      "  the rule of the emitter decides; the model prefers %d threads, to be "
-                      "measured\n",
-                      better->threads);
-    } else {
-        bt_str_format(out,
-                      "  the rule of the emitter decides; no tiling is predicted to be more than "
-                      "%.0f %% faster\n",
-                      100 * BT_TILING_MARGIN);
+    if (all.taken >= 0) {
+        print_reason(group, &all, out);
     }
     return bt_str_status(out);
 }

@@ -1,10 +1,12 @@
 // framework/compiler/tiling.h - the feasible tilings of a group's CUDA kernel, ranked by a cost
 // model
 //
-// For a reader (`bt-bench compile --dump groups`). The emitter's own rule decides (emit_cuda.c);
-// this list shows what else fits the registers, shared memory and threads of the target, what each
-// is predicted to take, and where the model prefers another one, which is then to be measured.
-// Another tiling of a reduction also has another order of its sum, hence other bits.
+// The emitter's own rule (emit_cuda.c) has been measured, the model is an estimate. So the tiling
+// of the rule is taken unless the model predicts that another one takes less time by more than
+// BT_TILING_MARGIN. Another tiling of a reduction has another order of its sum, hence other bits: a
+// group that serves any number of rows keeps the rule's order, so that its bits do not depend on
+// the number of rows that it was captured with. `bt-bench compile --dump groups` lists what fits
+// the registers, shared memory and threads of the target, what is taken, and why.
 //
 // Model   time = launches * 2 us + the sum over waves of max(latency, bytes of the wave / rate)
 //         A wave is as many blocks as all multiprocessors hold at once, the last one fewer. Latency
@@ -46,24 +48,28 @@ typedef struct bt_tiling {
     int resident;     // blocks of a multiprocessor
     int64_t blocks;   // of the call
     double time_us;   // predicted
-    bool is_taken;    // the emitter's choice
-    bool
-        may_spill; // the estimate exceeds what a thread can have; only the taken one is listed then
+    bool is_rule;     // the rule's
+    bool keeps_bits;  // its sums have the order of the rule's
+    bool may_spill;   // the estimate exceeds what a thread can have; only the rule's is listed then
 } bt_tiling;
 
 typedef struct bt_tilings {
-    bt_tiling items[BT_TILINGS_MOST]; // the shortest time first; of equal ones, the taken one first
+    bt_tiling items[BT_TILINGS_MOST]; // the shortest time first; of equal ones, the rule's first
     int count, infeasible;            // infeasible: candidates that do not fit
+    int taken;                        // which one is emitted; -1: none fits, so the rule's
 } bt_tilings;
 
-// The tilings for the group's own number of rows.
+// The tilings for the group's own number of rows; the same for all GPUs of a compute capability.
 // Errors  UNSUPPORTED (no CUDA code is generated for the group), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_tilings_find(const bt_fused *group, const bt_gpu_limits *limits,
                                      bt_tilings *out);
-// The tiling that the model prefers to the taken one: predicted to be faster by more than
-// BT_TILING_MARGIN, the model's own uncertainty. NULL: none.
-#define BT_TILING_MARGIN 0.10
-const bt_tiling *bt_tilings_preferred(const bt_tilings *tilings);
+#define BT_TILING_MARGIN 0.10 // the model's own uncertainty
+
+// The group's code for a CUDA target, by the tiling that is taken.
+// Errors  as bt_emit_cuda
+// Owns    the caller: out->text (bt_str_release), also after a failure
+BT_CHECKED bt_status bt_tilings_emit(const bt_target *target, const bt_fused *group,
+                                     bt_emitted_cuda *out);
 // Appends them as a table, one line each, and which is taken and why. Appends the reason if there
 // is no code. Nothing for a CPU.
 BT_CHECKED bt_status bt_tilings_print(const bt_target *target, const bt_fused *group, int number,

@@ -243,6 +243,7 @@ PY
     # What else would fit the GPU, for groups on CUDA.
     grep -q '^tilings of group 0, elementwise: [0-9]* fit' gpu/chain_swiglu_generated.forward.bf16.*.groups.txt
     grep -q '  taken$' gpu/chain_swiglu_generated.forward.bf16.*.groups.txt
+    grep -q "  taken: the rule's; no tiling" gpu/chain_swiglu_generated.forward.bf16.*.groups.txt
     ! grep '^tilings' cpu/*.groups.txt
     grep -q '^.visible .entry kernel' gpu/chain_swiglu_generated.backward.bf16.*.ptx.txt
     [ "$(grep -hc '^node ' gpu/chain_swiglu_generated.forward.bf16.*.graph.txt)" = 2 ]

@@ -50,7 +50,7 @@ static void cpu(const char *name, const bt_fused group)
 static void cuda(const char *name, bool is_early, const bt_fused group)
 {
     bt_emitted_cuda emitted;
-    ASSERT_OK(bt_emit_cuda(&group, is_early, &emitted));
+    ASSERT_OK(bt_emit_cuda(&group, NULL, is_early, &emitted));
     compare(name, &emitted.text);
     bt_str_release(&emitted.text);
 }

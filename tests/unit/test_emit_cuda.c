@@ -84,7 +84,7 @@ static void lower(const bt_fused *group, void (*look)(const char *ptx, const voi
         bt_target target;
         bt_code code;
         ASSERT_OK(bt_target_cuda(archs[i], &target));
-        ASSERT_OK(bt_emit_cuda(group, target.has_early_launch, &emitted));
+        ASSERT_OK(bt_emit_cuda(group, NULL, target.has_early_launch, &emitted));
         assert_int_equal(emitted.is_early, archs[i] >= 90);
         const bt_status status = bt_lower(&target, bt_str_text(&emitted.text), NULL, &code, NULL);
         bt_str_release(&emitted.text);
@@ -242,22 +242,23 @@ static void test_refused(void **state)
     (void)state;
     bt_emitted_cuda emitted;
     const bt_fused column = group_column(BT_F32, 8, 8, BT_F64);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "column", bt_emit_cuda(&column, false, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "column", bt_emit_cuda(&column, NULL, false, &emitted));
     const bt_fused ordered = group_softmax(BT_F32, 8, 1024, BT_F64);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "its order", bt_emit_cuda(&ordered, false, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "its order", bt_emit_cuda(&ordered, NULL, false, &emitted));
     bt_str_release(&emitted.text);
     const product_sizes sizes = {1, 8, 8, 8, false, true, 0};
     const bt_fused ascending = group_product(BT_BF16, &sizes, true);
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "in their own order",
-                 bt_emit_cuda(&ascending, false, &emitted));
+                 bt_emit_cuda(&ascending, NULL, false, &emitted));
     const bt_fused wide = group_product(BT_F64, &sizes, false);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "bf16 and tf32", bt_emit_cuda(&wide, false, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "bf16 and tf32",
+                 bt_emit_cuda(&wide, NULL, false, &emitted));
     bt_fused moved = group_product(BT_BF16, &sizes, false);
     moved.operands[0].offset_bytes = 8;
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "a multiple of 16 bytes",
-                 bt_emit_cuda(&moved, false, &emitted));
+                 bt_emit_cuda(&moved, NULL, false, &emitted));
     const bt_fused long_rows = group_softmax(BT_F32, 8, BT_CUDA_ROW_MOST * 4, BT_F32);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "rows of", bt_emit_cuda(&long_rows, false, &emitted));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "rows of", bt_emit_cuda(&long_rows, NULL, false, &emitted));
 }
 
 // Blocks of generated code are counted in 32 bits, with the threads of each. Rows of 256 take a
@@ -270,7 +271,7 @@ static void test_most_rows(void **state)
     bt_emitted_cuda emitted;
     bt_fused group = group_softmax(BT_F32, 8, 256, BT_F32);
     group.dynamic_rows = true;
-    ASSERT_OK(bt_emit_cuda(&group, false, &emitted));
+    ASSERT_OK(bt_emit_cuda(&group, NULL, false, &emitted));
     assert_int_equal(emitted.threads, WARP * BLOCK_ROWS);
     ASSERT_OK(bt_emit_check_rows(&group, &emitted, most));
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "at most 2^32 threads",

@@ -1,5 +1,5 @@
-// tests/unit/test_tiling.c - tilings of generated CUDA kernels: what fits, how it is ranked, and
-// that the model does not disagree with the emitter's measured rules
+// tests/unit/test_tiling.c - tilings of generated CUDA kernels: what fits, how it is ranked, what
+// is emitted, and that the model does not disagree with the emitter's measured rules
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,16 +10,17 @@
 
 static const int archs[] = {80, 86, 87, 89, 90, 120};
 
-// The list obeys the limits, is sorted, and has the taken tiling once.
+// The list obeys the limits, is sorted, and has the rule's tiling once.
 static void expect_valid(const bt_gpu_limits *m, const bt_tilings *all, const char *what)
 {
-    int taken = 0;
+    int rules = 0;
     for (int i = 0; i < all->count; ++i) {
         const bt_tiling *t = &all->items[i];
-        taken += t->is_taken;
+        rules += t->is_rule;
+        assert_true(t->keeps_bits || !t->is_rule);
         assert_true(t->resident > 0 && t->resident <= m->blocks);
         assert_true(t->resident * t->threads <= m->threads && t->threads <= m->block_threads);
-        assert_true(t->is_taken || !t->may_spill);
+        assert_true(t->is_rule || !t->may_spill);
         assert_true(t->may_spill || t->resident * t->threads * t->registers <= m->registers);
         assert_true(t->may_spill || t->registers <= m->thread_registers);
         assert_true(t->shared_bytes <= m->block_shared);
@@ -27,8 +28,9 @@ static void expect_valid(const bt_gpu_limits *m, const bt_tilings *all, const ch
         assert_true(t->blocks > 0 && isfinite(t->time_us) && t->time_us > 2);
         assert_true(i == 0 || t->time_us >= all->items[i - 1].time_us);
     }
-    if (taken != 1) {
-        fail_msg("%s: %d tilings of %d are taken", what, taken, all->count);
+    if (rules != 1 || all->taken < 0) {
+        fail_msg("%s: %d tilings of %d are the rule's, %d is taken", what, rules, all->count,
+                 all->taken);
     }
 }
 
@@ -55,8 +57,8 @@ static bt_fused group_of(int kind, bt_dtype dtype, int64_t rows, int64_t cols)
 
 enum { KINDS = 7 };
 
-// Every group that has code has the emitter's tiling among those that fit, on every target.
-static void what_is_taken_fits(void **state)
+// Every group that has code has the rule's tiling among those that fit, on every target.
+static void the_rule_fits(void **state)
 {
     static const int64_t cols[] = {1,    31,   64,   256,  257,  768,  1000,
                                    1024, 1500, 2048, 3072, 4096, 8192, 16384};
@@ -103,10 +105,10 @@ static void measured_shapes_keep_their_tilings(void **state)
         const bt_fused group =
             group_of(measured[i].kind, measured[i].dtype, measured[i].rows, measured[i].cols);
         ASSERT_OK(bt_tilings_find(&group, m, &all));
-        const bt_tiling *better = bt_tilings_preferred(&all);
-        if (better) {
-            fail_msg("shape %zu: the model prefers %d threads, %g us", i, better->threads,
-                     better->time_us);
+        const bt_tiling *taken = &all.items[all.taken];
+        if (!taken->is_rule) {
+            fail_msg("shape %zu: the model prefers %d threads, %g us", i, taken->threads,
+                     taken->time_us);
         }
     }
 }
@@ -136,17 +138,121 @@ static void the_model_follows_its_terms(void **state)
     m.block_threads = 16; // nothing does
     ASSERT_OK(bt_tilings_find(&group, &m, &all));
     assert_int_equal(all.count, 0);
-    assert_null(bt_tilings_preferred(&all));
+    assert_int_equal(all.taken, -1);
 }
 
-// The checker's own test: a rule that wastes the device is found.
-static void a_better_tiling_is_preferred(void **state)
+// A device that holds one block at a time prefers large blocks. A group of any number of rows keeps
+// the rule's order of sums, the others take the best.
+static void the_best_is_taken_where_it_may_be(void **state)
+{
+    static const struct {
+        bt_dtype dtype;
+        bool dynamic;
+        int threads, rows;
+    } expected[] = {
+        {BT_F32, false, 256, 8},  // in place of 128 threads for a row
+        {BT_F32, true, 128, 1},   // the rule's
+        {BT_BF16, false, 256, 8}, // in place of 4 rows of 32 threads
+        {BT_BF16, true, 256, 8},  // the same: a row has 32 threads as well
+    };
+    bt_gpu_limits m = *bt_gpu_limits_of(90);
+    (void)state;
+    m.blocks = 1;
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; ++i) {
+        bt_tilings all;
+        bt_fused group = group_softmax(expected[i].dtype, 16384, 1024, BT_F32);
+        group.dynamic_rows = expected[i].dynamic;
+        ASSERT_OK(bt_tilings_find(&group, &m, &all));
+        assert_int_equal(all.items[all.taken].threads, expected[i].threads);
+        assert_int_equal(all.items[all.taken].rows, expected[i].rows);
+        assert_true(all.items[all.taken].keeps_bits || !group.dynamic_rows);
+    }
+}
+
+// A small gain is within the model's uncertainty: without a limit of blocks the best tilings differ
+// by less, and the rule's is taken although another one is first.
+static void a_small_gain_changes_nothing(void **state)
 {
     (void)state;
-    bt_tilings all = {.count = 2, .items = {{.time_us = 3}, {.time_us = 4, .is_taken = true}}};
-    assert_ptr_equal(bt_tilings_preferred(&all), &all.items[0]);
-    all.items[0].time_us = 3.7;
-    assert_null(bt_tilings_preferred(&all));
+    bt_tilings all;
+    const bt_fused group = group_cross_entropy(BT_BF16, 16384, 1024, BT_F32);
+    ASSERT_OK(bt_tilings_find(&group, bt_gpu_limits_of(90), &all));
+    assert_true(all.taken > 0 && all.items[all.taken].is_rule);
+    assert_true(all.items[0].time_us < all.items[all.taken].time_us);
+}
+
+// Every tiling of the list has code of its blocks; others are refused.
+static void every_tiling_has_code(void **state)
+{
+    static const int64_t cols[] = {1, 100, 768, 1001, 4096};
+    static const bt_cuda_tiling wrong[] = {{0, 1},   {48, 1},  {2048, 1}, {128, 0},
+                                           {128, 2}, {128, 3}, {32, 16},  {-32, 1}};
+    (void)state;
+    for (int kind = 0; kind < KINDS; ++kind) {
+        for (size_t c = 0; c < sizeof cols / sizeof *cols; ++c) {
+            const bt_fused group = group_of(kind, c % 2 ? BT_F32 : BT_BF16, 300, cols[c]);
+            bt_emitted_cuda emitted;
+            bt_tilings all;
+            ASSERT_OK(bt_tilings_find(&group, bt_gpu_limits_of(90), &all));
+            for (int i = 0; i < all.count; ++i) {
+                const bt_tiling *t = &all.items[i];
+                const bt_cuda_tiling tiling = {t->threads, t->rows};
+                ASSERT_OK(bt_emit_cuda(&group, &tiling, false, &emitted));
+                assert_int_equal(emitted.threads, t->threads);
+                assert_int_equal(bt_emit_blocks(&group, &emitted, group.shape[0]), t->blocks);
+                bt_str_release(&emitted.text);
+            }
+            for (size_t i = 0; kind == 0 && i < sizeof wrong / sizeof *wrong; ++i) {
+                ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "such a tiling",
+                             bt_emit_cuda(&group, &wrong[i], false, &emitted));
+                bt_str_release(&emitted.text);
+            }
+        }
+    }
+    const bt_fused column = group_column(BT_BF16, 300, 768, BT_F32);
+    bt_emitted_cuda emitted;
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "number of warps",
+                 bt_emit_cuda(&column, &(bt_cuda_tiling){128, 4}, false, &emitted));
+    bt_str_release(&emitted.text);
+}
+
+// A product of 200 large tiles: the rule wants 264 of them, and the model predicts that four times
+// as many small ones take a second wave. The text that is emitted is that of the tiling that the
+// list marks.
+static void what_is_taken_is_emitted(void **state)
+{
+    static const product_sizes sizes = {200, 33, 33, 16, false, true, 0};
+    const bt_fused odd = group_product(BT_BF16, &sizes, false);
+    const bt_fused usual = group_softmax(BT_F32, 8192, 1024, BT_F32);
+    bt_target target;
+    bt_emitted_cuda rule, taken, given;
+    bt_str text = {0};
+    (void)state;
+    ASSERT_OK(bt_target_cuda(90, &target));
+    ASSERT_OK(bt_emit_cuda(&odd, NULL, true, &rule));
+    ASSERT_OK(bt_tilings_emit(&target, &odd, &taken));
+    ASSERT_OK(bt_emit_cuda(&odd, &(bt_cuda_tiling){128, 64}, true, &given));
+    assert_int_equal(rule.tile_side, 32);
+    assert_int_equal(taken.tile_side, 64);
+    assert_true(taken.is_early);
+    assert_string_equal(bt_str_text(&taken.text), bt_str_text(&given.text));
+    assert_string_not_equal(bt_str_text(&taken.text), bt_str_text(&rule.text));
+    ASSERT_OK(bt_tilings_print(&target, &odd, 0, &text));
+    assert_non_null(strstr(bt_str_text(&text), "  taken\n"));
+    assert_non_null(strstr(bt_str_text(&text), "  the rule's\n"));
+    assert_non_null(strstr(bt_str_text(&text), "% less time than the rule's\n"));
+    bt_str_release(&text);
+    bt_str_release(&rule.text);
+    bt_str_release(&taken.text);
+    bt_str_release(&given.text);
+    ASSERT_OK(bt_emit_cuda(&usual, NULL, true, &rule));
+    ASSERT_OK(bt_tilings_emit(&target, &usual, &taken));
+    assert_string_equal(bt_str_text(&taken.text), bt_str_text(&rule.text));
+    bt_str_release(&rule.text);
+    bt_str_release(&taken.text);
+    const bt_fused refused = group_softmax(BT_F32, 8, 1024, BT_F64);
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "no CUDA code", bt_tilings_emit(&target, &refused, &taken));
+    bt_str_release(&taken.text);
 }
 
 static void as_text(void **state)
@@ -159,8 +265,8 @@ static void as_text(void **state)
     ASSERT_OK(bt_tilings_print(&target, &group, 3, &text));
     assert_non_null(strstr(bt_str_text(&text), "tilings of group 3, row: "));
     assert_non_null(strstr(bt_str_text(&text), "  taken\n"));
-    assert_non_null(
-        strstr(bt_str_text(&text), "no tiling is predicted to be more than 10 % faster"));
+    assert_non_null(strstr(bt_str_text(&text),
+                           "the rule's; no tiling is predicted to be more than 10 % faster"));
     bt_str_clear(&text);
     const bt_fused refused = group_softmax(BT_F32, 8, 1024, BT_F64);
     ASSERT_OK(bt_tilings_print(&target, &refused, 0, &text));
@@ -175,10 +281,13 @@ static void as_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_taken_fits),
+        cmocka_unit_test(the_rule_fits),
         cmocka_unit_test(measured_shapes_keep_their_tilings),
         cmocka_unit_test(the_model_follows_its_terms),
-        cmocka_unit_test(a_better_tiling_is_preferred),
+        cmocka_unit_test(the_best_is_taken_where_it_may_be),
+        cmocka_unit_test(a_small_gain_changes_nothing),
+        cmocka_unit_test(every_tiling_has_code),
+        cmocka_unit_test(what_is_taken_is_emitted),
         cmocka_unit_test(as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
