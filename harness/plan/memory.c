@@ -80,7 +80,20 @@ bt_plan_recompute bt_plan_recompute_of(const cJSON *train)
     return how;
 }
 
-uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_recompute how)
+// Values in fp32 that asynchronous saves copy within the GPU's memory: weights and two moments.
+// Several ranks gather them in the host's memory instead.
+static double snapshot_bytes(const cJSON *train, double parameters, const bt_plan_mesh *mesh)
+{
+    const cJSON *keys = bt_json_get(train, "checkpoint");
+    if (mesh->ranks > 1 || !cJSON_IsTrue(bt_json_get(keys, "asynchronous")) ||
+        bt_json_is_text(keys, "snapshot", "host")) {
+        return 0;
+    }
+    return (bt_json_is_text(keys, "content", "parameters") ? 4 : 12) * parameters;
+}
+
+uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_recompute how,
+                              bool on_gpu)
 {
     const char *precision = bt_json_get(train, "precision")->valuestring;
     bool narrow = strcmp(precision, "bf16") == 0;
@@ -119,5 +132,6 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double forward =
         kept * unit + larger_of(head, used) + ring_elements(train, tokens, &mesh) * element_bytes;
     double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
-    return (uint64_t)(1.04 * (ranks.state_bytes + peak));
+    const double snapshot = on_gpu ? snapshot_bytes(train, parameters, &mesh) : 0;
+    return (uint64_t)(1.04 * (ranks.state_bytes + peak) + snapshot);
 }

@@ -212,7 +212,7 @@ static bool is_auto(const cJSON *recompute)
     return cJSON_IsString(recompute) && strcmp(recompute->valuestring, "auto") == 0;
 }
 
-static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t available)
+static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t available, bool cuda)
 {
     const bool chooses = is_auto(bt_json_get(expand->train, "recompute"));
     const bt_plan_recompute least =
@@ -234,7 +234,8 @@ static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t avai
                     " tokens needs about %.1f GiB, the device has %.1f GiB; reduce the model, "
                     "sequence or micro_batch",
                     name, smallest, sequence,
-                    (double)bt_plan_memory_bytes(expand->train, smallest, least) / 1073741824.0,
+                    (double)bt_plan_memory_bytes(expand->train, smallest, least, cuda) /
+                        1073741824.0,
                     (double)available / 1073741824.0);
 }
 
@@ -260,16 +261,17 @@ static int64_t candidates_of(const cJSON *given, int64_t candidates[CANDIDATES_M
 
 // Does the case fit at this micro-batch? For "auto", *how becomes the cheapest recomputation that
 // does: fewer blocks of a mode are cheaper than more, and any number is cheaper than the next mode.
-static bool fits(const expansion *expand, int64_t micro_batch, uint64_t available,
+static bool fits(const expansion *expand, int64_t micro_batch, uint64_t available, bool cuda,
                  bt_plan_recompute *how)
 {
     const int64_t layers = (int64_t)bt_plan_number(expand->train, "model.layers");
     if (!is_auto(bt_json_get(expand->train, "recompute"))) {
         *how = bt_plan_recompute_of(expand->train);
-        return !available || bt_plan_memory_bytes(expand->train, micro_batch, *how) <= available;
+        return !available ||
+               bt_plan_memory_bytes(expand->train, micro_batch, *how, cuda) <= available;
     }
     *how = (bt_plan_recompute){BT_RECOMPUTE_NONE, layers};
-    while (available && bt_plan_memory_bytes(expand->train, micro_batch, *how) > available) {
+    while (available && bt_plan_memory_bytes(expand->train, micro_batch, *how, cuda) > available) {
         if (how->mode != BT_RECOMPUTE_NONE && how->blocks < layers) {
             ++how->blocks;
         } else if (how->mode + 1 < BT_RECOMPUTE_COUNT) {
@@ -299,7 +301,7 @@ static bool exceeds_host(const expansion *expand, int64_t micro_batch)
     const uint64_t host = expand->machine->host_memory_bytes;
     const bt_plan_recompute least = {BT_RECOMPUTE_BLOCK,
                                      (int64_t)bt_plan_number(expand->train, "model.layers")};
-    return host && bt_plan_memory_bytes(expand->train, micro_batch, least) / 2 > host;
+    return host && bt_plan_memory_bytes(expand->train, micro_batch, least, false) / 2 > host;
 }
 
 // Takes the first candidate that divides the step and fits the device. A single number is used as
@@ -319,11 +321,11 @@ static bt_status resolve_memory(expansion *expand, bool cuda)
         if (divides(expand, candidates[i])) {
             smallest = !smallest || candidates[i] < smallest ? candidates[i] : smallest;
             const bool given = count == 1 && (cuda || !exceeds_host(expand, candidates[i]));
-            taken = fits(expand, candidates[i], available, &how) || given ? candidates[i] : 0;
+            taken = fits(expand, candidates[i], available, cuda, &how) || given ? candidates[i] : 0;
         }
     }
     if (!taken) {
-        return nothing_fits(expand, smallest, available);
+        return nothing_fits(expand, smallest, available, cuda);
     }
     int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
     if (!bt_json_get(expand->train, "tokens_per_step")) {

@@ -30,6 +30,7 @@ typedef struct bt_recorder {
     bt_run_event_recovery *recoveries; // owned, [recovery_count], texts are gone
     int64_t recovery_count, recovery_capacity;
     bool ours;              // the system is our own trainer
+    bool on_gpu;            // the plan's device
     int64_t profiled_steps; // with ranges
     double exposed_ns;      // of communication, in all of them
     double load_ns;         // 0: nothing was loaded

@@ -311,7 +311,8 @@ static bt_status measure_ranks(const bt_recorder *self)
         return BT_OK;
     }
     const int64_t micro_batch = (int64_t)bt_plan_number(train, "micro_batch");
-    const uint64_t planned = bt_plan_memory_bytes(train, micro_batch, bt_plan_recompute_of(train));
+    const uint64_t planned =
+        bt_plan_memory_bytes(train, micro_batch, bt_plan_recompute_of(train), self->on_gpu);
     const double exposed_ns =
         self->profiled_steps > 0 ? self->exposed_ns / (double)self->profiled_steps : (double)NAN;
     const reported rows[] = {{BT_METRIC_PLANNED_MEMORY, known((double)planned)},

@@ -604,6 +604,7 @@ static bt_status run_round(listening *self)
     bt_recorder *recorder = &self->recorder;
     BT_TRY(bt_recorder_begin(run->store, run->outcome->run, run->request->plan->suite,
                              request->item, request->system, request->what->ordinal, recorder));
+    recorder->on_gpu = strcmp(run->request->plan->device, "cuda") == 0;
     recorder->copy_bytes_per_s = ceiling_of(self, bt_running_copy_of);
     recorder->before = request->before;
     set_limits(self);

@@ -84,7 +84,7 @@ static void gpu_that_is_too_small_is_passed_over(void **state)
     assert_non_null(strstr(plan.reason, "the device has 0.2 GiB"));
     // A micro-batch that is a number is taken, unless the host is too small by far.
     const uint64_t need = bt_plan_memory_bytes(bt_json_get(bt_plan_case(&plan, 0), "train"), 4,
-                                               (bt_plan_recompute){BT_RECOMPUTE_NONE, 3});
+                                               (bt_plan_recompute){BT_RECOMPUTE_NONE, 3}, false);
     bt_plan_release(&plan);
     small.host_memory_bytes = need * 9 / 10;
     ASSERT_OK(bt_plan_make(&suite, &none, &small, &plan));
@@ -301,21 +301,23 @@ typedef struct measured {
     const char *precision;
     int64_t layers, width, vocab, context, micro_batch; // context: the sequence, too
     double peak_gib;
+    bool saves; // asynchronously, with a snapshot in the GPU's memory
 } measured;
 
 static double estimate_gib(const measured *m)
 {
-    char train[400];
+    char train[480];
     bt_json_doc doc = {0};
     const int length = snprintf(
         train, sizeof train,
         "{\"precision\":\"%s\",\"recompute\":\"none\",\"sequence\":%lld,\"tokens_per_step\":%lld,"
-        "\"model\":{\"layers\":%lld,\"width\":%lld,\"vocab\":%lld,\"context\":%lld}}",
+        "\"model\":{\"layers\":%lld,\"width\":%lld,\"vocab\":%lld,\"context\":%lld}%s}",
         m->precision, (long long)m->context, (long long)(m->context * m->micro_batch),
-        (long long)m->layers, (long long)m->width, (long long)m->vocab, (long long)m->context);
+        (long long)m->layers, (long long)m->width, (long long)m->vocab, (long long)m->context,
+        m->saves ? ",\"checkpoint\":{\"asynchronous\":true,\"snapshot\":\"device\"}" : "");
     ASSERT_OK(bt_json_parse("train", train, (size_t)length, &doc));
     const uint64_t bytes =
-        bt_plan_memory_bytes(doc.root, m->micro_batch, bt_plan_recompute_of(doc.root));
+        bt_plan_memory_bytes(doc.root, m->micro_batch, bt_plan_recompute_of(doc.root), true);
     bt_json_doc_release(&doc);
     return (double)bytes / 1073741824.0;
 }
@@ -335,11 +337,13 @@ static void expect_close(const measured *m)
 static void estimate_is_what_was_measured(void **state)
 {
     (void)state;
-    const measured rows[] = {{"bf16", 12, 768, 50304, 1024, 64, 21.7},
-                             {"tf32", 12, 768, 50304, 1024, 32, 21.4},
-                             {"tf32", 12, 768, 50304, 16384, 2, 21.0},
-                             {"bf16", 12, 768, 50304, 16384, 2, 12.1},
-                             {"fp32", 4, 256, 50304, 256, 8, 0.7551}};
+    const measured rows[] = {{"bf16", 12, 768, 50304, 1024, 64, 21.7, false},
+                             {"tf32", 12, 768, 50304, 1024, 32, 21.4, false},
+                             {"tf32", 12, 768, 50304, 16384, 2, 21.0, false},
+                             {"bf16", 12, 768, 50304, 16384, 2, 12.1, false},
+                             {"bf16", 12, 768, 50304, 1024, 4, 4.687, true},
+                             {"tf32", 12, 768, 50304, 1024, 4, 5.994, true},
+                             {"fp32", 4, 256, 50304, 256, 8, 0.7551, false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         expect_close(&rows[i]);
     }
@@ -439,7 +443,8 @@ static void nine_gib_take_nine_blocks(void **state)
     assert_string_equal(bt_json_get(train, "recompute")->valuestring, "block");
     assert_int_equal((int)bt_plan_number(train, "recompute_blocks"), 9);
     const double limit = bt_plan_number(train, "memory_limit_bytes");
-    assert_true((double)bt_plan_memory_bytes(train, 64, bt_plan_recompute_of(train)) <= limit);
+    assert_true((double)bt_plan_memory_bytes(train, 64, bt_plan_recompute_of(train), true) <=
+                limit);
     bt_plan_release(&plan);
     bt_suite_release(&shipped);
 }

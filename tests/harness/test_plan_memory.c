@@ -47,7 +47,7 @@ static uint64_t planned_bytes(const bt_train_plan *p)
         p->parallel.sequence_parallel ? "true" : "false", p->parallel.bucket_mb);
     ASSERT_OK(bt_json_parse("train", text, (size_t)length, &doc));
     const uint64_t bytes =
-        bt_plan_memory_bytes(doc.root, p->micro_batch, bt_plan_recompute_of(doc.root));
+        bt_plan_memory_bytes(doc.root, p->micro_batch, bt_plan_recompute_of(doc.root), true);
     bt_json_doc_release(&doc);
     return bytes;
 }
