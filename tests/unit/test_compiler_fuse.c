@@ -2,17 +2,16 @@
 //
 //   unit_compiler_fuse_test [graphs [first seed]]
 // Random graphs keep the bits of their outputs where each reduction has an order; with column sums
-// and generated products they stay within rounding. A failure prints the smallest graph that still
-// fails.
+// and generated products they stay within rounding, also where groups are formed as for a step on
+// CUDA. A failure prints the smallest graph that still fails.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/compiler/capture.h"
-#include "framework/compiler/fuse.h"
-#include "framework/compiler/run.h"
-#include "framework/compiler/simplify.h"
+#include "framework/compiler/form.h"
+#include "framework/compiler/step.h"
 #include "tests/support/random_dag.h"
 #include "tests/support/test.h"
 
@@ -28,6 +27,7 @@ typedef struct checker {
     fixture f;
     unsigned kinds;
     bool simplify, products;
+    bool cuda; // groups are formed as for a step on CUDA
     int groups[BT_FUSED_KIND_COUNT];
     int64_t before, after; // bytes
     bool generate;         // run by generated kernels
@@ -107,6 +107,29 @@ static bool agree(const checker *c, const bt_dag *graph, const unsigned char *a,
     return same;
 }
 
+// Forms groups as for a step on CUDA, whose second half is its backward. Each has code, unless it
+// needs a function of f64.
+static void form_for_cuda(bt_dag *graph, bt_fusion_plan *plan)
+{
+    const bt_fuse_options options = bt_compiled_step_options(BT_TARGET_CUDA);
+    bt_formed formed;
+    for (int i = graph->node_count / 2; i < graph->node_count; ++i) {
+        graph->nodes[i].phase = BT_DAG_BACKWARD;
+    }
+    ASSERT_OK(bt_dag_form(graph, NULL, &options, plan, &formed));
+    ASSERT_OK(bt_dag_check(graph));
+    for (int i = 0; i < plan->count; ++i) {
+        bt_emitted_cuda emitted;
+        const bt_status status = bt_emit_cuda(plan->groups[i].group, NULL, true, &emitted);
+        bt_str_release(&emitted.text);
+        if (status) {
+            assert_int_equal(status, BT_STATUS_UNSUPPORTED);
+            assert_non_null(strstr(bt_error_message(), "of f64 for CUDA"));
+            bt_error_clear();
+        }
+    }
+}
+
 static bool differs(void *self, const bt_dag *given)
 {
     checker *c = self;
@@ -118,17 +141,21 @@ static bool differs(void *self, const bt_dag *given)
     if (c->simplify) {
         ASSERT_OK(bt_dag_simplify(&graph, &report));
     }
-    ASSERT_OK(
-        bt_dag_fuse(&graph, &(bt_fuse_options){.kinds = c->kinds, .products = c->products}, &plan));
+    if (c->cuda) {
+        form_for_cuda(&graph, &plan);
+    } else {
+        const bt_fuse_options options = {.kinds = c->kinds, .products = c->products};
+        ASSERT_OK(bt_dag_fuse(&graph, &options, &plan));
+    }
     for (int i = 0; i < plan.count; ++i) {
         ASSERT_OK(bt_fused_check(plan.groups[i].group));
         c->groups[plan.groups[i].group->kind] += 1;
         c->before += plan.groups[i].bytes_before;
         c->after += plan.groups[i].bytes_after;
     }
-    const size_t bytes = run(c, &graph, NULL, &expected);
+    const size_t bytes = run(c, given, NULL, &expected);
     assert_int_equal(run(c, &graph, &plan, &got), bytes);
-    const bool same = agree(c, &graph, expected, got);
+    const bool same = agree(c, given, expected, got);
     free(expected);
     free(got);
     bt_fusion_plan_release(&plan);
@@ -186,25 +213,36 @@ static void sums_stay_within_rounding(void **state)
     check_random(&(checker){.kinds = 0, .products = true});
 }
 
-static void a_wrong_group_is_found(void **state)
+static void groups_for_cuda_stay_within_rounding(void **state)
 {
     (void)state;
-    checker c = {.kinds = ordered, .spoil = true};
+    check_random(&(checker){.kinds = 0, .cuda = true});
+}
+
+static void find_wrong_groups(checker *c, uint64_t graphs)
+{
     int found = 0;
-    fixture_open(&c.f, 0);
-    for (uint64_t seed = 1; seed <= 100; ++seed) {
+    fixture_open(&c->f, 0);
+    for (uint64_t seed = 1; seed <= graphs; ++seed) {
         bt_dag g;
         random_dag_make(seed, &g);
-        if (differs(&c, &g)) {
-            random_dag_shrink(differs, &c, &g);
-            assert_true(g.node_count >= 2); // a group has two calls
+        if (differs(c, &g)) {
+            random_dag_shrink(differs, c, &g);
+            assert_true(g.node_count >= 2 - c->cuda); // a group has two calls, of rows also one
             assert_true(g.node_count <= 6);
             ++found;
         }
         bt_dag_release(&g);
     }
     assert_true(found > 5);
-    fixture_close(&c.f);
+    fixture_close(&c->f);
+}
+
+static void a_wrong_group_is_found(void **state)
+{
+    (void)state;
+    find_wrong_groups(&(checker){.kinds = ordered, .spoil = true}, 100);
+    find_wrong_groups(&(checker){.kinds = 0, .cuda = true, .spoil = true}, 400); // few row sums
 }
 
 // Few of them: a kernel takes a few hundredths of a second to make.
@@ -596,6 +634,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(larger_graphs_keep_their_bits),
         cmocka_unit_test(simplified_graphs_keep_their_bits),
         cmocka_unit_test(sums_stay_within_rounding),
+        cmocka_unit_test(groups_for_cuda_stay_within_rounding),
         cmocka_unit_test(a_wrong_group_is_found),
         cmocka_unit_test(generated_kernels_keep_the_bits),
     };
