@@ -21,5 +21,7 @@ bt_status bt_dag_form(bt_dag *graph, const int64_t *half_turns, const bt_fuse_op
     if (options->rematerialize) {
         BT_TRY(bt_dag_rematerialize(graph, bt_fuse_launch_bytes(options), &formed->copied));
     }
-    return bt_dag_fuse(graph, options, plan);
+    BT_TRY(bt_dag_fuse(graph, options, plan));
+    bt_dag_rematerialize_print(graph, &plan->decisions);
+    return bt_str_status(&plan->decisions);
 }

@@ -358,3 +358,20 @@ bt_status bt_dag_rematerialize(bt_dag *graph, int64_t least_bytes, int *copied)
     *copied = w.copied;
     return status;
 }
+
+void bt_dag_rematerialize_print(const bt_dag *graph, bt_str *out)
+{
+    for (int i = 0; i < graph->value_count; ++i) {
+        const bt_dag_value *value = &graph->values[i];
+        if (!value->again || value->producer < 0) {
+            continue;
+        }
+        const bt_dag_node *node = &graph->nodes[value->producer];
+        const bool remains = graph->values[value->again - 1].producer != BT_DAG_REMOVED;
+        bt_str_format(
+            out, "%s of node %d recomputes value %d in the %s instead of %sloading %lld bytes\n",
+            bt_kernel_op_name(node->op), value->producer, value->again - 1,
+            bt_dag_phase_name(node->phase), remains ? "" : "storing and ",
+            (long long)value->size_bytes);
+    }
+}

@@ -16,5 +16,7 @@
 // least_bytes: smaller values stay as they are.
 // Errors  OUT_OF_MEMORY: the graph can only be released
 BT_CHECKED bt_status bt_dag_rematerialize(bt_dag *graph, int64_t least_bytes, int *copied);
+// Appends a line for each call that recomputes a value: which one, and what that saves.
+void bt_dag_rematerialize_print(const bt_dag *graph, bt_str *out);
 
 #endif

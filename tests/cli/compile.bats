@@ -245,6 +245,8 @@ PY
     grep -q '  taken$' gpu/chain_swiglu_generated.forward.bf16.*.groups.txt
     grep -q "  taken: the rule's; no tiling" gpu/chain_swiglu_generated.forward.bf16.*.groups.txt
     ! grep '^tilings' cpu/*.groups.txt
+    # What the backward recomputes.
+    grep -qE '^copy of node [0-9]+ recomputes value [0-9]+ in the backward instead of (storing and )?loading [0-9]+ bytes$' gpu/chain_rms_norm_generated.backward.bf16.*.groups.txt
     grep -q '^.visible .entry kernel' gpu/chain_swiglu_generated.backward.bf16.*.ptx.txt
     [ "$(grep -hc '^node ' gpu/chain_swiglu_generated.forward.bf16.*.graph.txt)" = 2 ]
     grep -q '^group elementwise' gpu/chain_swiglu_generated.forward.bf16.*.groups.txt

@@ -17,6 +17,15 @@ typedef struct checker {
     int copied;
 } checker;
 
+static int count_lines(const char *text)
+{
+    int count = 0;
+    for (; *text; ++text) {
+        count += *text == '\n';
+    }
+    return count;
+}
+
 // The second half of a graph becomes a backward.
 static void split_phases(bt_dag *graph)
 {
@@ -72,6 +81,7 @@ static void what_costs_less_is_made_again(void **state)
     const int64_t shape[] = {8, 16}, stride[] = {16, 1};
     for (int kept = 0; kept < 2; ++kept) {
         bt_dag g = {0};
+        bt_str text = {0};
         int x = 0, dy = 0, wide = 0, y = 0, product = 0, sum = 0, copied = 0;
         ASSERT_OK(bt_dag_input(&g, BT_BF16, 128, "x", &x));
         ASSERT_OK(bt_dag_input(&g, BT_F32, 128, "dy", &dy));
@@ -91,6 +101,11 @@ static void what_costs_less_is_made_again(void **state)
         assert_false(bt_dag_is_saved(&g, wide));
         assert_int_equal(g.values[wide].producer, 0);
         assert_true(copied > 0);
+        bt_dag_rematerialize_print(&g, &text);
+        assert_non_null(strstr(bt_str_text(&text), "recomputes value 2 in the backward instead of "
+                                                   "loading 512 bytes\n"));
+        assert_in_range(count_lines(bt_str_text(&text)), 1, copied);
+        bt_str_release(&text);
         bt_dag_release(&g);
     }
 }
