@@ -30,6 +30,9 @@ export const launch = async () => {
   });
 };
 
+// Milliseconds that a wait may take: a busy machine takes longer than playwright's 30 s.
+export const patience = 120000;
+
 export const address = (path) => pathToFileURL(resolve(path)).href;
 
 // The pages that make_report makes, each when it is first asked for.
@@ -38,6 +41,8 @@ export class Pages {
     this.browser = browser;
     this.makeReport = makeReport;
     this.folder = mkdtempSync(join(tmpdir(), "bt-report-"));
+    this.windows = new Map();
+    this.troubles = [];
   }
 
   path(kind) {
@@ -52,23 +57,50 @@ export class Pages {
     return readFileSync(this.path(kind), "utf8");
   }
 
-  // Opens a page; after `work` nothing may have been asked of the network, logged or thrown.
-  async visit(kind, options, work, hash = "") {
+  // A window for pages that nothing of another visit may reach, or that need its own options.
+  async window(options) {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 900 },
       ...options });
-    const tab = await context.newPage();
-    const troubles = [];
-    tab.on("console", (message) => troubles.push(`${message.type()}: ${message.text()}`));
-    tab.on("pageerror", (error) => troubles.push(`error: ${error.message}`));
-    tab.on("request", (request) => {
-      if (!request.url().startsWith("file:") && !request.url().startsWith("data:")) {
-        troubles.push(`request: ${request.url()}`);
-      }
-    });
-    await tab.goto(address(this.path(kind)) + hash);
-    await work(tab);
-    await context.close();
-    assert.deepEqual(troubles, []);
+    context.setDefaultTimeout(patience);
+    return context;
+  }
+
+  // The tab in which visits with the same setting of scripts follow each other: a new window takes
+  // as long as what it shows.
+  async tab(javaScriptEnabled) {
+    if (!this.windows.has(javaScriptEnabled)) {
+      const context = await this.window({ javaScriptEnabled });
+      const tab = await context.newPage();
+      tab.on("console", (message) => this.troubles.push(`${message.type()}: ${message.text()}`));
+      tab.on("pageerror", (error) => this.troubles.push(`error: ${error.message}`));
+      tab.on("request", (request) => {
+        if (!/^(file|data|about):/.test(request.url())) {
+          this.troubles.push(`request: ${request.url()}`);
+        }
+      });
+      this.windows.set(javaScriptEnabled, { context, tab });
+    }
+    return this.windows.get(javaScriptEnabled).tab;
+  }
+
+  // Opens a page; after `work` nothing may have been asked of the network, logged or thrown.
+  async visit(kind, { viewport = { width: 1280, height: 900 }, colorScheme = "light",
+    javaScriptEnabled = true }, work, hash = "") {
+    const tab = await this.tab(javaScriptEnabled);
+    try {
+      await tab.goto("about:blank"); // another fragment alone would not load the page again
+      await tab.mouse.move(0, 0);
+      await tab.setViewportSize(viewport);
+      await tab.emulateMedia({ media: null, colorScheme });
+      this.troubles.length = 0;
+      await tab.goto(address(this.path(kind)) + hash);
+      await work(tab);
+      assert.deepEqual(this.troubles, []);
+    } catch (error) { // the next visit does not continue in a tab in an unknown state
+      await this.windows.get(javaScriptEnabled).context.close();
+      this.windows.delete(javaScriptEnabled);
+      throw error;
+    }
   }
 
   remove() {

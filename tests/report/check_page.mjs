@@ -1,5 +1,6 @@
 // tests/report/check_page.mjs - the top of the page, its tables and links, text that stays text
 import assert from "node:assert/strict";
+import { statSync } from "node:fs";
 import { address } from "./browser.mjs";
 
 const mockClipboard = (tab) => tab.evaluate(() => Object.defineProperty(navigator, "clipboard",
@@ -65,7 +66,7 @@ export const checks = {
     });
   },
   "the policy stops a script that gets in all the same": async (pages) => {
-    const context = await pages.browser.newContext();
+    const context = await pages.window({});
     const tab = await context.newPage();
     await tab.goto(address(pages.path("one")));
     await tab.evaluate(() => {
@@ -186,5 +187,12 @@ export const checks = {
       assert.ok(text.includes("580.159 runs 1, 2, 3, 4, 5, 6, 7"), text);
       assert.ok(text.includes("570.1 runs 8, 9, 10"), text);
     });
+  },
+  "pages stay under two megabytes": async (pages) => {
+    for (const kind of ["one", "two", "ten", "many", "long", "seeds", "telemetry", "kernels", "pairs",
+      "ab", "gate", "replicate", "history", "sessions"]) {
+      const size = statSync(pages.path(kind)).size;
+      assert.ok(size < 2e6, `${kind}: ${size} bytes`);
+    }
   },
 };
