@@ -31,6 +31,9 @@ const char *ranks_kind_name(ranks_kind kind);
 // Fails the test when a group cannot be made; what the bodies return is in results[size].
 void run_ranks(ranks_kind kind, int size, int64_t timeout_ns, rank_body body, void *argument,
                rank_result *results);
+// Whether a sweep over numbers of ranks and combinations of settings includes this one. Sanitizers
+// run each combination on two ranks, and on 1 and 4 ranks every fifth, beginning with 0.
+bool in_sweep(int ranks, int combination);
 // A TCP port of the loopback address that was free a moment ago.
 int free_port(void);
 

@@ -58,6 +58,9 @@ static void equals_one_rank(void **state)
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; ++s) {
         for (int n = 0; n < SIZES; ++n) {
             for (int t = 0; t < TYPES; ++t) {
+                if (!in_sweep(sizes[n], (int)s * TYPES + t)) {
+                    continue;
+                }
                 context_case c = shapes[s];
                 c.dtype = types[t];
                 run(RANKS_THREADS, sizes[n], compare_body, c, results);
@@ -71,7 +74,7 @@ static void one_set_of_bits(void **state)
 {
     (void)state;
     for (size_t s = 0; s < 4; ++s) {
-        for (int n = 1; n < SIZES; ++n) {
+        for (int n = 1; n < SIZES && in_sweep(sizes[n], 0); ++n) {
             rank_result first[RANKS_MAX], other[RANKS_MAX];
             context_case c = shapes[s];
             c.dtype = types[1 + s % 2];
@@ -79,6 +82,9 @@ static void one_set_of_bits(void **state)
             run(RANKS_THREADS, sizes[n], compare_body, c, first);
             for (int rotation = 0; rotation < BT_ROTATION_COUNT; ++rotation) {
                 for (int late = 0; late < 2; ++late) {
+                    if (!in_sweep(sizes[n], 2 * rotation + late)) {
+                        continue;
+                    }
                     c.rotation = (bt_rotation)rotation;
                     c.delay_seed = late ? 5 + (unsigned)(n * 10 + rotation) : 0;
                     run(late ? RANKS_MEMORY : RANKS_THREADS, sizes[n], compare_body, c, other);

@@ -121,6 +121,9 @@ static void losses_are_those_of_one_rank(void **state)
         alone.plan.precision = bf16 ? BT_PRECISION_BF16 : BT_PRECISION_FP32;
         (void)run_all(1, &alone);
         for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; ++i) {
+            if (TEST_SANITIZED && (int)i % 2 != bf16) { // each mesh in one type
+                continue;
+            }
             run shared = alone;
             shared.context = meshes[i].context;
             shared.plan.parallel.sharding = meshes[i].sharding;

@@ -58,6 +58,9 @@ static void bits_do_not_depend_on_ranks(void **state)
         ASSERT_OK(train_rank(NULL, &plan, &alone));
         for (int ranks = 2; ranks <= plan.parallel.invariant; ranks *= 2) {
             for (int m = 0; m < 6; ++m) {
+                if (!in_sweep(ranks, m)) {
+                    continue;
+                }
                 plan.parallel.sharding = modes[m / 2];
                 plan.parallel.no_overlap = m % 2;
                 if (digest_of(ranks, &plan) != alone.digest) {

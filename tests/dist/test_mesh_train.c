@@ -13,7 +13,7 @@
 #include "tests/support/small_train.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 4, BATCHES = 8 };
+enum { STEPS = TEST_SANITIZED ? 3 : 4, BATCHES = TEST_SANITIZED ? 4 : 8 };
 static const int64_t timeout_ns = 60000000000;
 
 // A loss is a mean of sums of a few hundred terms in another order: LOSS_ROUNDINGS eps. The norm is

@@ -64,7 +64,14 @@ static void ranks_agree_with_the_oracle(void **state)
         {.name = "parts", .body = gpu_split},
     };
     for (int ranks = 2; ranks <= 8; ranks *= 2) {
-        expect_right(cases, ranks == 8 ? 1 : (int)(sizeof cases / sizeof *cases), ranks);
+        gpu_case wanted[sizeof cases / sizeof *cases];
+        int count = 0;
+        for (int i = 0; i < (ranks == 8 ? 1 : (int)(sizeof cases / sizeof *cases)); ++i) {
+            if (in_sweep(ranks, i)) {
+                wanted[count++] = cases[i];
+            }
+        }
+        expect_right(wanted, count, ranks);
     }
 }
 

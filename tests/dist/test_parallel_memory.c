@@ -5,7 +5,7 @@
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
 
-enum { VOCAB = 11, SHARDS = 4 };
+enum { VOCAB = 11, SHARDS = TEST_SANITIZED ? 2 : 4 };
 
 typedef struct gpt {
     fixture f;
@@ -123,6 +123,9 @@ static void a_rank_of_two(void **state)
         const bt_group_backend silent = {.name = "silent"}; // nothing is sent before a step
         bt_group group = {.backend = &silent, .rank = rank, .size = 2};
         for (int m = 0; m < 3; ++m) {
+            if (TEST_SANITIZED && m % 2 != rank) { // each mode on one of the ranks
+                continue;
+            }
             every_failure_leaves_nothing(&group, modes[m]);
         }
     }

@@ -175,6 +175,9 @@ static void slots_have_the_bits_of_one_rank(void **state)
         const uint64_t expected = digest_alone(&r);
         for (int ranks = 2; ranks <= 8; ranks *= 2) {
             for (int mode = 0; mode < BT_SHARDING_COUNT; ++mode) {
+                if (!in_sweep(ranks, mode)) {
+                    continue;
+                }
                 r.plan.parallel.sharding = (bt_sharding)mode;
                 r.plan.parallel.no_overlap = ranks == 4;
                 r.slots = mode != BT_SHARDING_ZERO2;
@@ -199,6 +202,9 @@ static void a_tied_table_in_two_parts(void **state)
     for (int ranks = 2; ranks <= 4; ranks *= 2) {
         static const bt_sharding modes[] = {BT_SHARDING_DDP, BT_SHARDING_ZERO1, BT_SHARDING_ZERO3};
         for (int m = 0; m < 3; ++m) {
+            if (!in_sweep(ranks, m)) {
+                continue;
+            }
             r.plan.parallel.sharding = modes[m];
             assert_true(digest_of(ranks, &r) == expected);
         }

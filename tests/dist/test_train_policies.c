@@ -177,6 +177,9 @@ static void check_goes_on(bt_train_plan *plan, int64_t *runs)
     uint64_t expected = 0;
     for (int ranks = 2; ranks <= 4; ranks *= 2) {
         for (int m = 0; m < 3; ++m) {
+            if (!in_sweep(ranks, m)) {
+                continue;
+            }
             rank_result results[RANKS_MAX];
             const bool files = plan->on_nonfinite == BT_TRAIN_POLICY_ROLLBACK;
             char folder[128];
@@ -209,7 +212,7 @@ static void ranks_go_on_alike(void **state)
         bt_train_plan plan = base_plan(policies[i]);
         int64_t runs = 0;
         check_goes_on(&plan, &runs);
-        assert_int_equal(runs, 6);
+        assert_int_equal(runs, TEST_SANITIZED ? 4 : 6);
     }
     test_scratch_remove();
 }

@@ -12,12 +12,17 @@
 #include "framework/base/status.h"
 
 // 1 in a build under the address or thread sanitizer of gcc or clang, which is slow and needs its
-// own address space.
+// own address space. What it finds depends on paths and threads: where a test repeats a path with
+// other sizes or numbers of ranks, it repeats it less often there. Other builds run every
+// repetition.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TEST_SANITIZED 1
 #elif defined(__has_feature)
-#define TEST_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_SANITIZED
 #define TEST_SANITIZED 0
 #endif
 

@@ -15,7 +15,7 @@
 #include "tests/support/random_dag.h"
 #include "tests/support/test.h"
 
-static int64_t graph_count = 1000;
+static int64_t graph_count = TEST_SANITIZED ? 250 : 1000;
 static uint64_t first_seed = 1;
 
 static const unsigned ordered =

@@ -272,10 +272,14 @@ static void rows_of_layernorm(void **state)
 {
     (void)state;
     for (int i = 0; i < SHAPES; ++i) {
-        for (int how = 0; how < 4; ++how) {
+        // More than a block of elements: sanitizers run one of the combinations.
+        const bool one = TEST_SANITIZED && shapes[i][0] * shapes[i][1] > 1 << 18;
+        for (int how = one ? 3 : 0; how < 4; ++how) {
             check_layernorm(shapes[i][0], shapes[i][1], how & 1, how & 2);
         }
-        check_layernorm_backward(shapes[i][0], shapes[i][1], false);
+        if (!one) {
+            check_layernorm_backward(shapes[i][0], shapes[i][1], false);
+        }
         check_layernorm_backward(shapes[i][0], shapes[i][1], true);
     }
 }
