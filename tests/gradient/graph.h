@@ -2,7 +2,8 @@
 //
 // A graph is a list of nodes; a node uses earlier ones. A segment is a range of nodes that the tape
 // runs as the body of bt_recompute; the oracle does not know of segments, nor of the tape. WRITE
-// overwrites the memory of an earlier node, and so of its views.
+// overwrites the memory of an earlier node, and so of its views. In one of twelve graphs some
+// dimensions are 0.
 //
 // Invariants
 //   1. Of the nodes of a segment only the last, and leaves, are used after it.

@@ -11,7 +11,10 @@ typedef struct maker {
     uint64_t state;
     bool hidden[GRAPH_NODES]; // of a closed segment
     bool too_large;           // what was drawn since this was cleared
+    bool empties;             // some dimensions are 0
 } maker;
+
+enum { ANY = -1 }; // a size that fits all
 
 // splitmix64
 static uint64_t mix(uint64_t x)
@@ -89,7 +92,8 @@ void graph_lay_out(graph *g)
         graph_node *n = &g->nodes[i];
         const graph_node *from = graph_is_view(n->kind) ? &g->nodes[n->in[0]] : NULL;
         n->storage = from ? from->storage : i;
-        n->contiguous = true;
+        n->contiguous =
+            !from || bt_shape_count(&n->shape) > 0; // strides count even of an empty one
         for (int k = 0; k < bt_shape_count(&n->shape); ++k) {
             n->place[k] = from ? from->place[source_of(n, &from->shape, k)] : k;
             n->contiguous = n->contiguous && n->place[k] == n->place[0] + k;
@@ -123,7 +127,13 @@ static int leaf(maker *m, bt_shape shape)
     return m->g->count - 1;
 }
 
-static int64_t size(maker *m) { return chance(m, 15) ? 1 : chance(m, 50) ? 2 : 3; }
+static int64_t size(maker *m)
+{
+    if (m->empties && chance(m, 15)) {
+        return 0;
+    }
+    return chance(m, 15) ? 1 : chance(m, 50) ? 2 : 3;
+}
 
 static bool is_tensor(const maker *m, int n)
 {
@@ -148,7 +158,7 @@ static int pick(maker *m, int least, int most)
     return leaf(m, shape);
 }
 
-// A tensor of this shape (0: any size); `first` where that fits, often, so that one tensor fills
+// A tensor of this shape (ANY: any size); `first` where that fits, often, so that one tensor fills
 // several inputs; else another, or a new leaf.
 static int fitting(maker *m, bt_shape shape, int first)
 {
@@ -157,14 +167,14 @@ static int fitting(maker *m, bt_shape shape, int first)
         const bt_shape *own = &m->g->nodes[n].shape;
         bool fits = is_tensor(m, n) && own->rank == shape.rank;
         for (int axis = 0; axis < shape.rank && fits; ++axis) {
-            fits = shape.size[axis] == 0 || shape.size[axis] == own->size[axis];
+            fits = shape.size[axis] == ANY || shape.size[axis] == own->size[axis];
         }
         if (fits) {
             return n;
         }
     }
     for (int axis = 0; axis < shape.rank; ++axis) {
-        shape.size[axis] = shape.size[axis] ? shape.size[axis] : size(m);
+        shape.size[axis] = shape.size[axis] == ANY ? size(m) : shape.size[axis];
     }
     return leaf(m, shape);
 }
@@ -198,6 +208,8 @@ static graph_node *use(maker *m, graph_kind kind, bt_shape shape, const int *in,
 }
 
 static const bt_shape *shape_of(const maker *m, int n) { return &m->g->nodes[n].shape; }
+
+static bool is_empty(const maker *m, int n) { return bt_shape_count(shape_of(m, n)) == 0; }
 
 static int64_t last_of(const maker *m, int n)
 {
@@ -286,8 +298,11 @@ static void make_layernorm(maker *m)
 static void make_linear(maker *m)
 {
     const int x = pick(m, 1, 3);
-    int in[6] = {x, fitting(m, BT_SHAPE(0, last_of(m, x)), x), -1, -1, -1, -1};
+    int in[6] = {x, fitting(m, BT_SHAPE(ANY, last_of(m, x)), x), -1, -1, -1, -1};
     bt_shape shape = *shape_of(m, x);
+    if (last_of(m, x) == 0 || shape_of(m, in[1])->size[0] == 0) {
+        return; // without features the op counts no rows, and does not write all results
+    }
     shape.size[shape.rank - 1] = shape_of(m, in[1])->size[0];
     in[2] = maybe_fitting(m, BT_SHAPE(shape.size[shape.rank - 1]), x);
     if (chance(m, 60)) {
@@ -296,7 +311,10 @@ static void make_linear(maker *m)
         use(m, GRAPH_LINEAR, shape, in, 4)->trans_a = gelu;
         return;
     }
-    in[3] = fitting(m, BT_SHAPE(0, shape.size[shape.rank - 1]), in[1]);
+    in[3] = fitting(m, BT_SHAPE(ANY, shape.size[shape.rank - 1]), in[1]);
+    if (is_empty(m, in[3])) {
+        return;
+    }
     shape.size[shape.rank - 1] = shape_of(m, in[3])->size[0];
     in[4] = maybe_fitting(m, BT_SHAPE(shape.size[shape.rank - 1]), in[2] < 0 ? x : in[2]);
     in[5] = maybe_fitting(m, shape, x);
@@ -310,7 +328,7 @@ static void make_matmul(maker *m)
     bt_shape shape = *shape_of(m, in[0]), other = shape;
     const int rows = shape.rank - 2, cols = shape.rank - 1;
     other.size[tb ? cols : rows] = shape.size[ta ? rows : cols];
-    other.size[tb ? rows : cols] = 0;
+    other.size[tb ? rows : cols] = ANY;
     in[1] = fitting(m, other, in[0]);
     shape.size[rows] = shape.size[ta ? cols : rows];
     shape.size[cols] = shape_of(m, in[1])->size[tb ? rows : cols];
@@ -322,6 +340,9 @@ static void make_matmul(maker *m)
 static void make_embedding(maker *m)
 {
     int in[2] = {pick(m, 2, 2), -1};
+    if (is_empty(m, in[0])) {
+        return;
+    }
     const int64_t batch = size(m), tokens = size(m), cols = shape_of(m, in[0])->size[1];
     const bt_shape position = BT_SHAPE(tokens, cols);
     const bool itself = shape_of(m, in[0])->size[0] >= tokens && chance(m, 40);
@@ -338,7 +359,10 @@ static void make_attention(maker *m)
     const int64_t width = 1 + draw(m, 2), heads = width == 2 ? 1 + draw(m, 2) : 1;
     const int64_t kv_heads = heads == 2 ? 1 + draw(m, 2) : 1;
     const int64_t packed = width + 2 * kv_heads * (width / heads);
-    const int x = fitting(m, BT_SHAPE(0, 0, packed), draw(m, m->g->count));
+    const int x = fitting(m, BT_SHAPE(ANY, ANY, packed), draw(m, m->g->count));
+    if (is_empty(m, x)) {
+        return;
+    }
     bt_shape shape = *shape_of(m, x);
     shape.size[2] = width;
     graph_node *n = use(m, GRAPH_ATTENTION, shape, &x, 1);
@@ -351,6 +375,9 @@ static void make_attention(maker *m)
 static void make_cross_entropy(maker *m)
 {
     const int x = pick(m, 2, 2);
+    if (is_empty(m, x)) {
+        return;
+    }
     const int rows = (int)shape_of(m, x)->size[0], cols = (int)shape_of(m, x)->size[1];
     graph_node *n = use(m, GRAPH_CROSS_ENTROPY, BT_SCALAR, &x, 1);
     for (int i = 0; i < rows; ++i) {
@@ -361,7 +388,10 @@ static void make_cross_entropy(maker *m)
 static void make_linear_cross_entropy(maker *m)
 {
     const int x = pick(m, 1, 3);
-    const int in[2] = {x, fitting(m, BT_SHAPE(0, last_of(m, x)), x)};
+    const int in[2] = {x, fitting(m, BT_SHAPE(ANY, last_of(m, x)), x)};
+    if (is_empty(m, x) || is_empty(m, in[1])) {
+        return;
+    }
     const int rows = (int)(bt_shape_count(shape_of(m, x)) / last_of(m, x));
     const int vocab = (int)shape_of(m, in[1])->size[0];
     graph_node *n = use(m, GRAPH_LINEAR_CROSS_ENTROPY, BT_SCALAR, in, 2);
@@ -423,6 +453,9 @@ static void make_narrow(maker *m)
 {
     const int x = pick(m, 1, 3), axis = draw(m, shape_of(m, x)->rank);
     bt_shape shape = *shape_of(m, x);
+    if (is_empty(m, x)) {
+        return;
+    }
     const int full = (int)shape.size[axis], length = 1 + draw(m, full);
     shape.size[axis] = length;
     graph_node *n = use(m, GRAPH_NARROW, shape, &x, 1);
@@ -598,7 +631,7 @@ static void choose_loss(maker *m)
 void graph_make(fixture *f, uint64_t seed, graph *g)
 {
     memset(g, 0, sizeof *g);
-    maker m = {.f = f, .g = g, .state = mix(seed + 1)};
+    maker m = {.f = f, .g = g, .state = mix(seed + 1), .empties = seed % 12 == 5};
     g->seed = seed;
     f->context.tape = NULL;
     (void)leaf(&m, BT_SHAPE(size(&m), size(&m)));

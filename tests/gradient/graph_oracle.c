@@ -107,6 +107,17 @@ static int64_t last_of(const world *w, int n)
     return shape->size[shape->rank - 1];
 }
 
+// The product of all sizes but the last.
+static int64_t rows_of(const world *w, int n)
+{
+    const bt_shape *shape = &node(w, n)->shape;
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < shape->rank; ++i) {
+        rows *= shape->size[i];
+    }
+    return rows;
+}
+
 // Element i of `shape` read in a tensor that is broadcast to it.
 static int64_t broadcast(const bt_shape *shape, const bt_shape *from, int64_t i)
 {
@@ -178,7 +189,7 @@ static void normalise(dual *row, int64_t cols)
 static void row_op(world *w, int n)
 {
     const graph_node *self = node(w, n);
-    const int64_t cols = last_of(w, n), rows = count_of(w, n) / cols;
+    const int64_t cols = last_of(w, n), rows = rows_of(w, n);
     const bool sums = self->kind == GRAPH_ADD_LAYERNORM;
     dual row[GRAPH_ELEMENTS];
     for (int64_t r = 0; r < rows; ++r) {
@@ -210,7 +221,7 @@ static void row_op(world *w, int n)
 static void cross_entropy(world *w, int n)
 {
     const graph_node *self = node(w, n);
-    const int64_t cols = last_of(w, self->in[0]), rows = count_of(w, self->in[0]) / cols;
+    const int64_t cols = last_of(w, self->in[0]), rows = rows_of(w, self->in[0]);
     dual row[GRAPH_ELEMENTS], mean = {0, 0};
     for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < cols; ++c) {
@@ -239,7 +250,7 @@ static void linear(world *w, int n)
 {
     const graph_node *self = node(w, n);
     const bool mlp = self->kind == GRAPH_FEED_FORWARD;
-    const int64_t inner = last_of(w, self->in[0]), rows = count_of(w, self->in[0]) / inner;
+    const int64_t inner = last_of(w, self->in[0]), rows = rows_of(w, self->in[0]);
     const int64_t hidden = node(w, self->in[1])->shape.size[0], out = last_of(w, n);
     const int residual = mlp ? self->in[5] : self->in[3];
     dual x[GRAPH_ELEMENTS], middle[GRAPH_ELEMENTS];
@@ -262,7 +273,7 @@ static void linear(world *w, int n)
 static void linear_cross_entropy(world *w, int n)
 {
     const graph_node *self = node(w, n);
-    const int64_t inner = last_of(w, self->in[0]), rows = count_of(w, self->in[0]) / inner;
+    const int64_t inner = last_of(w, self->in[0]), rows = rows_of(w, self->in[0]);
     const int64_t vocab = node(w, self->in[1])->shape.size[0];
     dual x[GRAPH_ELEMENTS], row[GRAPH_ELEMENTS], mean = {0, 0};
     for (int64_t r = 0; r < rows; ++r) {
@@ -284,7 +295,7 @@ static void matmul(world *w, int n)
     const int rank = self->shape.rank;
     const int64_t rows = self->shape.size[rank - 2], cols = self->shape.size[rank - 1];
     const int64_t inner = a->shape.size[self->trans_a ? rank - 2 : rank - 1];
-    const int64_t batches = count_of(w, n) / (rows * cols);
+    const int64_t batches = count_of(w, n) ? count_of(w, n) / (rows * cols) : 0;
     for (int64_t i = 0; i < count_of(w, n); ++i) {
         const int64_t batch = i / (rows * cols), r = i / cols % rows, c = i % cols;
         dual sum = {0, 0};

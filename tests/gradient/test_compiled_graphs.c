@@ -28,8 +28,9 @@ typedef struct checker {
     fixture f;
     bt_code_cache cache;
     bt_compiler compiler;
-    int64_t outputs, groups, nans; // compared values; groups of all graphs; values with a NaN
-    bool spoil;                    // the checker's own test
+    int64_t outputs, groups; // compared values; groups of all graphs
+    int64_t nans, empty;     // values with a NaN; graphs with a value without elements
+    bool spoil;              // the checker's own test
 } checker;
 
 // ---- capture ------------------------------------------------------------------------------------
@@ -194,6 +195,16 @@ static int differs(checker *c, const bt_dag_capture *capture, const bt_dag *dag,
     return found;
 }
 
+static bool has_empty(const bt_dag *dag)
+{
+    for (int i = 0; i < dag->value_count; ++i) {
+        if (dag->values[i].size_bytes == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool check_seed(checker *c, uint64_t seed, bool generated)
 {
     static graph g;
@@ -201,6 +212,7 @@ static bool check_seed(checker *c, uint64_t seed, bool generated)
     bt_dag dag;
     bool good = true;
     if (capture(&c->f, seed, &g, &held, &dag)) {
+        c->empty += has_empty(&dag);
         for (uint64_t special = 0; special < 3 && good; ++special) {
             const uint64_t start = special ? special * 5 + seed : 0;
             const int value = differs(c, &held, &dag, start, generated);
@@ -246,12 +258,14 @@ static void random_graphs_keep_their_bits(void **state)
     for (uint64_t seed = first_seed; seed < first_seed + (uint64_t)graph_count; ++seed) {
         wrong += !check_seed(&c, seed, compiler && seed % GENERATED_EACH == 0);
     }
-    print_message("%lld groups, %lld values, %lld with a NaN, %d kernels, %d graphs wrong\n",
-                  (long long)c.groups, (long long)c.outputs, (long long)c.nans, c.compiler.count,
-                  wrong);
+    print_message("%lld groups, %lld values, %lld with a NaN, %lld graphs with empty ones, "
+                  "%d kernels, %d graphs wrong\n",
+                  (long long)c.groups, (long long)c.outputs, (long long)c.nans, (long long)c.empty,
+                  c.compiler.count, wrong);
     assert_int_equal(wrong, 0);
     assert_int_equal(c.compiler.fallbacks, 0);
     assert_true(c.outputs > graph_count && c.groups > graph_count && c.nans > graph_count / 4);
+    assert_true(graph_count < 100 || c.empty > graph_count / 50);
     close_checker(&c);
 }
 
