@@ -89,9 +89,8 @@ static void print_advice(const bt_calibration_result *result, bt_str *out)
         refused = refused || result->items[i].misses || result->items[i].coarse;
         print_finding(&result->items[i], out);
     }
-    bt_str_format(out,
-                  "\n%" PRId64 " case%s, recorded for gates of pairs on this machine   exit %d\n",
-                  result->count, result->count == 1 ? "" : "s", bt_calibration_exit_code(result));
+    bt_str_format(out, "\n%s, recorded for gates of pairs on this machine   exit %d\n",
+                  bt_format_items(result->count, "case").text, bt_calibration_exit_code(result));
     const char *suite = result->run->info.suite.path;
     if (few) {
         bt_str_format(out, "next  bt-bench calibrate %s   (its pairs are added)\n", suite);

@@ -106,8 +106,7 @@ bt_status bt_ab_text(const bt_gate_result *result, const char *report, bt_str *o
     bt_str_append(out, "\ncandidate/base: from pairs of rounds; below 1 the candidate takes less. "
                        "It may differ from the quotient of the two medians\n");
     bt_gate_notes(result, out);
-    bt_str_format(out, "%" PRId64 " case%s: ", result->case_count,
-                  result->case_count == 1 ? "" : "s");
+    bt_str_format(out, "%s: ", bt_format_items(result->case_count, "case").text);
     bt_gate_counts(result, out);
     bt_str_format(out, "   report %s   exit %d\n", report, result->exit_code);
     bt_str_format(out, "next           bt-bench show %" PRId64 "%s\n", run->id,

@@ -23,13 +23,15 @@ void bt_bundle_check_text(const char *path, const bt_bundle_check *check, bt_str
         bt_str_format(out, "PASS      %s: run %lld of %s\n", path, (long long)check->run.id,
                       check->suite);
         bt_str_format(out,
-                      "checked   %lld files, %lld rounds; %lld measurements and %lld verdicts "
+                      "checked   %s, %s; %s and %s "
                       "follow from the raw samples\n",
-                      (long long)check->file_count, (long long)check->round_count,
-                      (long long)check->measurement_count, (long long)check->verdict_count);
+                      bt_format_items(check->file_count, "file").text,
+                      bt_format_items(check->round_count, "round").text,
+                      bt_format_items(check->measurement_count, "measurement").text,
+                      bt_format_items(check->verdict_count, "verdict").text);
     } else {
-        bt_str_format(out, "FAIL      %s: %lld check%s failed\n", path,
-                      (long long)check->finding_count, check->finding_count == 1 ? "" : "s");
+        bt_str_format(out, "FAIL      %s: %s failed\n", path,
+                      bt_format_items(check->finding_count, "check").text);
         append_lines("          ", &check->findings, out);
     }
     if (check->digest[0]) {

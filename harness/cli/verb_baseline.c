@@ -11,6 +11,7 @@
 #include "harness/gate/baseline_find.h"
 #include "harness/gate/describe.h"
 #include "harness/stats/sessions.h"
+#include "harness/text/format.h"
 
 // ---- set ---------------------------------------------------------------------------------------
 
@@ -62,8 +63,8 @@ static void describe_set(const bt_baseline *made, const run_list *list, bt_str *
 {
     const char *separator = ", with the loss curves of", *database = bt_str_text(&list->database);
     int64_t sessions = bt_baseline_sessions(made);
-    bt_str_format(out, "baseline %s of %s has %lld session%s now: run", made->name, made->machine,
-                  (long long)sessions, sessions == 1 ? "" : "s");
+    bt_str_format(out, "baseline %s of %s has %s now: run", made->name, made->machine,
+                  bt_format_items(sessions, "session").text);
     for (int64_t i = 0; i < made->session_count; ++i) {
         bt_str_format(out, "%s %lld", i ? "," : "", (long long)made->sessions[i].run);
     }

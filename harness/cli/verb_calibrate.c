@@ -147,8 +147,8 @@ static bt_status remove_rows(bt_cli_call *call)
     BT_TRY(bt_store_calibrations_remove(call->store, glob, &removed));
     BT_FAIL_IF(removed == 0, BT_STATUS_INVALID_ARGUMENT,
                "no calibration of a case \"%s\"; 'bt-bench calibrate list' names them", glob);
-    bt_str_format(&call->out, "removed %lld calibration%s of %s; the recorded sessions stay\n",
-                  (long long)removed, removed == 1 ? "" : "s", glob);
+    bt_str_format(&call->out, "removed %s of %s; the recorded sessions stay\n",
+                  bt_format_items(removed, "calibration").text, glob);
     return BT_OK;
 }
 

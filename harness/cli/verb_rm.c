@@ -42,11 +42,10 @@ static void remove_files(const bt_store_run *run, bt_str *out)
         removed += inside && unlink(path) == 0;
     }
     const bool gone = length > 0 && rmdir(folder) == 0; // refused while anything is in it
-    bt_str_format(out, "run %lld: removed %lld file%s", (long long)run->id, (long long)removed,
-                  removed == 1 ? "" : "s");
+    bt_str_format(out, "run %lld: removed %s", (long long)run->id,
+                  bt_format_items(removed, "file").text);
     if (checkpoints > 0) {
-        bt_str_format(out, ", %lld checkpoint%s", (long long)checkpoints,
-                      checkpoints == 1 ? "" : "s");
+        bt_str_format(out, ", %s", bt_format_items(checkpoints, "checkpoint").text);
     }
     bt_str_format(out, "%s%s\n",
                   gone         ? " and the folder "
@@ -115,8 +114,8 @@ static bt_status remove_runs(const bt_cli_arguments *arguments, bt_store *store,
     for (int64_t i = 0; i < arguments->word_count; ++i) {
         BT_TRY(remove_run(arguments, store, runs[i], out));
     }
-    bt_str_format(out, "removed %lld run%s from %s; ", (long long)arguments->word_count,
-                  arguments->word_count == 1 ? "" : "s", bt_store_path(store));
+    bt_str_format(out, "removed %s from %s; ", bt_format_items(arguments->word_count, "run").text,
+                  bt_store_path(store));
     if (bt_store_compact(store, &freed_bytes) == BT_OK) {
         bt_str_format(out, "%s freed\n", bt_format_value(BT_UNIT_BYTES, (double)freed_bytes).text);
     } else { // another program reads or writes it

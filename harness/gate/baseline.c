@@ -235,9 +235,9 @@ static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wi
     *disturbed = *disturbed || count > 0;
     BT_FAIL_IF(count > 0 && !(wish->accept_noise && *wish->accept_noise),
                BT_STATUS_INVALID_ARGUMENT,
-               "run %lld: the machine was disturbed in %lld round%s, first in round %lld of %s "
+               "run %lld: the machine was disturbed in %s, first in round %lld of %s "
                "(%s); measure again, or accept them with --accept-noise REASON",
-               (long long)run->id, (long long)count, count == 1 ? "" : "s",
+               (long long)run->id, bt_format_items(count, "round").text,
                (long long)first->ordinal + 1, first->what.name, first->label);
     return BT_OK;
 }

@@ -56,8 +56,8 @@ static void append_time(const bt_gate_item *item, bt_str *out)
         bt_str_format(out, "%s%s %%", change > 0 ? "+" : "", percent(change).text);
         append_interval(verdict->low - 1, verdict->high - 1, out);
     }
-    bt_str_format(out, ", tolerance %g %%, %" PRId64 " round%s", 100 * item->rule.tolerance,
-                  verdict->rounds, verdict->rounds == 1 ? "" : "s");
+    bt_str_format(out, ", tolerance %g %%, %s", 100 * item->rule.tolerance,
+                  bt_format_items(verdict->rounds, "round").text);
 }
 
 static void append_memory(const bt_gate_item *item, bt_str *out)

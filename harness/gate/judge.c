@@ -242,10 +242,9 @@ static void advise(const judging *self, const bt_session_decision *decision)
 {
     if (decision->advisory == BT_ADVISORY_FEW_SESSIONS) {
         say(self->out, BT_GATE_ADVISORY,
-            "the baseline has %" PRId64
-            " session%s%s of the %d that a verdict needs: run its build "
+            "the baseline has %s%s of the %d that a verdict needs: run its build "
             "on other days, then 'bt-bench baseline add NAME RUN...'",
-            decision->sessions, decision->sessions == 1 ? "" : "s",
+            bt_format_items(decision->sessions, "session").text,
             bt_gate_metric_info(self->rule->metric)->way == BT_GATE_WAY_P95
                 ? " with a 95th percentile"
                 : "",

@@ -157,9 +157,9 @@ void bt_gate_notes(const bt_gate_result *result, bt_str *out)
     print_blind_spot(result, out);
     if (result->unreported > 0) {
         bt_str_format(out,
-                      "memory is not compared in %" PRId64 " case%s: only one of the two systems "
+                      "memory is not compared in %s: only one of the two systems "
                       "reports it\n",
-                      result->unreported, result->unreported == 1 ? "" : "s");
+                      bt_format_items(result->unreported, "case").text);
     }
     if (*result->warning) {
         bt_str_format(out, "warning  %s\n", result->warning);
@@ -182,8 +182,8 @@ bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str 
     }
     BT_TRY(print_besides(result, out));
     bt_gate_notes(result, out);
-    bt_str_format(out, "%s  %" PRId64 " case%s: ", bt_gate_outcome(result), result->case_count,
-                  result->case_count == 1 ? "" : "s");
+    bt_str_format(out, "%s  %s: ", bt_gate_outcome(result),
+                  bt_format_items(result->case_count, "case").text);
     bt_gate_counts(result, out);
     if (result->excused > 0) {
         bt_str_format(out, "; %" PRId64 " allowed by the policy", result->excused);

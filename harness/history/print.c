@@ -114,12 +114,12 @@ static bt_status append_series(const bt_history *history, const bt_history_serie
                   metric->direction == BT_DIRECTION_LOWER    ? ", lower is better"
                   : metric->direction == BT_DIRECTION_HIGHER ? ", higher is better"
                                                              : "");
-    bt_str_format(out, "%s%senvironment %.8s, %lld session%s, %.10s", device_of(series->env),
+    bt_str_format(out, "%s%senvironment %.8s, %s, %.10s", device_of(series->env),
                   device_of(series->env)[0] ? ", " : "", series->environment,
-                  (long long)series->session_count, series->session_count == 1 ? "" : "s",
+                  bt_format_items(series->session_count, "session").text,
                   bt_format_date(first->started_ns).text);
-    bt_str_format(out, " to %.10s, %lld change%s\n", bt_format_date(last->started_ns).text,
-                  (long long)series->change_count, series->change_count == 1 ? "" : "s");
+    bt_str_format(out, " to %.10s, %s\n", bt_format_date(last->started_ns).text,
+                  bt_format_items(series->change_count, "change").text);
     if (series->session_count > 1) {
         BT_TRY(bt_history_sparkline(
             series, columns > 0 && columns < SPARKLINE_WIDTH ? columns : SPARKLINE_WIDTH, out));

@@ -114,10 +114,10 @@ static bt_status write_case(const report_set *set, int64_t index, bool open, bt_
     const bool kernels = item->round->kernel_count > 0;
     BT_TRY(bt_range_tree_make(item->round, &arena, &tree));
     bt_html_open_case(item, open, out);
-    bt_str_format(out, "%s a step, %s time, mean of %lld profiled step%s</span></summary>\n",
+    bt_str_format(out, "%s a step, %s time, mean of %s</span></summary>\n",
                   bt_format_value(BT_UNIT_NS, tree.total_ns).text,
-                  tree.on_device ? "device" : "host", (long long)tree.steps,
-                  tree.steps == 1 ? "" : "s");
+                  tree.on_device ? "device" : "host",
+                  bt_format_items(tree.steps, "profiled step").text);
     bt_table_heads(&table, "range|fraction of the step|>time|>fraction|>own time|>calls");
     if (kernels) {
         bt_table_heads(&table, "kernel");

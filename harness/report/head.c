@@ -174,8 +174,8 @@ static void write_ratios(const ratio_list *list, bt_str *out)
     }
     const ratio_mean mean = bt_ratios_mean(list->rows, list->count);
     write_number(out, "Geometric mean", bt_format_ratio(mean.value).text,
-                 interval_of(mean.low, mean.high).text, "of %lld ratio%s; %s %s",
-                 (long long)mean.count, mean.count == 1 ? "" : "s",
+                 interval_of(mean.low, mean.high).text, "of %s; %s %s",
+                 bt_format_items(mean.count, "ratio").text,
                  slower                                 ? "time over that of"
                  : strcmp(list->kind, "replicate") == 0 ? "times better than"
                                                         : "times faster than",
@@ -227,8 +227,8 @@ static bt_status write_shares(const report_set *set, bt_str *out)
         bt_metric_value middle = {stats.median, stats.low, stats.high, count};
         metric_texts texts = texts_of(BT_UNIT_SHARE, &middle);
         write_number(out, "Fraction of copy bandwidth", texts.number.text, texts.interval.text,
-                     "median of %lld memory-bound case%s%s", (long long)count,
-                     count == 1 ? "" : "s", has_interval(&middle) ? "; 95 % interval" : "");
+                     "median of %s%s", bt_format_items(count, "memory-bound case").text,
+                     has_interval(&middle) ? "; 95 % interval" : "");
         texts = texts_of(BT_UNIT_SHARE, &lowest->summary.metrics[BT_METRIC_COPY_SHARE]);
         write_number(out, "Lowest fraction", texts.number.text, texts.interval.text, "%s",
                      lowest->label);
@@ -295,8 +295,8 @@ static void write_noise(const report_set *set, bt_str *out)
     }
     bt_str_format(out,
                   "<p class=noises><span class=noise aria-hidden=true>\xe2\x96\xb3</span> %lld of "
-                  "%lld round%s %s a noise label (",
-                  noisy, rounds, rounds == 1 ? "" : "s", noisy == 1 ? "has" : "have");
+                  "%s %s a noise label (",
+                  noisy, bt_format_items(rounds, "round").text, noisy == 1 ? "has" : "have");
     const char *comma = "";
     for (int n = 0; n < BT_NOISE_COUNT; n++) {
         const char *word = bt_noise_name((bt_noise)n);
@@ -338,10 +338,10 @@ static void write_faults(const report_set *set, bt_str *out)
             continue;
         }
         const bt_store_fault *first = &round->faults[0];
-        bt_html(out, "<p class=why>%s: %lld fault%s, the first at step %lld: %s, %s%s%s</p>\n",
-                set->cases[i].label, (long long)round->fault_count,
-                round->fault_count == 1 ? "" : "s", (long long)first->step, first->kind,
-                first->action, first->message[0] ? ". " : "", first->message);
+        bt_html(out, "<p class=why>%s: %s, the first at step %lld: %s, %s%s%s</p>\n",
+                set->cases[i].label, bt_format_items(round->fault_count, "fault").text,
+                (long long)first->step, first->kind, first->action, first->message[0] ? ". " : "",
+                first->message);
     }
 }
 

@@ -54,7 +54,7 @@ void bt_show_noise(const bt_store_run *run, bt_str *out)
         }
     }
     if (said > 0) {
-        bt_str_format(out, ", of %lld rounds\n", (long long)seen);
+        bt_str_format(out, ", of %s\n", bt_format_items(seen, "round").text);
     }
 }
 

@@ -40,15 +40,16 @@ void bt_outputs_note(bt_outputs *self, const bt_store_round *round)
 void bt_outputs_write(const bt_outputs *self, const char *bullet, bt_str *out)
 {
     for (int i = 0; i < self->count; ++i) {
-        const long long verified = (long long)self->rows[i].verified;
-        const long long other = (long long)self->rows[i].self_reported;
+        const int64_t verified = self->rows[i].verified;
+        const int64_t other = self->rows[i].self_reported;
         bt_str_format(out, "%s%s: ", bullet, self->rows[i].system);
         if (verified > 0) {
-            bt_str_format(out, "outputs of %lld rounds verified by bt-bench", verified);
+            bt_str_format(out, "outputs of %s verified by bt-bench",
+                          bt_format_items(verified, "round").text);
         }
         if (other > 0) {
-            bt_str_format(out, "%s%lld rounds self-reported",
-                          verified > 0 ? ", of " : "outputs of ", other);
+            bt_str_format(out, "%s%s self-reported", verified > 0 ? ", of " : "outputs of ",
+                          bt_format_items(other, "round").text);
         }
         bt_str_append(out, "\n");
     }

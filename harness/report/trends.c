@@ -187,7 +187,7 @@ static void write_plot(const report_set *set, const report_trend *trend, bt_str 
 static void write_changes(const report_trend *trend, bt_str *out)
 {
     const bt_history_series *series = trend->series;
-    bt_str_format(out, "%lld sessions", (long long)series->session_count);
+    bt_str_append(out, bt_format_items(series->session_count, "session").text);
     bt_str_append(out, series->change_count == 0 ? ", no change" : "");
     BT_EACH(const bt_change, change, series->changes, series->change_count) {
         bt_str_format(out, "; <b>%s %s by %.3g %%</b> from run %lld on",

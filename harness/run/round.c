@@ -14,6 +14,7 @@
 #include "harness/run/record.h"
 #include "harness/stats/noise.h"
 #include "harness/stats/stats.h"
+#include "harness/text/format.h"
 
 #define LISTEN_MS 100
 #define BURY_S    60 // maximum between a worker's last event and its exit
@@ -188,8 +189,8 @@ static void say_save(const listening *self, const bt_run_event_save *save)
         bt_progress_say(view, "resumed   from the checkpoint of step %lld in %s\n",
                         (long long)save->step, folder);
     } else if (strcmp(save->kind, "skipped") == 0) {
-        bt_progress_say(view, "skipped   %lld newer checkpoint%s that %s; the newest: %s\n",
-                        (long long)save->step, save->step == 1 ? "" : "s",
+        bt_progress_say(view, "skipped   %s that %s; the newest: %s\n",
+                        bt_format_items(save->step, "newer checkpoint").text,
                         save->step == 1 ? "does not verify" : "do not verify", save->message);
     } else if (strcmp(save->kind, "none") == 0 && self->request->before) {
         bt_progress_say(view, "resumed   from the beginning: %s has no checkpoint\n", folder);

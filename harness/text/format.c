@@ -136,6 +136,11 @@ void bt_text_make_printable(char *text)
     }
 }
 
+bt_text bt_format_items(int64_t count, const char *noun)
+{
+    return bt_textf("%lld %s%s", (long long)count, noun, count == 1 ? "" : "s");
+}
+
 bt_text bt_format_count(int64_t count)
 {
     bt_text out;

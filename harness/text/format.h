@@ -26,6 +26,8 @@ void bt_format_interval(bt_unit unit, double value, double low, double high, bt_
                         bt_text *interval);
 // 124,475,904
 bt_text bt_format_count(int64_t count);
+// "1 round", "3 rounds"
+bt_text bt_format_items(int64_t count, const char *noun);
 // 1.87x
 bt_text bt_format_ratio(double ratio);
 // 5:12 or 1:05:12, from ns; "-" for NaN

@@ -68,8 +68,9 @@ static void append_bar(const bt_watch_view *view, int columns, bt_str *out)
     for (int i = 0; i < width; i++) {
         bt_str_append(out, i < filled ? "█" : "░");
     }
-    bt_str_format(out, " %3d %%, %lld of %lld rounds", (int)(view->share * 100),
-                  (long long)view->rounds_done, (long long)view->rounds_planned);
+    bt_str_format(out, " %3d %%, %lld of %s", (int)(view->share * 100),
+                  (long long)view->rounds_done,
+                  bt_format_items(view->rounds_planned, "round").text);
 }
 
 // Cells of a completed round: case, system, round, status, measured value, duration.
@@ -217,7 +218,7 @@ bt_status bt_watch_end(const bt_watch_view *view, bt_str *out)
         bt_str_format(out, " in %s",
                       bt_format_clock((double)(live->ended_ns - live->started_ns)).text);
     }
-    bt_str_format(out, ": %lld rounds passed", (long long)live->counts[BT_RUN_PASSED]);
+    bt_str_format(out, ": %s passed", bt_format_items(live->counts[BT_RUN_PASSED], "round").text);
     for (int i = BT_RUN_PASSED + 1; i < BT_RUN_STATUS_COUNT; i++) {
         if (live->counts[i] > 0) {
             bt_str_format(out, ", %lld %s", (long long)live->counts[i],

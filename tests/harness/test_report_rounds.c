@@ -140,16 +140,23 @@ static void a_repeated_round_is_counted_once(void **state)
     bt_str_release(&out);
 }
 
-// "1 of 3 rounds has", "2 of 3 rounds have".
+// "1 of 1 round has", "1 of 3 rounds has", "2 of 3 rounds have"; also on a terminal.
 static void disturbed_rounds_are_counted_in_words(void **state)
 {
     (void)state;
     const int64_t run = begin_run();
     bt_str out = {0};
-    for (int64_t i = 0; i < 3; i++) {
-        add_training(run, i, 60, 1000, BT_RUN_PASSED);
-    }
-    ASSERT_OK(bt_store_telemetry_set(scratch_store, 1, "loaded machine", NULL, 0));
+    const bt_store_telemetry sample = {.t_ns = 1};
+    add_training(run, 0, 60, 1000, BT_RUN_PASSED);
+    ASSERT_OK(bt_store_telemetry_set(scratch_store, 1, "loaded machine", &sample, 1));
+    ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
+    assert_has(bt_str_text(&out), "1 of 1 round has a noise label (1 loaded machine); none");
+    bt_str_clear(&out);
+    ASSERT_OK(bt_show_text(scratch_store, run, 0, &out));
+    assert_has(bt_str_text(&out), "1 loaded machine, of 1 round\n");
+    bt_str_clear(&out);
+    add_training(run, 1, 60, 1000, BT_RUN_PASSED);
+    add_training(run, 2, 60, 1000, BT_RUN_PASSED);
     ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
     assert_has(bt_str_text(&out), "1 of 3 rounds has a noise label (1 loaded machine); none");
     bt_str_clear(&out);

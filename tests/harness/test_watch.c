@@ -191,7 +191,7 @@ static void the_end_says_what_came_of_it(void **state)
     look(run, 0, &live, &view);
     bt_str text = {0};
     ASSERT_OK(bt_watch_end(&view, &text));
-    assert_non_null(strstr(bt_str_text(&text), ": 1 rounds passed, 1 failed\n"));
+    assert_non_null(strstr(bt_str_text(&text), ": 1 round passed, 1 failed\n"));
     assert_non_null(strstr(bt_str_text(&text), "message   a: wrong\nnext      bt-bench show 1\n"));
     bt_str_release(&text);
     bt_store_live_release(&live);
