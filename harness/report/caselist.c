@@ -13,7 +13,9 @@ static void add_name(const report_case *item, int64_t index, bt_table *table)
     bt_str_format(bt_table_part(table, BT_CELL_ROW), " id=\"c%lld-row\"", (long long)index);
     bt_str *out = bt_table_part(table, BT_CELL_MARKUP);
     bt_html_tag(out, item);
-    bt_html(out, "<a href=\"#c%lld-row\">%s</a>", (long long)index, item->label);
+    bt_str_format(out, "<a href=\"#c%lld-row\">", (long long)index);
+    bt_html_name(out, item->label);
+    bt_str_append(out, "</a>");
     if (item->recompute[0]) {
         bt_html(out, " <span class=muted>%s</span>", item->recompute);
     }

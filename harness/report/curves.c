@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "framework/base/idioms.h"
+#include "framework/base/scoped.h"
 
 enum { STILL_BUCKETS = 300, LIVE_POINTS = 50000, LIVE_BUCKETS = 12500, MIDDLE_BUCKETS = 200 };
 
@@ -288,7 +289,8 @@ static int main_line(const report_set *set, const chart_kind *kind)
     return line;
 }
 
-// The last step of any case, so that the charts are aligned.
+// The right end of the axis of all charts: the last step of any case. Samples of telemetry lie
+// within their step, so that these need the axis up to its end, the number of the next step.
 static double last_step(const report_set *set)
 {
     double last = 1.0;
@@ -297,7 +299,8 @@ static double last_step(const report_set *set)
         for (int64_t r = 0; r < item->round_count; r++) {
             const bt_store_round *round = item->rounds[r];
             if (is_drawn(item, r) && round->step_count > 0) {
-                last = fmax(last, (double)round->steps[round->step_count - 1].step);
+                last = fmax(last, (double)round->steps[round->step_count - 1].step +
+                                      (round->telemetry_count > 0));
             }
             if (is_drawn(item, r) && round->eval_count > 0) {
                 last = fmax(last, (double)round->evals[round->eval_count - 1].step);
@@ -367,27 +370,47 @@ bt_status bt_chart_make(const report_set *set, const chart_kind *kind, int64_t b
 
 // ---- the parts of the page ---------------------------------------------------------------------
 
-static int64_t most_steps(const report_set *set)
+// The numbers of steps of the cases that have any.
+static bt_status take_lengths(const report_set *set, bt_stats *lengths)
 {
-    int64_t most = 0;
+    BT_SCOPED_MEM(double *) values = NULL;
+    int64_t count = 0;
+    BT_TRY(BT_MEM_ARRAY(set->case_count, &values));
     for (int64_t i = 0; i < set->case_count; i++) {
-        int64_t count = shown_round(&set->cases[i])->step_count;
-        most = count > most ? count : most;
+        const int64_t steps = shown_round(&set->cases[i])->step_count;
+        values[count] = (double)steps;
+        count += steps > 0;
     }
-    return most;
+    return bt_stats_of(values, count, lengths);
+}
+
+// Where a case is much longer than most, their common axis leaves little room for most curves.
+static void write_lengths(const bt_stats *lengths, bt_str *out)
+{
+    if (lengths->max >= 4.0 * lengths->median) {
+        const double usual = floor(lengths->median);
+        bt_str_format(out,
+                      "<p class=\"muted hint\">The cases have %.0f to %.0f steps. <button "
+                      "type=button class=link id=usual data-steps=%.0f>Show the first "
+                      "%.0f</button></p>\n",
+                      lengths->min, lengths->max, usual, usual);
+    }
 }
 
 bt_status bt_page_curves(const report_set *set, bt_str *out)
 {
-    int64_t steps = most_steps(set);
-    if (steps == 0) {
+    bt_stats lengths;
+    BT_TRY(take_lengths(set, &lengths));
+    if (lengths.count == 0) {
         return BT_OK;
     }
+    const int64_t steps = (int64_t)lengths.max;
     bt_str_append(out, "<section id=curves><h2>Over the steps</h2>\n");
     bt_str_append(out, "<p class=\"muted hint\">Drag to zoom, double-click to see all; the cursor "
                        "is shared. With the keyboard: arrows move the cursor, + and - zoom, 0 "
                        "shows all. <button type=button class=link id=whole hidden>Show all"
                        "</button></p>\n");
+    write_lengths(&lengths, out);
     for (int k = 0; k < bt_chart_kind_count; k++) {
         chart drawn;
         bt_status status = bt_chart_make(set, &bt_chart_kinds[k], STILL_BUCKETS, &drawn);

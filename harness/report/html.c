@@ -31,7 +31,7 @@ void bt_html_tag(bt_str *out, const report_case *item)
 void bt_html_label(bt_str *out, const report_case *item)
 {
     bt_html_tag(out, item);
-    bt_html_text(out, item->label);
+    bt_html_name(out, item->label);
 }
 
 void bt_html_case(bt_table *table, const report_case *item)

@@ -138,8 +138,8 @@ static bt_status add_series(const index_page *page, const bt_store_point *points
     const bt_unit unit = is_rate(points) ? BT_UNIT_TOKENS_PER_S : BT_UNIT_NS;
     const double *values = page->values, last = values[runs - 1];
     const char *words[] = {points->suite, points->name, points->system, points->kind};
-    const bt_text label =
-        bt_textf("%lld runs, the last %s", (long long)runs, bt_format_value(unit, last).text);
+    const bt_text label = bt_textf("%s, the last %s", bt_format_items(runs, "run").text,
+                                   bt_format_value(unit, last).text);
     const double change = runs > 1 ? 100 * (last / values[runs - 2] - 1) : 0;
     bt_table_cells(table, "%s", points->name);
     set_row(0, words, 4, "", points->suite, table);
@@ -160,6 +160,9 @@ static bt_status write_cases(const index_page *page, bt_str *out)
     const bt_store_point *points = page->points.rows;
     bt_table table = {.name = {"cases"}};
     bt_status status = BT_OK;
+    if (page->points.count == 0) {
+        return BT_OK;
+    }
     bt_table_heads(&table, "case|system|>last|>change|runs, oldest to newest");
     bt_str_append(bt_table_part(&table, BT_CELL_ATTRIBUTES), " class=axis-head");
     bt_table_heads(&table, ">runs|>last run|suite");
@@ -205,8 +208,8 @@ static void write_head(const index_page *page, const char *database, bt_str *out
     for (int64_t i = 0; i < page->runs.count; ++i) {
         ++counts[page->runs.rows[i].status];
     }
-    bt_html(out, "<header><p class=eyebrow>bt-bench</p><h1>%lld run%s in %s</h1>\n<ul class=tiles>",
-            (long long)page->runs.count, page->runs.count == 1 ? "" : "s", database);
+    bt_html(out, "<header><p class=eyebrow>bt-bench</p><h1>%s in %s</h1>\n<ul class=tiles>",
+            bt_format_items(page->runs.count, "run").text, database);
     for (int i = 0; i < BT_RUN_STATUS_COUNT; ++i) {
         if (counts[i] > 0) {
             bt_mark_tile(bt_mark_of(bt_run_status_name((bt_run_status)i)), "", counts[i], out);

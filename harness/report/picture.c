@@ -58,8 +58,10 @@ void bt_picture_name(picture *self, double x, double y, double sunk, const char 
     if (self->file) {
         write_text(&self->names, left, up + 4.0 / PICTURE_H, "end", text);
     } else {
-        bt_html(&self->names, "<span class=line-name style=\"left:%.1f%%;bottom:%.1f%%\">%s</span>",
-                100.0 * left, 100.0 * up, text);
+        // Positioned by its right end: then it breaks into lines before it crosses the left axis.
+        bt_html(&self->names,
+                "<span class=line-name style=\"right:%.1f%%;bottom:%.1f%%\">%s</span>",
+                100.0 * (1.0 - left), 100.0 * up, text);
     }
 }
 

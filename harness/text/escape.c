@@ -123,26 +123,42 @@ void bt_markdown(bt_str *out, const char *format, ...)
     va_end(arguments);
 }
 
+// Writes the first character of a text; returns its length in bytes.
+static size_t write_character(bt_str *out, const char *text)
+{
+    const size_t length = bt_utf8_length(text);
+    const unsigned char first = (unsigned char)*text;
+    const char *named = first == '&'    ? "&amp;"
+                        : first == '<'  ? "&lt;"
+                        : first == '>'  ? "&gt;"
+                        : first == '"'  ? "&quot;"
+                        : first == '\'' ? "&#39;"
+                                        : NULL;
+    if (length == 0 || (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f) {
+        bt_str_append(out, "\xef\xbf\xbd"); // not a valid character of a page
+        return 1;
+    }
+    if (named) {
+        bt_str_append(out, named);
+    } else {
+        bt_str_append_bytes(out, text, length);
+    }
+    return length;
+}
+
 void bt_html_text(bt_str *out, const char *text)
 {
     while (text && *text) {
-        size_t length = bt_utf8_length(text);
-        unsigned char first = (unsigned char)*text;
-        const char *named = first == '&'    ? "&amp;"
-                            : first == '<'  ? "&lt;"
-                            : first == '>'  ? "&gt;"
-                            : first == '"'  ? "&quot;"
-                            : first == '\'' ? "&#39;"
-                                            : NULL;
-        if (length == 0 || (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f) {
-            bt_str_append(out, "\xef\xbf\xbd"); // not a valid character of a page
-            length = 1;
-        } else if (named) {
-            bt_str_append(out, named);
-        } else {
-            bt_str_append_bytes(out, text, length);
-        }
-        text += length;
+        text += write_character(out, text);
+    }
+}
+
+void bt_html_name(bt_str *out, const char *text)
+{
+    while (*text) {
+        const bool breaks = strchr("._", *text) && isalnum((unsigned char)text[1]);
+        text += write_character(out, text);
+        bt_str_append(out, breaks ? "<wbr>" : "");
     }
 }
 

@@ -17,6 +17,8 @@ void bt_markdown(bt_str *out, const char *format, ...) BT_PRINTF(2, 3);
 // The same for HTML content and quoted attributes.
 void bt_html_text(bt_str *out, const char *text);
 void bt_html(bt_str *out, const char *format, ...) BT_PRINTF(2, 3);
+// A name as HTML content: a line may also break after its dots and underscores.
+void bt_html_name(bt_str *out, const char *text);
 // A field of CSV without quotes, which a spreadsheet does not interpret as a formula: characters
 // that would end the field, or the page's script element that contains it, become '_'.
 void bt_csv_text(bt_str *out, const char *text);

@@ -273,12 +273,13 @@ static void html_cell(const bt_table *table, int64_t index, bool linked, bt_str 
     bt_str_append(out, ">");
     if (cell->parts[BT_CELL_MARKUP]) {
         bt_str_append(out, part_of(table, index, BT_CELL_MARKUP));
-    } else if (linked) {
-        bt_html(out, "<a href=\"#%s%s\">%s</a>", table->row_id.text, text, text);
-    } else if (cell->parts[BT_CELL_LINK]) {
-        bt_html(out, "<a href=\"%s\">%s</a>", part_of(table, index, BT_CELL_LINK), text);
+    } else if (linked || cell->parts[BT_CELL_LINK]) {
+        bt_html(out, "<a href=\"%s", linked ? "#" : part_of(table, index, BT_CELL_LINK));
+        bt_html(out, "%s%s\">", linked ? table->row_id.text : "", linked ? text : "");
+        (c == 0 ? bt_html_name : bt_html_text)(out, text);
+        bt_str_append(out, "</a>");
     } else {
-        bt_html(out, "%s", text);
+        (c == 0 ? bt_html_name : bt_html_text)(out, text);
     }
     const char *note = part_of(table, index, BT_CELL_NOTE);
     if (part_of(table, c, BT_CELL_NOTE)[0]) {

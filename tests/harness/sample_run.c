@@ -95,7 +95,7 @@ static bt_status add_steps(bt_store *store, const sample_run *sample, int64_t ro
 {
     for (int64_t i = 0; i < sample->steps; i++) {
         bt_store_step step = sample_step(sample, i);
-        if (i % 20 == 0) {
+        if (i % 20 == 0 && !sample->no_evals) {
             bt_store_eval eval = {i, (double)step.loss + 0.05, 10240, 400000000};
             BT_TRY(bt_store_eval_add(store, round, &eval));
         }
@@ -103,6 +103,9 @@ static bt_status add_steps(bt_store *store, const sample_run *sample, int64_t ro
         if (step.profiled && i < 100) {
             BT_TRY(add_ranges(store, round, &step));
         }
+    }
+    if (sample->no_evals) {
+        return BT_OK;
     }
     bt_store_step last = sample_step(sample, sample->steps - 1);
     bt_store_eval eval = {sample->steps, (double)last.loss + 0.06, 10240, 400000000};

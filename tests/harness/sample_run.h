@@ -20,6 +20,7 @@ typedef struct sample_run {
     bt_store_env env;                  // without facts: a made-up one
     int64_t rounds;                    // of each case; 0 is one
     int64_t noise_stream;              // another one: another seed
+    bool no_evals;                     // no validation losses
     bool telemetry;                    // ten samples a second, clocks lower for a tenth of the time
     const char *git_commit, *git_diff; // of the build; NULL: "3f50b31c" and none
     const char *system;                // NULL: blutrain

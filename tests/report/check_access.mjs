@@ -80,6 +80,38 @@ export const checks = {
       });
     }
   },
+  "a phone shows every column of the index, within its edges; names break between words": async (pages) => {
+    await pages.visit("index", { viewport: { width: 390, height: 800 } }, async (tab) => {
+      const [outside, cells] = await tab.evaluate(() => {
+        const shown = [...document.querySelectorAll("#runs :is(th, td), #series :is(th, td), .spark")]
+          .map((one) => ({ text: one.textContent, ...one.getBoundingClientRect().toJSON() }))
+          .filter((one) => one.width > 0);
+        return [shown.filter((one) => one.left < 0 || one.right > 390), shown.length];
+      });
+      assert.deepEqual(outside, []);
+      assert.ok(cells > 100, `${cells}`);
+      const row = (await tab.innerText("#runs #run-1")).replace(/\s+/g, " ");
+      assert.match(row, /^1 distributed_collectives cpu \S+ failed \d{4}-.* UTC/);
+      // A line of a name ends at the name's end, or behind a dot or an underscore.
+      const ends = await tab.locator("#series th[scope=row]").evaluateAll((all) => all.map((head) => {
+        const range = document.createRange(), ends = [];
+        const texts = document.createTreeWalker(head, NodeFilter.SHOW_TEXT);
+        for (let last = null, text; (text = texts.nextNode());) {
+          for (let i = 0; i < text.length; i++) {
+            range.setStart(text, i);
+            range.setEnd(text, i + 1);
+            const { top } = range.getBoundingClientRect();
+            if (last && top > last.top + 5) ends.push(last.sign);
+            last = { top, sign: text.data[i] };
+          }
+        }
+        return ends;
+      }));
+      assert.deepEqual([...new Set(ends.flat())].filter((sign) => !/[._-]/.test(sign)), []);
+      await tab.click("#runs thead th:first-child button"); // the heads sort
+      assert.ok((await tab.innerText("#runs tbody tr:first-child")).startsWith("1"));
+    });
+  },
   "the keyboard reaches everything in the order of the page": async (pages) => {
     await pages.visit("two", {}, async (tab) => {
       let last = -1;

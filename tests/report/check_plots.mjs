@@ -160,6 +160,26 @@ export const checks = {
       assert.match(await at(0.65), /multiprocessors 16\d\d MHz/); // held down there
     });
   },
+  "no curve runs past the end of its axis": async (pages) => {
+    for (const kind of ["two", "unequal", "telemetry"]) {
+      const charts = JSON.parse(/id="data">(.*?)<\/script>/s.exec(pages.text(kind))[1]);
+      for (const { id, last, curves } of charts) {
+        const end = Math.max(...curves.map(({ dx }) => dx.reduce((sum, step) => sum + step, 0)));
+        assert.ok(end <= last + 1e-9 && end > last - 3, `${kind} ${id}: ${end} of ${last}`);
+      }
+    }
+  },
+  "of cases with few and with many steps, the first steps show at once": async (pages) => {
+    await pages.visit("unequal", {}, async (tab) => {
+      assert.ok((await tab.innerText("#curves")).includes("The cases have 20 to 400 steps."));
+      await tab.click("#usual");
+      const ticks = await tab.locator("[data-chart=loss] .x span").allInnerTexts();
+      assert.deepEqual(ticks, ["0", "5", "10", "15", "20"]);
+      await tab.click("#whole");
+      assert.ok((await tab.locator("[data-chart=loss] .x span").allInnerTexts()).includes("400"));
+    });
+    await pages.visit("two", {}, async (tab) => assert.equal(await tab.locator("#usual").count(), 0));
+  },
   "several rounds are a band with a median": async (pages) => {
     await pages.visit("seeds", { javaScriptEnabled: false }, async (tab) => {
       assert.equal(await tab.locator("[data-chart=loss] path.band").count(), 2);
@@ -221,6 +241,20 @@ export const checks = {
         (rows) => rows.map((row) => Number(row.cells[4].dataset.v)));
       assert.equal(shares.length, 60);
       assert.ok(shares.every((share) => share > 0 && share < 1));
+    });
+  },
+  "on a narrow page, names of roofs stay within the axes": async (pages) => {
+    await pages.visit("pairs", { viewport: { width: 260, height: 800 } }, async (tab) => {
+      const frame = await tab.locator(".roofline .still").boundingBox();
+      const names = await tab.locator(".roofline .line-name").evaluateAll((all) => all.map((one) => {
+        one.textContent = "copy, of a long name, cold 4.26 TB/s";
+        const { left, right } = one.getBoundingClientRect();
+        return { left, right };
+      }));
+      assert.ok(names.length > 0);
+      for (const { left, right } of names) {
+        assert.ok(left >= frame.x && right <= frame.x + frame.width + 1, `${left} ${right}`);
+      }
     });
   },
   "a history marks where its level changed, and this run": async (pages) => {

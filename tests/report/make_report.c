@@ -2,15 +2,16 @@
 //   make_report DATABASE KIND FILE...    records the made-up runs of KIND, writes each report file
 // KINDS: one (a run, two cases), two (two runs), ten, many (twenty), long (10,000 steps), huge
 // (50,000), failed, hostile (markup in every text), running, seeds (five rounds a case), telemetry,
-// noisy, kernels (one system), mixed (a training
+// unequal (cases of 20 and of 400 steps), noisy, kernels (one system), mixed (a training
 // run and a kernel run), history (thirty
 // sessions), sessions (ten of kernels), pairs (two), ab, gate, replicate (with
-// verdicts). Exit 0, or 1 with the reason.
+// verdicts), index (that page, over some of these runs). Exit 0, or 1 with the reason.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/file.h"
 #include "harness/compare/compare.h"
 #include "harness/report/report.h"
 #include "tests/harness/sample_kernels.h"
@@ -59,6 +60,7 @@ static bt_status make_telemetry(bt_store *store, made_runs *out)
     sample_run sample = sample_run_default();
     sample.steps = 500;
     sample.telemetry = true;
+    sample.no_evals = true; // so that the samples of the last step reach furthest
     return add_run(store, &sample, out);
 }
 
@@ -157,6 +159,16 @@ static bt_status make_many(bt_store *store, made_runs *out)
     return make_several(store, RUNS_MAX, BT_RUN_FAILED, out);
 }
 
+static bt_status make_unequal(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample.steps = 400;
+    BT_TRY(add_run(store, &sample, out));
+    sample.steps = 20;
+    BT_TRY(add_run(store, &sample, out));
+    return add_run(store, &sample, out);
+}
+
 static bt_status make_seeds(bt_store *store, made_runs *out)
 {
     sample_run sample = sample_run_default();
@@ -243,6 +255,18 @@ static bt_status make_replicate(bt_store *store, made_runs *out)
     return add_kernels(store, &sample, out);
 }
 
+static bt_status make_index(bt_store *store, made_runs *out)
+{
+    sample_run failed = sample_run_default();
+    failed.suite = "distributed_collectives";
+    failed.status = BT_RUN_FAILED;
+    BT_TRY(add_run(store, &failed, out));
+    sample_kernels sample = sample_kernels_default();
+    sample.systems[1] = "pytorch-compile";
+    BT_TRY(add_kernels(store, &sample, out));
+    return add_kernels(store, &sample, out);
+}
+
 static const struct {
     const char *name;
     bt_status (*make)(bt_store *store, made_runs *out);
@@ -256,7 +280,8 @@ static const struct {
              {"pairs", make_pairs},     {"telemetry", make_telemetry},
              {"noisy", make_noisy},     {"ab", make_ab},
              {"gate", make_gate},       {"replicate", make_replicate},
-             {"ranks", make_ranks}};
+             {"ranks", make_ranks},     {"unequal", make_unequal},
+             {"index", make_index}};
 
 static bt_status record(bt_store *store, const char *name, made_runs *out)
 {
@@ -266,6 +291,17 @@ static bt_status record(bt_store *store, const char *name, made_runs *out)
         }
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT, "no kind '%s'", name);
+}
+
+static bt_status write_index(bt_store *store, const char *path)
+{
+    bt_str page = {0};
+    bt_status status = bt_report_index(store, "", &page);
+    if (status == BT_OK) {
+        status = bt_file_write(path, bt_str_text(&page), page.length_bytes);
+    }
+    bt_str_release(&page);
+    return status;
 }
 
 static bt_status work(int argc, char **argv)
@@ -287,7 +323,9 @@ static bt_status work(int argc, char **argv)
     }
     for (int i = 3; status == BT_OK && i < argc; i++) {
         int64_t start_ns = bt_clock_ns();
-        status = bt_report_write(store, made.runs, made.count, argv[i]);
+        status = strcmp(argv[2], "index") == 0
+                     ? write_index(store, argv[i])
+                     : bt_report_write(store, made.runs, made.count, argv[i]);
         (void)printf("%s %.3f s\n", argv[i], (double)(bt_clock_ns() - start_ns) / 1e9);
     }
     bt_str_release(&out);

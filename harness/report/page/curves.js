@@ -88,6 +88,8 @@
     whole.hidden = from === 0 && to === last;
   };
   whole.addEventListener("click", () => show(0, last));
+  const usual = document.getElementById("usual"); // where some cases are much longer than most
+  usual?.addEventListener("click", () => show(0, Number(usual.dataset.steps)));
 
   // ---- the cursor ----
   const nearest = (curve, step) => {
