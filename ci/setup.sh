@@ -4,6 +4,8 @@
 # both) needs on Debian 12 and 13, Ubuntu 22.04 and 24.04
 #
 #   Nothing missing: prints nothing, does not call apt, takes about 20 ms.
+#   Otherwise: says on stderr what it does, on a terminal in one line that changes every second, else
+#   in a line every 5 seconds. What apt, pip and npm print is shown only if they fail.
 #   --missing: prints what is missing, one item a line, and installs nothing.
 #   Not allowed to install, or not a Debian: prints exactly what is needed.
 #   Exit 0 nothing is missing, 2 usage, 4 something is missing and could not be installed.
@@ -157,8 +159,58 @@ may_install() {
     [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
 }
 
+# What apt is doing, counted in the log of the step: "unpacking 17 of 438 packages".
+apt_progress() { # packages
+    awk -v of="$1" '
+    /^Get:/ { word = "downloading"; ++downloaded; count = downloaded }
+    /^Unpacking / { word = "unpacking"; ++unpacked; count = unpacked }
+    /^Setting up / { word = "configuring"; ++configured; count = configured }
+    END { if (word != "") print word " " (count < of ? count : of) " of " of " packages" }' "$log"
+}
+
+# Says every few seconds how far a step is, until the step ends it.
+report_progress() { # text packages
+    pause=5
+    [ ! -t 2 ] || pause=1
+    waited=0
+    while sleep $pause >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+        waited=$((waited + pause))
+        progress=
+        [ "$2" = 0 ] || progress=$(apt_progress "$2")
+        if [ -t 2 ]; then
+            printf '\r%-78s' "setup: ${progress:-$1, $waited s}" >&2
+        else
+            echo "setup: ${progress:-$1, $waited s}" >&2
+        fi
+    done
+}
+
+# Runs a step. If it fails, prints its output: on a terminal the end of it.
+step() { # text packages command...
+    text=$1 count=$2
+    shift 2
+    if [ -t 2 ]; then
+        printf '\r%-78s' "setup: $text" >&2
+    else
+        echo "setup: $text" >&2
+    fi
+    report_progress "$text" "$count" 3>&- 9>&- & # without the lock of bt-bench
+    reporter=$!
+    code=0
+    "$@" >"$log" 2>&1 </dev/null || code=$?
+    kill $reporter 2>/dev/null || :
+    wait $reporter 2>/dev/null || :
+    [ ! -t 2 ] || printf '\r%-78s\n' "setup: $text" >&2
+    if [ $code != 0 ] && [ -t 2 ]; then
+        tail -n 25 "$log" >&2
+    elif [ $code != 0 ]; then
+        cat "$log" >&2
+    fi
+    return $code
+}
+
 apt_get() {
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 \
+    as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 \
         -o Acquire::Retries=3 "$@"
 }
 
@@ -210,11 +262,14 @@ install_packages() {
     [ -n "$(missing_packages)" ] || return 0
     $has_dpkg || explain_and_exit "this is neither Debian nor Ubuntu, so setup cannot install it"
     may_install || explain_and_exit "this user may not install packages (neither root nor sudo without a password)"
-    apt_get update || echo "setup: apt-get update failed; continuing with the existing lists" >&2
+    step "apt-get update" 0 apt_get update || echo "setup: apt-get update failed; continuing with the existing lists" >&2
     packages=$(missing_packages | resolve_packages)
     [ -n "$packages" ] || return 0
     # shellcheck disable=SC2086 # a word is a package
-    apt_get install --no-install-recommends $packages || {
+    count=$(apt_get install --no-install-recommends --dry-run $packages 2>/dev/null | grep -c '^Inst ' || :)
+    # shellcheck disable=SC2086
+    step "installing $(echo "$packages" | wc -l | tr -d ' ') packages and what they need, $count in all" \
+        "$count" apt_get install --no-install-recommends $packages || {
         echo "setup: apt-get could not install: $(echo "$packages" | tr '\n' ' ')" >&2
         exit 4
     }
@@ -226,15 +281,17 @@ install_cmake() {
         if ! $has_dpkg || ! may_install; then
             explain_and_exit "CMake can only come from pip, which is missing too"
         fi
-        apt_get install --no-install-recommends python3-venv
+        step "installing python3-venv" 0 apt_get install --no-install-recommends python3-venv || exit 4
     fi
     python3 -m venv "$root/.cache/cmake"
-    "$root/.cache/cmake/bin/pip" install --quiet "cmake==$cmake_pip" || exit 4
+    step "installing CMake $cmake_pip with pip" 0 \
+        "$root/.cache/cmake/bin/pip" install --quiet "cmake==$cmake_pip" || exit 4
 }
 
 install_npm() {
     missing_locks | while read -r lock; do
-        (cd "$(dirname "$lock")" && npm ci --ignore-scripts --no-audit --no-fund) || {
+        (cd "$(dirname "$lock")" && step "installing the npm packages of ${lock#"$root/"}" 0 \
+            npm ci --ignore-scripts --no-audit --no-fund) || {
             echo "setup: npm could not fetch the packages of $lock (this needs a network once)" >&2
             exit 4
         }
@@ -260,6 +317,10 @@ if $only_list; then
     missing_all
     exit 0
 fi
+log=$(mktemp "${TMPDIR:-/tmp}/bt-setup.XXXXXX")
+reporter=
+trap 'rm -f "$log"; [ -z "$reporter" ] || kill "$reporter" 2>/dev/null || :' EXIT
+trap 'exit 130' INT TERM
 install_packages
 install_cmake
 install_npm

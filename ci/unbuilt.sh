@@ -3,11 +3,55 @@
 # schemas, and what is missing on the machine; installs and builds nothing
 #
 # The help is read from the table of verbs itself, harness/cli/verbs.c; suites and cases from the files
-# of suites/.
+# of suites/. Output fits the terminal (or COLUMNS), as that of the program does (harness/text/wrap.c).
 # Exit: 0; 2 for another verb or no such suite; 4 if doctor finds that something is missing, or if only
 # the program can answer.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
+
+# Columns of the terminal, 80 if it does not tell; 0, any number, if the output goes elsewhere.
+case ${COLUMNS:-} in
+'' | *[!0-9]* | 0*)
+    width=0
+    [ ! -t 1 ] || { width=$(stty size <&3 2>/dev/null | cut -d ' ' -f 2); } 3>&1
+    [ ! -t 1 ] || [ "${width:-0}" -gt 0 ] || width=80
+    ;;
+*) width=$COLUMNS ;;
+esac
+help_width=$((width < 100 ? width : 100)) # longer lines are hard to read
+
+# Breaks lines at words. A line continues below the text of its label, as in "note    TEXT" and
+# "run: TEXT", or after LABEL columns, if that is given.
+fit() { # width [label]
+    awk -v width="$1" -v label="${2:-0}" '
+    function text_at(line, margin, gap) {
+        if (label > 0) return label
+        match(line, /^ */)
+        margin = RLENGTH
+        gap = index(substr(line, margin + 1), "  ")
+        if (gap > 0 && margin + gap - 1 < int(width / 2)) {
+            match(substr(line, margin + gap), /^ */)
+            return margin + gap - 1 + RLENGTH
+        }
+        gap = index(substr(line, margin + 1), ": ")
+        return gap > 0 && margin + gap - 1 < 16 ? margin + gap + 1 : margin
+    }
+    width == 0 || length($0) <= width { print; next }
+    {
+        margin = text_at($0)
+        head = substr($0, 1, margin)
+        for (rest = substr($0, margin + 1); rest != ""; sub(/^ */, "", rest)) {
+            taken = length(rest)
+            if (taken > width - margin) {
+                for (taken = width - margin; taken > 0 && substr(rest, taken + 1, 1) != " "; --taken);
+                if (taken <= 0) taken = index(rest " ", " ") - 1
+            }
+            print head substr(rest, 1, taken)
+            rest = substr(rest, taken + 1)
+            head = sprintf("%" margin "s", "")
+        }
+    }'
+}
 
 # The table's rows: name, usage, summary and details, a row a line, parted by tabs; \n stays \n.
 verbs() {
@@ -36,20 +80,41 @@ verbs() {
 }
 
 overview() {
-    printf 'bt-bench: train with BluTrain, measure it, look at the result\n\n'
-    printf 'usage: bt-bench VERB [options]\n\n'
-    verbs | awk -F '\t' '{ printf "  %-11s %s\n", $1, $3 }'
-    printf '\n  '\''bt-bench VERB --help'\'' describes a verb, '\''bt-bench --version'\'' the build.\n'
-    printf '  To begin: bt-bench run suites/gpt2_124m\n'
+    fit "$help_width" <<'TEXT'
+bt-bench: train with BluTrain, measure it, look at the result
+
+usage: bt-bench VERB [options]
+
+TEXT
+    verbs | awk -F '\t' '{ printf "  %-11s %s\n", $1, $3 }' | fit "$help_width" 14
+    fit "$help_width" <<'TEXT'
+
+  'bt-bench VERB --help' describes a verb, 'bt-bench --version' the build.
+  To begin: bt-bench run suites/gpt2_124m
+TEXT
 }
 
+# For a terminal, joins the lines of a sentence, as harness/cli/help.c does.
 verb_help() { # verb
-    verbs | awk -F '\t' -v verb="$1" '$1 == verb {
-        found = 1
+    found=$(verbs | awk -F '\t' -v verb="$1" -v width="$width" '
+    function begins_item(line, gap) {
+        gap = index(line, "  ")
+        return line ~ /^  [^ ]/ || line ~ /^Exit code/ || gap > 1 && gap <= 12
+    }
+    function print_sentences(text, lines, count, i, ends) {
+        count = split(text, lines, "\n")
+        for (i = 1; i <= count; ++i) {
+            ends = width == 0 || lines[i] == "" || lines[i] ~ /\.$/ || i == count || begins_item(lines[i + 1])
+            printf "%s%s", lines[i], ends ? "\n" : " "
+            if (!ends) sub(/^ */, "", lines[i + 1])
+        }
+    }
+    $1 == verb {
         printf "usage: bt-bench %s%s\n\n%s\n", $1, $2 == "" ? "" : " " $2, $3
-        if ($4 != "") { gsub(/\\n/, "\n", $4); printf "\n%s\n", $4 }
+        if ($4 != "") { gsub(/\\n/, "\n", $4); print ""; print_sentences($4) }
         printf "\nIts options are shown after the program is built; the first run builds it.\n"
-    } END { exit !found }' || overview
+    }')
+    if [ -n "$found" ]; then printf '%s\n' "$found" | fit "$help_width"; else overview; fi
 }
 
 version() {
@@ -77,12 +142,14 @@ columns() {
 }
 
 suites() {
-    grep -lE '^  "(profiles|include)":' "$root"/suites/*/*.json | while read -r file; do
+    found=$(grep -lE '^  "(profiles|include)":' "$root"/suites/*/*.json | while read -r file; do
         name=${file#"$root"/}
         name=${name%/suite.json}
         printf '%s\t%s\n' "${name%.json}" \
             "$(sed -n 's/^ *"description": "\(.*\)",$/\1/p' "$file" | head -n 1)"
-    done | sort | columns
+    done | sort)
+    label=$(echo "$found" | awk -F '\t' 'length($1) > most { most = length($1) } END { print most + 2 }')
+    echo "$found" | columns | fit "$width" "$label"
 }
 
 # The file of a suite, given as a file, a folder, or a name under suites/; nothing if there is none.
@@ -180,12 +247,14 @@ doctor() {
     missing=$("$root/ci/setup.sh" --missing run)
     nvcc=$(command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; } || :)
     gpu=$(nvidia-smi -L 2>/dev/null | head -n 1) || :
-    printf 'program    not built yet: any run builds it\n'
-    printf 'packages   %s\n' "$([ -z "$missing" ] && echo "all installed" || echo "missing: $(echo "$missing" | tr '\n' ' ')")"
-    printf 'nvcc       %s\n' "${nvcc:-not found: the CUDA backend will not be built}"
-    printf 'GPU        %s\n' "${gpu:-not found}"
+    {
+        printf 'program    not built yet: any run builds it\n'
+        printf 'packages   %s\n' "$([ -z "$missing" ] && echo "all installed" || echo "missing: $(echo "$missing" | paste -sd, | sed 's/,/, /g')")"
+        printf 'nvcc       %s\n' "${nvcc:-not found: the CUDA backend will not be built}"
+        printf 'GPU        %s\n' "${gpu:-not found}"
+        [ -z "$missing" ] || printf '\nci/setup.sh run installs what is missing\n'
+    } | fit "$width"
     [ -n "$missing" ] || return 0
-    printf '\nci/setup.sh run installs what is missing\n'
     exit 4
 }
 

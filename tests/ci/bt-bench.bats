@@ -40,7 +40,7 @@ calls() { # pattern: how many there were
     FAKE_EXIT=3 run "$repo/bt-bench" run "a suite" --flag=''
     echo "$output"
     [ "$status" -eq 3 ]
-    [[ "$output" == *"setup     2 packages from apt, more from npm (once)"*"done"*"build     "*"done"* ]]
+    [[ "$output" == *"setup     packages from apt and npm (once)"*"done"*"build     "*"done"* ]]
     [[ "$output" == *"<run><a suite><--flag=>"$'\n'"$tree"* ]]
     [ "$(calls 'setup')" -eq 1 ]
     [ "$(calls 'cmake --fresh --preset release')" -eq 1 ]
@@ -220,6 +220,18 @@ calls() { # pattern: how many there were
         diff <("$repo/bt-bench" "$verb" --help | sed '/^Its options/,$d') \
             <("$BT_BENCH" "$verb" --help | sed '/^options/,$d') || { echo "$verb"; false; }
     done <"$tree/verbs"
+    # Both fit the terminal.
+    for columns in 50 80 120; do
+        export COLUMNS=$columns
+        diff <("$repo/bt-bench" --help) <("$BT_BENCH" --help)
+        diff <("$repo/bt-bench" run --help | sed '/^Its options/,$d') \
+            <("$BT_BENCH" run --help | sed '/^options/,$d')
+    done
+    COLUMNS=80 diff <("$repo/bt-bench" list) <(BT_ROOT=$root "$BT_BENCH" list)
+    printf 'libcjson-dev\nlibzstd-dev\nlibsodium-dev\nlibarchive-dev\nlibcurl4-openssl-dev\n' >"$tree/missing"
+    COLUMNS=70 run "$repo/bt-bench" doctor
+    [[ "$output" == *"packages   missing: libcjson-dev, libzstd-dev, libsodium-dev,"$'\n'"           libarchive-dev, "* ]]
+    unset COLUMNS
     [ "$("$repo/bt-bench" help gate)" = "$("$repo/bt-bench" gate --help)" ]
     [ "$("$BT_BENCH" help gate)" = "$("$BT_BENCH" gate --help)" ]
     [ "$("$repo/bt-bench" list)" = "$(BT_ROOT=$root "$BT_BENCH" list)" ]

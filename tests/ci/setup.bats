@@ -8,7 +8,7 @@ setup() {
     calls=$tree/calls
     : >"$calls"
     # What setup.sh calls, and nothing else of this machine.
-    for tool in sh env cat sed awk grep tr head sort find dirname mkdir wc; do
+    for tool in sh env cat sed awk grep tr head tail sort find dirname mkdir wc mktemp rm sleep; do
         ln -s "$(command -v $tool)" "$tree/bin/$tool"
     done
     fake id 'echo ${FAKE_UID:-0}'
@@ -22,7 +22,12 @@ setup() {
     fake dpkg-query 'for p in "$@"; do case $p in -*|*\{*) ;; *) case " $FAKE_MISSING " in
         *" $p "*) grep -qs "^install.* $p" '"$tree"'/apt && printf "installed:%s " $p ;;
         *) printf "installed:%s " $p ;; esac ;; esac; done'
-    fake apt-get 'case "$*" in *install*) echo "install $*" >>'"$tree"'/apt ;; esac; exit ${FAKE_APT:-0}'
+    # A package of FAKE_MISSING needs two others.
+    fake apt-get 'case "$*" in
+        *--dry-run*) for p in $FAKE_MISSING; do printf "Inst %s\n" $p $p-common $p-data; done ;;
+        *install*) echo "install $*" >>'"$tree"'/apt
+            echo "Get:1 http://deb.example a"; echo "Unpacking a (1.0) ..."; sleep ${FAKE_SLEEP:-0} ;;
+        esac; exit ${FAKE_APT:-0}'
     fake apt-cache 'case " $FAKE_UNKNOWN " in *" $2 "*) ;; *) echo "  Candidate: 1.0" ;; esac'
 }
 
@@ -43,7 +48,7 @@ lacks() { # file pattern
 
 setup_sh() {
     run env -i PATH="$tree/bin" FAKE_MISSING="$FAKE_MISSING" FAKE_UNKNOWN="$FAKE_UNKNOWN" \
-        FAKE_UID="${FAKE_UID:-0}" FAKE_APT="${FAKE_APT:-0}" FAKE_CMAKE="${FAKE_CMAKE:-3.25.1}" \
+        FAKE_UID="${FAKE_UID:-0}" FAKE_SLEEP="${FAKE_SLEEP:-0}" FAKE_APT="${FAKE_APT:-0}" FAKE_CMAKE="${FAKE_CMAKE:-3.25.1}" \
         sh "$tree/repo/ci/setup.sh" "$@"
     echo "$output"
     cat "$calls"
@@ -60,6 +65,25 @@ setup_sh() {
     FAKE_MISSING="libcjson-dev libzstd-dev" setup_sh run
     [ "$status" -eq 0 ]
     grep -q '^install .*--no-install-recommends libcjson-dev libzstd-dev$' "$tree/apt"
+}
+
+@test "what is being done is said, with the number that apt installs; its own lines are not" {
+    FAKE_MISSING="libcjson-dev libzstd-dev" setup_sh run
+    [ "$status" -eq 0 ]
+    [[ "$output" == "setup: apt-get update"$'\n'"setup: installing 2 packages and what they need, 6 in all" ]]
+    FAKE_APT=100 FAKE_MISSING="libsodium-dev" setup_sh run
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"Unpacking a (1.0) ..."*"apt-get could not install: libsodium-dev"* ]]
+}
+
+@test "progress: a line every few seconds, on a terminal one line that is drawn anew" {
+    FAKE_SLEEP=6 FAKE_MISSING="libcjson-dev libzstd-dev" setup_sh run
+    [[ "$output" == *$'\n'"setup: unpacking 1 of 6 packages" ]]
+    rm "$tree/apt"
+    run script -qec "env PATH=$tree/bin FAKE_SLEEP=2 \
+        FAKE_MISSING='libcjson-dev libzstd-dev' sh $tree/repo/ci/setup.sh run" /dev/null
+    [[ "$output" == *$'\r'"setup: unpacking 1 of 6 packages "* ]]
+    [ "$(wc -l <<<"$output")" -eq 2 ] # apt-get update, apt-get install
 }
 
 @test "--missing lists and installs nothing" {
