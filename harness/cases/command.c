@@ -281,7 +281,7 @@ static bt_status why_stop(const call_totals *totals, int64_t calls_min, double p
     } else {
         BT_TRY(bt_stats_of(totals->walls_ns, totals->count, &stats));
         if (stats.mean_high - stats.mean_low <= 2 * INTERVAL_SHARE * stats.mean) {
-            *why = "interval within 1 %";
+            *why = "interval of the mean within 1 %";
         }
     }
     return BT_OK;

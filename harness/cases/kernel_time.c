@@ -152,7 +152,7 @@ bt_status bt_kernel_times_stop(const kernel_times *times, int64_t passed_ns, dou
         bt_stats stats;
         BT_TRY(bt_stats_of(times->samples, times->count, &stats));
         if (stats.high - stats.low <= 2 * INTERVAL_SHARE * stats.median) {
-            *why = "interval within 0.25 %";
+            *why = "interval of the median within 0.25 %";
         }
     }
     return BT_OK;

@@ -151,6 +151,18 @@ static void say_case(const report_case *item, bt_str *out)
     bt_str_format(out, "%s%s", item->recompute[0] ? ", " : "", item->recompute);
 }
 
+// After the status of a single run, "passed" is not repeated.
+static void say_passed(const report_set *set, bt_str *out)
+{
+    const int64_t passed = bt_report_count(set, bt_report_has_passed);
+    if (set->run_count == 1 && set->runs[0].status == BT_RUN_PASSED && passed == set->case_count) {
+        bt_str_format(out, ": all %lld cases", (long long)passed);
+    } else {
+        bt_str_format(out, ": %lld of %lld cases passed", (long long)passed,
+                      (long long)set->case_count);
+    }
+}
+
 static void say_fastest(const report_set *set, bt_str *out)
 {
     const report_case *best = bt_report_best(set, BT_METRIC_TOKENS_PER_S);
@@ -203,9 +215,7 @@ void bt_report_headline(const report_set *set, bt_str *out)
     if (set->case_count == 1) {
         say_case(&set->cases[0], out);
     } else {
-        bt_str_format(out, ": %lld of %lld cases passed",
-                      (long long)bt_report_count(set, bt_report_has_passed),
-                      (long long)set->case_count);
+        say_passed(set, out);
         say_fastest(set, out);
     }
     bt_str_append(out, ".");

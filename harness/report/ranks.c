@@ -48,12 +48,17 @@ static bt_status keep_work(const cJSON *train, bt_arena *arena, const char **out
     return bt_keep_str(arena, &text, out);
 }
 
-// Our own builds shard as planned; a comparison of builds names them itself. A peer may not:
-// PyTorch's DistributedDataParallel does not shard.
+// Our own builds shard as planned; a comparison of builds names them itself. A peer, of which the
+// schedule knows no version, may not: PyTorch's DistributedDataParallel does not shard.
 static bool shards_as_planned(const report_case *item)
 {
-    return strcmp(item->round->what.system, "blutrain") == 0 ||
-           item->run->schedule.system_count > 0;
+    const bt_store_schedule *schedule = &item->run->schedule;
+    bool is_build = strcmp(item->round->what.system, "blutrain") == 0;
+    BT_EACH(const bt_store_system, system, schedule->systems, schedule->system_count) {
+        is_build = is_build || (strcmp(item->round->what.system, system->name) == 0 &&
+                                system->build.version[0] != '\0');
+    }
+    return is_build;
 }
 
 static bt_status add_row(ranks_table *table, const report_case *item)

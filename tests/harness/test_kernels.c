@@ -9,6 +9,7 @@
 #include "harness/cases/kernel.h"
 #include "harness/plan/kernel.h"
 #include "harness/plan/plan.h"
+#include "harness/stats/stats.h"
 #include "tests/support/test.h"
 
 #define SUITE(cases)                                                                               \
@@ -654,6 +655,24 @@ static void what_rows_accept_is_said(void **state)
     }
 }
 
+// One sample of 31 that was interrupted leaves the mean unknown, [0, 116]: the reason names the
+// median, whose interval ended the sampling.
+static void the_reason_to_stop_names_the_median(void **state)
+{
+    (void)state;
+    kernel_times times = {0};
+    bt_stats stats;
+    const char *why = NULL;
+    for (int i = 0; i < 31; ++i) {
+        assert_int_equal(bt_kernel_times_keep(&times, i == 7 ? 1000 : 20), BT_OK);
+    }
+    assert_int_equal(bt_stats_of(times.samples, times.count, &stats), BT_OK);
+    assert_true(stats.mean_low < 0 && stats.mean_high > 100);
+    assert_int_equal(bt_kernel_times_stop(&times, 1000000000, 5, &why), BT_OK);
+    assert_string_equal(why, "interval of the median within 0.25 %");
+    bt_mem_free(times.samples);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -667,6 +686,7 @@ int main(void)
         cmocka_unit_test(every_op_runs_and_is_correct),
         cmocka_unit_test(chains_are_correct_in_groups),
         cmocka_unit_test(cache_modes_and_stopping),
+        cmocka_unit_test(the_reason_to_stop_names_the_median),
         cmocka_unit_test(a_slowdown_is_injected),
         cmocka_unit_test(the_fill_of_a_slowdown_is_found),
         cmocka_unit_test(failing_memory_leaks_nothing),

@@ -375,6 +375,36 @@ static void markdown_is_a_table_and_stays_text(void **state)
     assert_has(text, "| step/forward/block/attention |");
     assert_null(strstr(text, "b<script"));
     bt_mem_free(text);
+    sample.cases[1] = "bf16";
+    run = record(&sample);
+    text = report_text(&run, 1, ".md");
+    assert_has(text, "# gpt2\\_124m (cpu) passed: all 2 cases, fastest ");
+    bt_mem_free(text);
+}
+
+// `ab main . SUITE` compares builds, `ab --system blutrain,PEER SUITE` also a peer.
+static void a_peer_has_no_planned_sharding(void **state)
+{
+    (void)state;
+    const bt_store_system systems[] = {
+        {.name = "candidate", .program = "", .build = {.digest = "0123abcd", .version = "1.0"}},
+        {.name = "peer", .program = "/opt/peer.py", .build = {.digest = "peer"}},
+    };
+    const bt_store_schedule schedule = {
+        .kind = "ab", .rule_json = "", .systems = systems, .system_count = 2};
+    sample_run sample = sample_run_default();
+    sample.kind = "train";
+    sample.axes_json = "{\"train\":{\"mesh\":{\"data\":4,\"sharding\":\"zero1\"}}}";
+    for (int i = 0; i < 2; i++) {
+        sample.system = systems[i].name;
+        const int64_t run = record(&sample);
+        ASSERT_OK(bt_store_schedule_set(scratch_store, run, &schedule));
+        char *text = report_text(&run, 1, ".md");
+        const char *ranks = strstr(text, "\n## Several ranks\n");
+        assert_non_null(ranks);
+        assert_int_equal(strstr(ranks, " zero1 |") != NULL, i == 0);
+        bt_mem_free(text);
+    }
 }
 
 static void page_is_whole_and_refers_to_nothing_outside(void **state)
@@ -613,6 +643,7 @@ int main(void)
         TEST(kernels_of_compiled_steps_are_drawn),
         TEST(json_report_satisfies_its_schema),
         TEST(markdown_is_a_table_and_stays_text),
+        TEST(a_peer_has_no_planned_sharding),
         TEST(page_is_whole_and_refers_to_nothing_outside),
         TEST(markup_from_the_database_stays_text),
         TEST(unmeasured_runs_have_a_page_too),

@@ -685,7 +685,7 @@ def why_stop(samples, passed_s, max_time_s):
     count = len(ordered)
     reach = math.ceil(0.98 * math.sqrt(count))  # ranks of the 95 % interval, normal approximation
     low, high = ordered[max(0, count // 2 - reach)], ordered[min(count - 1, count // 2 + reach)]
-    return "interval within 0.25 %" if high - low <= 0.005 * statistics.median(ordered) else None
+    return "interval of the median within 0.25 %" if high - low <= 0.005 * statistics.median(ordered) else None
 
 
 def measure(case, calls):
