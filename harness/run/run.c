@@ -279,6 +279,11 @@ static bt_status run_begun(bt_running *self)
     }
     BT_TRY(bt_store_run_end(self->store, self->outcome->run, self->outcome->status,
                             self->outcome->message));
+    // Writing to a removed file succeeds, and the file that has its name may have a run of this
+    // number.
+    BT_FAIL_IF(self->outcome->status != BT_RUN_INTERRUPTED && bt_store_is_removed(self->store),
+               BT_STATUS_IO, "run %lld ended; %s %s", (long long)self->outcome->run,
+               fate_of_record(self), bt_store_path(self->store));
     if (self->outcome->status == BT_RUN_INTERRUPTED) {
         say_interrupted(self);
     }

@@ -462,6 +462,22 @@ start_and_remove_database() {
     [ ! -e results/bt.sqlite ]
 }
 
+@test "a run whose database was removed and made again by another run does not pass for that one" {
+    gelu_suite '"4x5"' >k.json
+    cat >remover.sh <<SH
+#!/bin/bash
+rm -f results/bt.sqlite*
+"$bench" run k.json --quiet --name other --worker "$root/tests/support/timed_worker.sh" </dev/null >/dev/null
+exec "$root/tests/support/timed_worker.sh"
+SH
+    chmod +x remover.sh
+    run --separate-stderr "$bench" run k.json --quiet --name first --worker ./remover.sh
+    [ "$status" = 4 ]
+    [ -z "$output" ]
+    [[ $stderr == *"the recorded data is lost, because the database was removed during the run: results/bt.sqlite"* ]]
+    [ "$("$bench" list runs | grep -c other)" = 1 ]
+}
+
 @test "an interrupted run whose database was removed is not offered for resumption" {
     start_and_remove_database
     kill -INT $pid
