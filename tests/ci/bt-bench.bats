@@ -47,6 +47,14 @@ calls() { # pattern: how many there were
     [ "$(calls 'cmake --build')" -eq 1 ]
 }
 
+@test "a note with the word --help is no request for help: the first run builds" {
+    cp "$root/ci/unbuilt.sh" "$repo/ci/"
+    run "$repo/bt-bench" run s.json --note "without the -h and --help options"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"<run><s.json><--note><without the -h and --help options>"* ]]
+    [ "$(calls 'cmake --build')" -eq 1 ]
+}
+
 @test "progress is on stderr, the program has stdout to itself" {
     "$repo/bt-bench" show 1 2>"$tree/err" >"$tree/out"
     [ "$(head -n 1 "$tree/out")" = "<show><1>" ]
