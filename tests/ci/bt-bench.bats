@@ -90,7 +90,9 @@ calls() { # pattern: how many there were
 
 @test "a source that changes during the build is built the next time" {
     FAKE_SLEEP=0.3 "$repo/bt-bench" show 1 &
-    sleep 0.2
+    until grep -qs 'cmake --build' "$tree/calls"; do
+        sleep 0.02
+    done
     echo '//' >>"$repo/harness/main.c"
     wait $!
     : >"$tree/calls"
@@ -127,7 +129,9 @@ calls() { # pattern: how many there were
 @test "two at once: one builds, the other waits for it" {
     FAKE_SLEEP=0.5 "$repo/bt-bench" one >"$tree/one" 2>&1 &
     first=$!
-    sleep 0.2
+    until grep -qs cmake "$tree/calls"; do
+        sleep 0.02
+    done
     FAKE_SLEEP=0.5 "$repo/bt-bench" two >"$tree/two" 2>&1
     wait $first
     cat "$tree/one" "$tree/two"
