@@ -15,9 +15,11 @@ enum { LINEAR_X, LINEAR_W, LINEAR_BIAS, LINEAR_RESIDUAL };
 
 static int64_t last_size(const bt_shape *shape) { return shape->size[shape->rank - 1]; }
 
-static int64_t rows_of(const bt_tensor *x)
+int64_t bt_linear_rows(const bt_tensor *x)
 {
-    return last_size(&x->shape) ? bt_tensor_count(x) / last_size(&x->shape) : 0;
+    bt_shape leading = x->shape;
+    leading.size[leading.rank - 1] = 1;
+    return bt_shape_count(&leading);
 }
 
 bt_status bt_linear_infer(const bt_op_call *call, int x, int weight, int bias, bt_shape *shape)
@@ -55,7 +57,7 @@ bt_status bt_linear_infer_residual(const bt_op_call *call, int x, int residual,
 bt_gemm_args bt_linear_args(const bt_context *context, const bt_tensor *x, const bt_tensor *w,
                             const bt_tensor *bias, const bt_tensor *y)
 {
-    return (bt_gemm_args){.m = rows_of(x),
+    return (bt_gemm_args){.m = bt_linear_rows(x),
                           .n = w->shape.size[0],
                           .k = w->shape.size[1],
                           .trans_b = true,
@@ -78,7 +80,7 @@ bt_gemm_args bt_linear_args(const bt_context *context, const bt_tensor *x, const
 bt_gemm_args bt_linear_dx_args(const bt_context *context, const bt_tensor *dy, const bt_tensor *w,
                                const bt_tensor *dx)
 {
-    return (bt_gemm_args){.m = rows_of(dy),
+    return (bt_gemm_args){.m = bt_linear_rows(dy),
                           .n = w->shape.size[1],
                           .k = w->shape.size[0],
                           .a = bt_tensor_data(dy),
@@ -114,7 +116,7 @@ bt_gemm_args bt_linear_dw_args(const bt_context *context, const bt_tensor *dy, c
     int64_t in = dw->shape.size[1];
     return (bt_gemm_args){.m = out,
                           .n = in,
-                          .k = rows_of(x),
+                          .k = bt_linear_rows(x),
                           .trans_a = true,
                           .a = bt_tensor_data(dy),
                           .b = bt_tensor_data(x),
@@ -150,7 +152,7 @@ bt_status bt_linear_dbias(bt_context *context, bt_op_backward *call, int bias, c
     bt_reduce_sum_args args = {.x = bt_tensor_data(dy),
                                .y = bt_tensor_data(dbias),
                                .outer = 1,
-                               .reduce = rows_of(dy),
+                               .reduce = bt_linear_rows(dy),
                                .inner = last_size(&dy->shape),
                                .scale = 1,
                                .accumulate = accumulate,

@@ -15,6 +15,10 @@ typedef struct bt_matmul_attrs {
     bool trans_a, trans_b;
 } bt_matmul_attrs;
 
+// The product of all sizes but the last, which may be 0: a product over no elements is written,
+// too.
+int64_t bt_linear_rows(const bt_tensor *x);
+
 // Checks weight and bias (which may be missing) against an x of `shape` and of input x's type; sets
 // `shape` to y's. Error messages name inputs `x` and `weight`.
 BT_CHECKED bt_status bt_linear_infer(const bt_op_call *call, int x, int weight, int bias,

@@ -90,8 +90,7 @@ bt_status bt_op_add_layernorm_recorded(bt_context *context, bt_op_backward *call
 
 static bt_shape flat_shape(const bt_tensor *x)
 {
-    const int64_t last = x->shape.size[x->shape.rank - 1];
-    return BT_SHAPE(last ? bt_tensor_count(x) / last : 0, last);
+    return BT_SHAPE(bt_linear_rows(x), x->shape.size[x->shape.rank - 1]);
 }
 
 bt_status bt_op_linear_recorded(bt_context *context, bt_op_backward *call)

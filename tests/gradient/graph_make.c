@@ -300,9 +300,6 @@ static void make_linear(maker *m)
     const int x = pick(m, 1, 3);
     int in[6] = {x, fitting(m, BT_SHAPE(ANY, last_of(m, x)), x), -1, -1, -1, -1};
     bt_shape shape = *shape_of(m, x);
-    if (last_of(m, x) == 0 || shape_of(m, in[1])->size[0] == 0) {
-        return; // without features the op counts no rows, and does not write all results
-    }
     shape.size[shape.rank - 1] = shape_of(m, in[1])->size[0];
     in[2] = maybe_fitting(m, BT_SHAPE(shape.size[shape.rank - 1]), x);
     if (chance(m, 60)) {
@@ -312,9 +309,6 @@ static void make_linear(maker *m)
         return;
     }
     in[3] = fitting(m, BT_SHAPE(ANY, shape.size[shape.rank - 1]), in[1]);
-    if (is_empty(m, in[3])) {
-        return;
-    }
     shape.size[shape.rank - 1] = shape_of(m, in[3])->size[0];
     in[4] = maybe_fitting(m, BT_SHAPE(shape.size[shape.rank - 1]), in[2] < 0 ? x : in[2]);
     in[5] = maybe_fitting(m, shape, x);
