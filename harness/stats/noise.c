@@ -184,7 +184,7 @@ static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telem
         cost_ns += sample->cost_ns;
         bool busy = !(bits_of(sample) & BT_THROTTLE_IDLE);
         out->busy += busy && sample->sm_clock_mhz > 0.0;
-        working += busy;
+        working += busy && sample->throttle >= 0.0; // the last sample may be of the CPU alone
         capped += busy && (bits_of(sample) & BT_THROTTLE_POWER_CAP);
         out->temperature_c = fmax(out->temperature_c, sample->temperature_c);
     }

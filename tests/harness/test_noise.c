@@ -80,6 +80,9 @@ static void the_power_cap_is_shown_and_no_noise(void **state)
     expect(BT_NOISE_QUIET, "", samples);
     ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
     assert_true(summary.power_cap_share == 1.0);
+    samples[SAMPLES - 1].throttle = (double)NAN; // of the CPU alone
+    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    assert_true(summary.power_cap_share == 1.0);
     set_bits(samples, 20, 20, BT_THROTTLE_IDLE);
     set_bits(samples, 5, 15, 0); // 5 of the 20 in which the GPU works
     ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
