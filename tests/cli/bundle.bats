@@ -185,7 +185,7 @@ JSON
     run --separate-stderr "$bench" export 2 -o ab.tar.zst
     run "$bench" verify ab.tar.zst
     [ "$status" = 0 ] || { echo "$output"; false; }
-    [[ $output == *" 1 verdicts follow"* ]]
+    [[ $output == *" 1 verdict follow"* ]]
     OMP_NUM_THREADS=1 "$bench" run k.json -q --rounds 4 --system blutrain,./pytorch-eager >/dev/null
     "$bench" replicate 3 --claims claims.json >/dev/null || [ $? = 1 ]
     "$bench" baseline set main 3 --reason "a test" --accept-noise "a test" >/dev/null
