@@ -341,8 +341,8 @@ static void print_reason(const bt_fused *group, const bt_tilings *all, bt_str *o
     } else if (group->dynamic_rows && !fastest->keeps_bits &&
                fastest->time_us < taken->time_us * (1 - BT_TILING_MARGIN)) {
         bt_str_format(out,
-                      "  taken: the rule's; with %d threads sums would have another order, which "
-                      "may not depend on the number of rows\n",
+                      "  taken: the rule's; %d threads would sum in another order, and the order "
+                      "must be the same for any number of rows\n",
                       fastest->threads);
     } else {
         bt_str_format(
