@@ -8,8 +8,8 @@
 #
 # No CHECK: all. tidy and cppcheck read build-clang/compile_commands.json and the headers that are
 # generated there (`cmake --preset clang && cmake --build build-clang --target generated`), and do
-# not check a file again whose content, headers, flags and checks are unchanged; tidy keeps
-# this cache in ${XDG_CACHE_HOME:-~/.cache}/blutrain, for all clones.
+# not check a file again whose content, headers, flags and checks are unchanged. They remember it in
+# ${XDG_CACHE_HOME:-~/.cache}/blutrain: tidy for all clones, cppcheck for each folder.
 # format and tidy need clang 14, cppcheck 2.10 (Debian 12's): other versions format and report
 # differently, so with them the check is skipped with a message.
 # Exit 0 clean, 1 findings (printed), 2 usage.
@@ -38,18 +38,15 @@ pinned() { # tool version
     fi
 }
 
-format_one() { # file
-    "$clang_format" --dry-run -Werror "$1" 2>/dev/null || {
-        echo "$1: not formatted; clang-format -i $1"
-        return 1
-    }
-}
-
 check_format() {
+    local clang_format said
     clang_format=$(pinned clang-format 14) || return
-    export clang_format
-    export -f format_one
-    ours '*.c' '*.h' '*.inl' '*.cu' '*.cuh' | xargs -r -P "$jobs" -I {} bash -c 'format_one {}'
+    # Many files at once: to start the program takes longer than a file.
+    said=$(ours '*.c' '*.h' '*.inl' '*.cu' '*.cuh' |
+        xargs -r -P "$jobs" -n 50 "$clang_format" --dry-run -Werror 2>&1) && return
+    grep -oE '^[^:]+:[0-9]+:[0-9]+: error: code should be' <<<"$said" | cut -d : -f 1 | sort -u |
+        sed 's/.*/&: not formatted; clang-format -i &/' | grep . || echo "$said"
+    return 1
 }
 
 check_layers() {
@@ -83,18 +80,16 @@ check_readmes() {
 # Rules of STYLE.md about files that a script can check.
 check_files() {
     local found=0 file
-    while read -r file; do
-        if [ "$(wc -l <"$file")" -gt 800 ]; then
-            echo "$file: over 800 lines"
-            found=1
-        fi
-    done < <(ours '*.c' '*.h' '*.cu' '*.cuh' '*.sh' '*.bash' '*.js' '*.bats')
+    if ours '*.c' '*.h' '*.cu' '*.cuh' '*.sh' '*.bash' '*.js' '*.bats' | xargs wc -l |
+        awk '$1 > 800 && $2 != "total" { print $2 ": over 800 lines" }' | grep .; then
+        found=1
+    fi
     while read -r file; do
         if [ ! -e "$file/README.md" ]; then
             echo "$file: has no README.md"
             found=1
         fi
-    done < <(ours 'framework/*/*' 'kernels/*/*' 'harness/*/*' 'ci/*/*' | xargs -n 1 dirname |
+    done < <(ours 'framework/*/*' 'kernels/*/*' 'harness/*/*' 'ci/*/*' | xargs dirname |
         grep -E '^(framework|kernels|harness)/[a-z0-9]+$|^ci/(data|web)$' | sort -u)
     check_readmes || found=1
     if ours '*.c' '*.h' '*.cu' '*.cuh' | xargs grep -HnE '\b(TODO|FIXME|XXX)\b' /dev/null; then
@@ -145,46 +140,65 @@ need_compile_commands() {
     }
 }
 
-# The key under which a clean file is remembered: all that its findings depend on, which is not
-# where the clone lies.
-tidy_key() { # file, compile command
-    {
-        "$clang_tidy" --version
-        cat .clang-tidy tests/.clang-tidy
-        echo "$2"
-        cd build-clang && eval "$2"
-    } | sed "s|$root/||g" | sha256sum | cut -d ' ' -f 1
+# Lists each file that is compiled with the key under which it is remembered when it is clean. The
+# key is a hash of all that findings depend on, which is not where the clone lies: the tool, the
+# checks, the command, and the content of the file and of its headers.
+tidy_keys() { # scratch folder
+    mkdir "$1/keys"
+    { "$clang_tidy" --version && cat .clang-tidy tests/.clang-tidy; } | sha256sum >"$1/settings"
+    jq -r '.[] | .file + "\t" + .command' build-clang/compile_commands.json |
+        sed "s|$root/||g" | grep -v '^build' >"$1/commands"
+    # Rules as make has them, a line each: object, file, its headers.
+    "$scan_deps" --compilation-database=build-clang/compile_commands.json -j "$jobs" |
+        sed -z 's/ \\\n */ /g' | sed "s|${root// /\\\\ }/||g" >"$1/rules" || return
+    cut -d ' ' -f 2- "$1/rules" | tr ' ' '\n' | sort -u | grep . | xargs sha256sum >"$1/contents"
+    awk -v folder="$1" '
+        FILENAME ~ /settings$/ { settings = $0 }
+        FILENAME ~ /commands$/ { split($0, part, "\t"); if (!(part[1] in command)) command[part[1]] = part[2] }
+        FILENAME ~ /contents$/ { content[$2] = $1 }
+        FILENAME ~ /rules$/ && $2 in command && !($2 in seen) {
+            seen[$2] = 1
+            to = sprintf("%s/keys/%05d", folder, ++count)
+            print settings, command[$2] >to
+            for (i = 2; i <= NF; ++i) print $i, content[$i] >to
+            close(to)
+            print $2
+        }' "$1/settings" "$1/commands" "$1/contents" "$1/rules" >"$1/files"
+    paste "$1/files" <(cd "$1/keys" && sha256sum ./* | cut -d ' ' -f 1)
 }
 
-tidy_one() { # file
-    set -euo pipefail
-    local key command
-    command=$(jq -r --arg file "$root/$1" '[.[] | select(.file == $file) | .command][0]' \
-        build-clang/compile_commands.json | sed -E 's/ -o [^ ]+ -c / -E -C /; s/^[^ ]*ccache //')
-    key=$(tidy_key "$1" "$command")
-    [ ! -e "$cache/tidy/$key" ] || return 0
+tidy_one() { # file key
     # "N warnings generated" also counts suppressed warnings.
-    "$clang_tidy" --quiet -p build-clang "$1" 2> >(grep -vE 'warnings? generated' >&2)
-    : >"$cache/tidy/$key"
+    "$clang_tidy" --quiet -p build-clang "$1" 2> >(grep -vE 'warnings? generated' >&2) &&
+        : >"$cache/tidy/$2"
 }
 
 check_tidy() {
-    clang_tidy=$(pinned clang-tidy 14) || return
+    local clang_tidy scan_deps file key
+    clang_tidy=$(pinned clang-tidy 14) && scan_deps=$(pinned clang-scan-deps 14) || return
     need_compile_commands || return 1
     mkdir -p "$cache/tidy"
     find "$cache/tidy" -type f -mtime +30 -delete
-    export -f tidy_one tidy_key
-    export root cache clang_tidy
-    jq -r '.[].file' build-clang/compile_commands.json | sed "s|^$root/||" | grep -v '^build' |
-        sort -u | xargs -r -P "$jobs" -I {} bash -c 'tidy_one {}'
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    tidy_keys "$scratch" >"$scratch/list" || return 1
+    export -f tidy_one
+    export cache clang_tidy
+    # shellcheck disable=SC2016 # the inner shell's
+    while read -r file key; do
+        [ -e "$cache/tidy/$key" ] || echo "$file $key"
+    done <"$scratch/list" | xargs -r -P "$jobs" -L 1 bash -c 'tidy_one "$0" "$1"'
 }
 
 check_cppcheck() {
     pinned cppcheck 2.10 >/dev/null || return
     need_compile_commands || return 1
-    mkdir -p build-clang/cppcheck
+    local known
+    known=$cache/cppcheck/$({ echo "$root" && cat ci/lint.sh ci/cppcheck.txt; } | sha256sum | cut -c 1-16)
+    mkdir -p "$known"
+    find "$cache/cppcheck" -type f -mtime +30 -delete
     cppcheck --quiet -j "$jobs" --project=build-clang/compile_commands.json \
-        --cppcheck-build-dir=build-clang/cppcheck --std=c17 \
+        --cppcheck-build-dir="$known" --std=c17 \
         --enable=warning,performance,portability --inline-suppr --suppressions-list=ci/cppcheck.txt \
         --template='{file}:{line}: {severity}: {message} [{id}]' --error-exitcode=1
 }
