@@ -111,7 +111,7 @@ stage_tsan() {
     [ -n "$archer" ] || skip "no libarcher, which tells the sanitizer of OpenMP's barriers"
     configure tsan && cmake --build build-tsan || return
     OMP_TOOL_LIBRARIES=$archer TSAN_OPTIONS='ignore_noninstrumented_modules=1 halt_on_error=1' \
-        run_tests "$root/build-tsan" -L '^(unit|conformance|harness|dist)$' -LE '^(release|serial)$'
+        run_tests "$root/build-tsan" -L '^(unit|conformance|threads|dist)$' -LE '^release$'
 }
 
 stage_fuzz() {
