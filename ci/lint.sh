@@ -144,14 +144,16 @@ need_compile_commands() {
 # key is a hash of all that findings depend on, which is not where the clone lies: the tool, the
 # checks, the command, and the content of the file and of its headers.
 tidy_keys() { # scratch folder
-    mkdir "$1/keys"
-    { "$clang_tidy" --version && cat .clang-tidy tests/.clang-tidy; } | sha256sum >"$1/settings"
+    mkdir "$1/keys" &&
+        { "$clang_tidy" --version && cat .clang-tidy tests/.clang-tidy; } | sha256sum >"$1/settings" ||
+        return
     jq -r '.[] | .file + "\t" + .command' build-clang/compile_commands.json |
-        sed "s|$root/||g" | grep -v '^build' >"$1/commands"
+        sed "s|$root/||g" | grep -v '^build' >"$1/commands" || return
     # Rules as make has them, a line each: object, file, its headers.
     "$scan_deps" --compilation-database=build-clang/compile_commands.json -j "$jobs" |
         sed -z 's/ \\\n */ /g' | sed "s|${root// /\\\\ }/||g" >"$1/rules" || return
-    cut -d ' ' -f 2- "$1/rules" | tr ' ' '\n' | sort -u | grep . | xargs sha256sum >"$1/contents"
+    cut -d ' ' -f 2- "$1/rules" | tr ' ' '\n' | sort -u | grep . | xargs sha256sum >"$1/contents" ||
+        return
     awk -v folder="$1" '
         FILENAME ~ /settings$/ { settings = $0 }
         FILENAME ~ /commands$/ { split($0, part, "\t"); if (!(part[1] in command)) command[part[1]] = part[2] }
@@ -163,7 +165,11 @@ tidy_keys() { # scratch folder
             for (i = 2; i <= NF; ++i) print $i, content[$i] >to
             close(to)
             print $2
-        }' "$1/settings" "$1/commands" "$1/contents" "$1/rules" >"$1/files"
+        }' "$1/settings" "$1/commands" "$1/contents" "$1/rules" >"$1/files" || return
+    if [ "$(wc -l <"$1/files")" -ne "$(cut -f 1 "$1/commands" | sort -u | wc -l)" ]; then
+        echo "clang-scan-deps does not list the headers of every file" >&2
+        return 1
+    fi
     paste "$1/files" <(cd "$1/keys" && sha256sum ./* | cut -d ' ' -f 1)
 }
 
