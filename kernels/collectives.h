@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define BT_COLLECTIVES_ABI   1
+#define BT_COLLECTIVES_ABI   2
 #define BT_COLLECTIVES_ENTRY "bt_collectives_entry"
 
 enum {
@@ -58,9 +58,10 @@ typedef struct bt_p2p_view {
     uint64_t patience_ns;           // 0: no limit
 } bt_p2p_view;
 
-// out[o][i] = reduction over the ranks r of in[r][i].
+// out[o][i] = reduction over the ranks r of in[r][i], plus base[i] if there is a base.
 typedef struct bt_p2p_sum {
     const void *in[BT_P2P_RANKS_MAX]; // [count] each
+    const void *base;                 // of a sum without ranks: [count] or NULL; no out
     void *out[BT_P2P_RANKS_MAX];      // [count] each; may be among in
     int32_t in_count, out_count;      // 2, 4 or 8; 1 or in_count
     bt_dtype dtype;                   // f64, f32, bf16, i64, i32
@@ -113,7 +114,8 @@ typedef struct bt_device_collectives {
                            const bt_p2p_small_sum *args);
     bt_status (*push)(bt_device *device, bt_stream stream, const bt_p2p_view *view,
                       const bt_p2p_push *args);
-    // The same sum without ranks: all operands are already present.
+    // The same sum without ranks: all operands are already present. With a base, the sum and the
+    // result are each rounded to the type.
     bt_status (*fold)(bt_device *device, bt_stream stream, const bt_p2p_sum *args);
 
     // ---- copy engines: no SM waits; the flags are set and awaited by the stream itself ----

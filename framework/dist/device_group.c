@@ -233,20 +233,25 @@ bt_status bt_device_group_tell(bt_group *base, void *data, int64_t size_bytes, i
     return BT_OK;
 }
 
-bt_status bt_device_group_fold(bt_group *base, const void *const *in, void *out, int64_t count,
-                               bt_dtype dtype, bt_stream stream)
+bt_status bt_device_group_fold(bt_group *group, const void *const *in, const void *base, void *out,
+                               int64_t count, bt_dtype dtype, bt_stream stream)
 {
-    bt_device_group *group = base->impl;
-    bt_p2p_sum sum = {
-        .in_count = base->size, .out_count = 1, .out = {out}, .dtype = dtype, .count = count};
-    BT_TRY(bt_device_group_check(base));
-    if (base->size != 2 && base->size != 4 && base->size != 8) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "fold supports 2, 4 or 8 ranks, not %d", base->size);
+    bt_device_group *self = group->impl;
+    bt_p2p_sum sum = {.base = base,
+                      .in_count = group->size,
+                      .out_count = 1,
+                      .out = {out},
+                      .dtype = dtype,
+                      .count = count};
+    BT_TRY(bt_device_group_check(group));
+    if (group->size != 2 && group->size != 4 && group->size != 8) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "fold supports 2, 4 or 8 ranks, not %d",
+                        group->size);
     }
-    for (int peer = 0; peer < base->size; ++peer) {
+    for (int peer = 0; peer < group->size; ++peer) {
         sum.in[peer] = in[peer];
     }
-    return group->table->fold(group->device, stream, &sum);
+    return self->table->fold(self->device, stream, &sum);
 }
 
 bt_status bt_device_group_split(bt_device_group *group, int colour, int key, bt_group **control)

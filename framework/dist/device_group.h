@@ -74,8 +74,8 @@ void bt_device_group_fail(bt_device_group *group, bt_status status, const char *
 // Of bt_group_backend: over the control group.
 bt_status bt_device_group_tell(bt_group *group, void *data, int64_t size_bytes, int root);
 // Of bt_group_backend: the kernel that sums slots. 2, 4 or 8 ranks.
-bt_status bt_device_group_fold(bt_group *group, const void *const *in, void *out, int64_t count,
-                               bt_dtype dtype, bt_stream stream);
+bt_status bt_device_group_fold(bt_group *group, const void *const *in, const void *base, void *out,
+                               int64_t count, bt_dtype dtype, bt_stream stream);
 // A part of the control group, for a group on GPUs over it; NULL as bt_group_split says.
 BT_CHECKED bt_status bt_device_group_split(bt_device_group *group, int colour, int key,
                                            bt_group **control);

@@ -181,14 +181,17 @@ bt_status bt_exchange_step(bt_group *group, int step, const void *data, void *ou
              send_recv(group, data, to, (char *)out + size_bytes * from, from, size_bytes, stream));
 }
 
-bt_status bt_group_fold(bt_group *group, const void *const *in, void *out, int64_t count,
-                        bt_dtype dtype, bt_stream stream)
+bt_status bt_group_fold(bt_group *group, const void *const *in, const void *base, void *out,
+                        int64_t count, bt_dtype dtype, bt_stream stream)
 {
     BT_TRY(check_reduce(group, "fold", count, dtype, BT_REDUCE_SUM));
     if (group->backend->fold != NULL && count > 0) {
-        return group->backend->fold(group, in, out, count, dtype, stream);
+        return group->backend->fold(group, in, base, out, count, dtype, stream);
     }
     bt_reduce_tree(in, group->size, out, count, dtype, BT_REDUCE_SUM);
+    if (base != NULL) {
+        bt_reduce_tree((const void *[]){out, base}, 2, out, count, dtype, BT_REDUCE_SUM);
+    }
     return BT_OK;
 }
 

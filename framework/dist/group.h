@@ -57,8 +57,8 @@ typedef struct bt_group_backend {
     bt_status (*exchange_step)(bt_group *group, int step, const void *data, void *out,
                                int64_t size_bytes, bt_stream stream);
     // NULL: calls take host memory, which bt_reduce_tree adds.
-    bt_status (*fold)(bt_group *group, const void *const *in, void *out, int64_t count,
-                      bt_dtype dtype, bt_stream stream);
+    bt_status (*fold)(bt_group *group, const void *const *in, const void *base, void *out,
+                      int64_t count, bt_dtype dtype, bt_stream stream);
     bt_status (*check)(bt_group *group);
     void (*abort)(bt_group *group, const char *reason);
     void (*destroy)(bt_group *group);
@@ -111,11 +111,12 @@ BT_CHECKED bt_status bt_send_recv(bt_group *group, const void *out, int to, void
 // [size_bytes], out [size, size_bytes], no overlap
 BT_CHECKED bt_status bt_exchange_step(bt_group *group, int step, const void *data, void *out,
                                       int64_t size_bytes, bt_stream stream);
-// out[i] = sum of in[r][i] over the ranks r, whose terms are all in this rank's memory. The order
-// of additions is that of reduce_scatter. No exchange: one rank may call it alone.
-// Shapes  in [size] of [count], out [count], which may be one of them
-BT_CHECKED bt_status bt_group_fold(bt_group *group, const void *const *in, void *out, int64_t count,
-                                   bt_dtype dtype, bt_stream stream);
+// out[i] = sum of in[r][i] over the ranks r, whose terms are all in this rank's memory, plus
+// base[i] if there is a base. The order of additions is that of reduce_scatter, the base last; the
+// sum is rounded before it is added. No exchange: one rank may call it alone. Shapes  in [size] of
+// [count], base [count] or NULL, out [count], which may be one of in
+BT_CHECKED bt_status bt_group_fold(bt_group *group, const void *const *in, const void *base,
+                                   void *out, int64_t count, bt_dtype dtype, bt_stream stream);
 // Returns when every rank has called it.
 BT_CHECKED bt_status bt_barrier(bt_group *group, bt_stream stream);
 // Zeroed memory of the group's device, on which collectives need no copies. Collective: all ranks

@@ -74,27 +74,17 @@ static bt_status sum_over(bt_context *context, const bt_nn_tensor_ranks *ranks, 
     return bt_group_reduce_scatter(context, ranks->group, *partial, 0, y);
 }
 
-// y = *whole + residual, both this rank's rows. Releases *whole.
-static bt_status add_residual(bt_context *context, bt_tensor **whole, bt_tensor *residual,
-                              bt_tensor **y)
-{
-    bt_status status = BT_OK;
-    if (residual) {
-        status = bt_add(context, *whole, residual, y);
-        BT_TENSOR_RELEASE(*whole);
-    } else {
-        *y = *whole;
-    }
-    return status;
-}
-
 bt_status bt_nn_leave(bt_context *context, const bt_nn_tensor_ranks *ranks, bt_tensor **partial,
                       bt_tensor *residual, bt_tensor **y)
 {
     bt_tensor *whole = NULL;
     bt_status status = sum_over(context, ranks, partial, residual ? &whole : y);
     BT_TENSOR_RELEASE(*partial);
-    return status || !residual ? status : add_residual(context, &whole, residual, y);
+    if (status == BT_OK && residual) {
+        status = bt_add(context, whole, residual, y);
+        bt_tensor_release(whole);
+    }
+    return status;
 }
 
 // Replaces *x by all rows, for use by every rank.
@@ -119,12 +109,14 @@ bt_status bt_nn_column_forward(bt_context *context, const bt_nn_tensor_ranks *ra
 }
 
 static bt_status scatter(bt_context *context, const bt_nn_tensor_ranks *ranks,
-                         const bt_nn_linear *layer, bt_tensor *x, bt_tensor **y)
+                         const bt_nn_linear *layer, bt_tensor *x, bt_tensor *residual,
+                         bt_tensor **y)
 {
     bt_tensor *rows = bt_tensor_retain(x);
     bt_status status = flatten(context, &rows);
     if (status == BT_OK) {
-        status = bt_linear_scatter(context, ranks->chunks, rows, layer->weight, layer->bias, y);
+        status = bt_linear_scatter(context, ranks->chunks, rows, layer->weight, layer->bias,
+                                   residual, y);
     }
     bt_tensor_release(rows);
     return status;
@@ -139,8 +131,7 @@ bt_status bt_nn_row_forward(bt_context *context, const bt_nn_tensor_ranks *ranks
         return bt_nn_linear_forward(context, layer, x, residual, BT_ACTIVATION_NONE, y);
     }
     if (ranks->chunks) {
-        BT_TRY(scatter(context, ranks, layer, x, &partial));
-        return add_residual(context, &partial, residual, y);
+        return scatter(context, ranks, layer, x, residual, y);
     }
     BT_TRY(bt_nn_linear_forward(context, layer, x, NULL, BT_ACTIVATION_NONE, &partial));
     return bt_nn_leave(context, ranks, &partial, residual, y);
@@ -156,9 +147,8 @@ bt_status bt_nn_feed_forward(bt_context *context, const bt_nn_tensor_ranks *rank
                                residual, y);
     }
     if (ranks->chunks) {
-        BT_TRY(bt_feed_forward_chunks(context, ranks->chunks, *x, column->weight, column->bias,
-                                      row->weight, row->bias, &partial));
-        return add_residual(context, &partial, residual, y);
+        return bt_feed_forward_chunks(context, ranks->chunks, *x, column->weight, column->bias,
+                                      row->weight, row->bias, residual, y);
     }
     BT_TRY(enter(context, ranks, x));
     BT_TRY(bt_feed_forward(context, *x, column->weight, column->bias, row->weight, row->bias, NULL,

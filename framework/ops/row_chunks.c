@@ -14,12 +14,13 @@ struct bt_row_chunks {
     bt_device *device;          // borrowed; NULL: nothing was exchanged yet
     bt_stream stream;           // owned
     bt_event produced;          // owned; the context's stream has written the rows to send
-    bt_event *arrived;          // owned [AREAS, ranks], by step
+    bt_event *arrived;          // owned [AREAS, ranks], by step; 0: the copy of own rows
     char *memory;               // [AREAS, ranks, capacity]
     bool owns_memory;           // else it is the group's
     int64_t capacity;           // bytes of a chunk
     int64_t allocated;          // bytes in all, outgrown memory of the group included
     int64_t chunk_bytes[AREAS]; // of the current use: distance between the chunks of an area
+    const char *gathered[BT_ROWS_GATHERED]; // the current use's own rows; borrowed
 };
 
 int bt_row_chunks_ranks(const bt_row_chunks *c) { return c ? c->group->size : 1; }
@@ -175,25 +176,34 @@ static bt_status whole_of(bt_row_chunks *c, bt_context *context, int area, const
     return bt_tensor_over(context, x->dtype, shape, chunk(c, area, 0), "rows of all ranks", out);
 }
 
-bt_status bt_row_chunks_gather(bt_row_chunks *c, bt_context *context, bt_row_area area,
-                               bt_tensor *x, bt_tensor **whole)
+// The own rows, behind the exchanges on their stream: nothing waits for the copy there.
+static bt_status copy_own(bt_row_chunks *c, int area, bt_tensor *x)
 {
     const size_t bytes = bt_tensor_bytes(x);
+    BT_TRY(bytes ? c->device->backend->copy(c->device, chunk(c, area, c->group->rank),
+                                            bt_tensor_data(x), bytes, BT_COPY_DEVICE_TO_DEVICE,
+                                            c->stream)
+                 : BT_OK);
+    return c->device->backend->event_record(c->device, *arrived(c, area, 0), c->stream);
+}
+
+bt_status bt_row_chunks_gather(bt_row_chunks *c, bt_context *context, bt_row_area area,
+                               bt_tensor *x, bool complete, bt_tensor **whole)
+{
+    const bool on_gpu = c && c->group->backend->on_gpu;
     if (!c) {
         *whole = bt_tensor_retain(x);
         return BT_OK;
     }
-    c->chunk_bytes[area] = (int64_t)bytes;
-    char *own = chunk(c, (int)area, c->group->rank);
+    c->chunk_bytes[area] = (int64_t)bt_tensor_bytes(x);
+    c->gathered[area] = bt_tensor_data(x);
     BT_TRY(whole_of(c, context, (int)area, x, whole));
-    bt_status status = bytes ? c->device->backend->copy(c->device, own, bt_tensor_data(x), bytes,
-                                                        BT_COPY_DEVICE_TO_DEVICE, context->stream)
-                             : BT_OK;
-    if (c->group->backend->on_gpu) {
-        status = status ? status : follow(c, context);
-        for (int step = 1; step < c->group->size && status == BT_OK; ++step) {
-            status = exchange(c, context, (int)area, step, own);
-        }
+    bt_status status = follow(c, context);
+    for (int step = 1; step < c->group->size && on_gpu && status == BT_OK; ++step) {
+        status = exchange(c, context, (int)area, step, c->gathered[area]);
+    }
+    if (status == BT_OK && complete) {
+        status = copy_own(c, (int)area, x);
     }
     if (status != BT_OK) {
         BT_TENSOR_RELEASE(*whole);
@@ -203,11 +213,11 @@ bt_status bt_row_chunks_gather(bt_row_chunks *c, bt_context *context, bt_row_are
 
 bt_status bt_row_chunks_await(bt_row_chunks *c, bt_context *context, bt_row_area area, int step)
 {
-    if (!c || step == 0) {
+    if (!c) {
         return BT_OK;
     }
-    if (!c->group->backend->on_gpu) {
-        return exchange(c, context, (int)area, step, chunk(c, (int)area, c->group->rank));
+    if (step > 0 && !c->group->backend->on_gpu) {
+        return exchange(c, context, (int)area, step, c->gathered[area]);
     }
     return await(c, context, (int)area, step);
 }
@@ -235,12 +245,28 @@ bt_status bt_row_chunks_send(bt_row_chunks *c, bt_context *context, int step)
     return exchange(c, context, TERMS, step, chunk(c, GIVEN, bt_row_chunks_rank(c, -step)));
 }
 
-bt_status bt_row_chunks_sum(bt_row_chunks *c, bt_context *context, bt_tensor *sum)
+// sum += residual
+static bt_status add(bt_context *context, bt_tensor *residual, bt_tensor *sum)
+{
+    const bt_binary_args args = {.function = BT_BINARY_ADD,
+                                 .rank = 1,
+                                 .shape = {bt_tensor_count(sum)},
+                                 .a = bt_tensor_data(sum),
+                                 .a_stride = {1},
+                                 .b = bt_tensor_data(residual),
+                                 .b_stride = {1},
+                                 .y = bt_tensor_data(sum),
+                                 .dtype = sum->dtype};
+    return bt_context_launch(context, BT_KERNEL_BINARY, sum->dtype, &args);
+}
+
+bt_status bt_row_chunks_sum(bt_row_chunks *c, bt_context *context, bt_tensor *residual,
+                            bt_tensor *sum)
 {
     const void *terms[BT_GROUP_MAX_SIZE];
     bt_tensor_touch(sum);
     if (!c) {
-        return BT_OK;
+        return residual ? add(context, residual, sum) : BT_OK;
     }
     for (int step = 1; step < c->group->size; ++step) {
         BT_TRY(await(c, context, TERMS, step));
@@ -248,6 +274,6 @@ bt_status bt_row_chunks_sum(bt_row_chunks *c, bt_context *context, bt_tensor *su
     for (int rank = 0; rank < c->group->size; ++rank) {
         terms[rank] = chunk(c, TERMS, rank);
     }
-    return bt_group_fold(c->group, terms, bt_tensor_data(sum), bt_tensor_count(sum), sum->dtype,
-                         context->stream);
+    return bt_group_fold(c->group, terms, residual ? bt_tensor_data(residual) : NULL,
+                         bt_tensor_data(sum), bt_tensor_count(sum), sum->dtype, context->stream);
 }

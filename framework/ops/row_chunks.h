@@ -8,10 +8,12 @@
 // reduce_scatter, so no bit depends on the time of arrival.
 //
 //   gather begin       x -> whole (of all ranks)
-//   for step 0 .. t-1  await(step); product of rows of bt_row_chunks_rank(step)
+//                      product of x
+//   for step 1 .. t-1  await(step); product of rows of bt_row_chunks_rank(step)
+//   await(0)           before a product of whole
 //
 //   for step 1 .. t-1, then 0   term(step): the product's destination; send(step)
-//   sum                         the own rows
+//   sum                         the own rows, plus a residual
 //
 // Exchanges run on a stream of their own. In memory of the group (bt_group_memory) they need no
 // copy, and with copy engines no SM (p2p.h). On the CPU an exchange is complete when it returns, so
@@ -23,7 +25,7 @@
 //      reached that exchange, which follows all work that was submitted to the context's stream
 //      before: readers of the earlier contents among it.
 //   3. After await of all steps, and after sum, the context's stream has waited for every exchange
-//      of that area, those that read it included. So the next use may overwrite it.
+//      of that area, those that read x included. So the next use may overwrite both.
 //
 // The buffers of exchanges take 4 t times the memory of a rank's rows, in group memory if there is
 // any. Gradients of weights and biases are products of all rows, so each sum has the same order as
@@ -58,11 +60,15 @@ int bt_row_chunks_rank(const bt_row_chunks *chunks, int distance);
 // exchanged; all ranks pass the same size.
 BT_CHECKED bt_status bt_row_chunks_open(bt_row_chunks *chunks, bt_context *context,
                                         int64_t chunk_bytes);
-// Begins to gather. Shapes  x [n, width], *whole [t n, width]: valid until the area's next use
+// Begins to gather. x is sent from where it is: keep it until all steps are awaited. `complete`: it
+// is also copied to the own rows of *whole, which else are undefined.
+// Shapes  x [n, width], *whole [t n, width]: valid until the area's next use
 // Owns    *whole: the caller
 BT_CHECKED bt_status bt_row_chunks_gather(bt_row_chunks *chunks, bt_context *context,
-                                          bt_row_area area, bt_tensor *x, bt_tensor **whole);
-// The context's stream waits for the chunk of rank + step, 0 <= step < t, in ascending order.
+                                          bt_row_area area, bt_tensor *x, bool complete,
+                                          bt_tensor **whole);
+// The context's stream waits for the chunk of rank + step, 0 < step < t, in ascending order. Step
+// 0: for the copy of the own rows of a complete matrix, at any time.
 BT_CHECKED bt_status bt_row_chunks_await(bt_row_chunks *chunks, bt_context *context,
                                          bt_row_area area, int step);
 // Where this rank's term of the rows of rank - step is to be written. `sum` gets the sum.
@@ -71,7 +77,9 @@ BT_CHECKED bt_status bt_row_chunks_term(bt_row_chunks *chunks, bt_context *conte
                                         bt_tensor *sum, bt_tensor **out);
 // That term has been submitted to the context's stream.
 BT_CHECKED bt_status bt_row_chunks_send(bt_row_chunks *chunks, bt_context *context, int step);
-BT_CHECKED bt_status bt_row_chunks_sum(bt_row_chunks *chunks, bt_context *context, bt_tensor *sum);
+// sum = the terms of all ranks, in rank order, + residual (or NULL), each rounded to the type.
+BT_CHECKED bt_status bt_row_chunks_sum(bt_row_chunks *chunks, bt_context *context,
+                                       bt_tensor *residual, bt_tensor *sum);
 
 // ---- ops ----------------------------------------------------------------------------------------
 // Inputs and results as bt_linear and bt_feed_forward in ops.h, of rank 2. All ranks have the same
@@ -80,14 +88,16 @@ BT_CHECKED bt_status bt_row_chunks_sum(bt_row_chunks *chunks, bt_context *contex
 // y = (rows x of all ranks) w^T + bias. Shapes  x [n, in], w [out, in], bias [out], y [t n, out]
 BT_CHECKED bt_status bt_gather_linear(bt_context *context, bt_row_chunks *chunks, bt_tensor *x,
                                       bt_tensor *w, bt_tensor *bias, bt_tensor **y);
-// y = this rank's rows of the sum over the ranks of x w^T + bias.
-// Shapes  x [t n, in], w [out, in], bias [out], y [n, out]
+// y = this rank's rows of the sum over the ranks of x w^T + bias, + residual (or NULL).
+// Shapes  x [t n, in], w [out, in], bias [out], residual and y [n, out]
 BT_CHECKED bt_status bt_linear_scatter(bt_context *context, bt_row_chunks *chunks, bt_tensor *x,
-                                       bt_tensor *w, bt_tensor *bias, bt_tensor **y);
-// y = this rank's rows of the sum over the ranks of gelu((rows x of all) w^T + b) v^T + c.
-// Shapes  x [n, in], w [hidden, in], b [hidden], v [out, hidden], c [out], y [n, out]
+                                       bt_tensor *w, bt_tensor *bias, bt_tensor *residual,
+                                       bt_tensor **y);
+// y = this rank's rows of the sum over the ranks of gelu((rows x of all) w^T + b) v^T + c, +
+// residual (or NULL).
+// Shapes  x [n, in], w [hidden, in], b [hidden], v [out, hidden], c [out], residual and y [n, out]
 BT_CHECKED bt_status bt_feed_forward_chunks(bt_context *context, bt_row_chunks *chunks,
                                             bt_tensor *x, bt_tensor *w, bt_tensor *b, bt_tensor *v,
-                                            bt_tensor *c, bt_tensor **y);
+                                            bt_tensor *c, bt_tensor *residual, bt_tensor **y);
 
 #endif

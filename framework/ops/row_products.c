@@ -1,7 +1,7 @@
 // framework/ops/row_products.c - products of chunks of rows beside the exchange of other chunks
 //
 //   gather_linear        y = (x of all ranks) w^T + bias
-//   linear_scatter       y = this rank's rows of the sum over the ranks of x w^T + bias
+//   linear_scatter       y = this rank's rows of the sum over the ranks of x w^T + bias, + residual
 //   feed_forward_chunks  y = the same of gelu((x of all) w^T + b) v^T + c
 //
 // An input that has this rank's rows is gathered chunk by chunk, in the backward the gradient of an
@@ -18,7 +18,7 @@
 #include "framework/ops/linear.h"
 #include "framework/ops/row_chunks.h"
 
-enum { X, W, BIAS };
+enum { X, W, BIAS, RESIDUAL, FEED_RESIDUAL = BT_FEED_C + 1 };
 
 // The size of the pointer is wanted. NOLINTNEXTLINE(bugprone-sizeof-expression)
 static const bt_attr_field row_chunks_fields[] = {BT_ATTR(bt_row_chunks_attrs, chunks, POINTER)};
@@ -51,7 +51,8 @@ static bt_status rows_of(bt_tensor *x, int ranks, int rank, bt_tensor **out)
     return bt_tensor_view(x, shape, stride, rank * bt_shape_count(&shape), out);
 }
 
-static bt_status await_all(bt_context *context, bt_row_chunks *chunks, bt_row_area area)
+// Waits for the rows of all other ranks.
+static bt_status await_others(bt_context *context, bt_row_chunks *chunks, bt_row_area area)
 {
     for (int step = 1; step < bt_row_chunks_ranks(chunks); ++step) {
         BT_TRY(bt_row_chunks_await(chunks, context, area, step));
@@ -101,33 +102,35 @@ static bt_status multiply(bt_context *context, const product *of, bt_tensor *row
     return bt_gemm(context, &args);
 }
 
-// The product of the chunk of `rank`, of matrices that have all rows; aux may be NULL.
+// The product of the rows of `rank` into its rows of the result; aux, which may be NULL, and the
+// result have the rows of all ranks.
 static bt_status multiply_chunk(bt_context *context, const product *of, int ranks, int rank,
-                                bt_tensor *whole, bt_tensor *aux, bt_tensor *result)
+                                bt_tensor *rows, bt_tensor *aux, bt_tensor *result)
 {
-    bt_tensor *rows = NULL, *given = NULL, *to = NULL;
-    bt_status status = BT_OK;
-    BT_TRY_GOTO(rows_of(whole, ranks, rank, &rows), done);
-    BT_TRY_GOTO(aux ? rows_of(aux, ranks, rank, &given) : BT_OK, done);
-    BT_TRY_GOTO(rows_of(result, ranks, rank, &to), done);
-    status = multiply(context, of, rows, given, to);
-done:
-    bt_tensor_release(rows);
+    bt_tensor *given = NULL, *to = NULL;
+    bt_status status = aux ? rows_of(aux, ranks, rank, &given) : BT_OK;
+    status = status ? status : rows_of(result, ranks, rank, &to);
+    status = status ? status : multiply(context, of, rows, given, to);
     bt_tensor_release(given);
     bt_tensor_release(to);
     return status;
 }
 
-// result = the product of `whole`, whose chunks arrive in `area`.
+// result = the product of the own rows and of those of other ranks, which arrive in `area`.
 static bt_status gather_multiply(bt_context *context, bt_row_chunks *chunks, bt_row_area area,
-                                 const product *of, bt_tensor *whole, bt_tensor *aux,
-                                 bt_tensor *result)
+                                 const product *of, bt_tensor *own, bt_tensor *whole,
+                                 bt_tensor *aux, bt_tensor *result)
 {
     const int ranks = bt_row_chunks_ranks(chunks);
-    for (int step = 0; step < ranks; ++step) {
+    BT_TRY(multiply_chunk(context, of, ranks, bt_row_chunks_rank(chunks, 0), own, aux, result));
+    for (int step = 1; step < ranks; ++step) {
+        const int rank = bt_row_chunks_rank(chunks, step);
+        bt_tensor *rows = NULL;
         BT_TRY(bt_row_chunks_await(chunks, context, area, step));
-        BT_TRY(multiply_chunk(context, of, ranks, bt_row_chunks_rank(chunks, step), whole, aux,
-                              result));
+        BT_TRY(rows_of(whole, ranks, rank, &rows));
+        bt_status status = multiply_chunk(context, of, ranks, rank, rows, aux, result);
+        bt_tensor_release(rows);
+        BT_TRY(status);
     }
     return BT_OK;
 }
@@ -196,9 +199,9 @@ bt_status bt_op_gather_linear_forward(bt_context *context, bt_op_call *call)
         call->saved[W] = x->requires_grad ? bt_tensor_retain(w) : NULL;
     }
     BT_TRY(reserve(context, call->attrs, &part, NULL));
-    BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, x, &whole));
+    BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, x, false, &whole));
     bt_status status =
-        gather_multiply(context, chunks, BT_ROWS_INPUT, &of, whole, NULL, call->out[0]);
+        gather_multiply(context, chunks, BT_ROWS_INPUT, &of, x, whole, NULL, call->out[0]);
     bt_tensor_release(whole);
     return status;
 }
@@ -212,17 +215,18 @@ bt_status bt_op_gather_linear_backward(bt_context *context, bt_op_backward *call
     bt_status status = BT_OK;
     BT_TRY(reserve(context, call->attrs, &call->in_spec[X], &call->din[X].spec));
     if (call->din[W].wanted) {
-        BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X], &whole));
+        BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X], true, &whole));
     }
     if (call->din[X].wanted) {
         BT_TRY_GOTO(bt_grad_target(context, call, X, &dx), done);
         BT_TRY_GOTO(multiply_send(context, chunks, &of, dy, dx), done);
     }
     if (whole) {
-        BT_TRY_GOTO(await_all(context, chunks, BT_ROWS_INPUT), done);
+        BT_TRY_GOTO(await_others(context, chunks, BT_ROWS_INPUT), done);
+        BT_TRY_GOTO(bt_row_chunks_await(chunks, context, BT_ROWS_INPUT, 0), done);
     }
     BT_TRY_GOTO(weight_backward(context, call, W, dy, whole), done);
-    status = dx ? bt_row_chunks_sum(chunks, context, dx) : BT_OK;
+    status = dx ? bt_row_chunks_sum(chunks, context, NULL, dx) : BT_OK;
 done:
     bt_tensor_release(whole);
     return status;
@@ -246,6 +250,7 @@ bt_status bt_op_linear_scatter_infer(bt_op_call *call)
     BT_TRY(expect_rows(call, ranks));
     BT_TRY(bt_linear_infer(call, X, W, BIAS, &shape));
     shape.size[0] /= ranks;
+    BT_TRY(bt_linear_infer_residual(call, X, RESIDUAL, &shape));
     call->out_spec[0] = (bt_op_spec){call->in[X]->dtype, shape};
     return BT_OK;
 }
@@ -261,7 +266,7 @@ bt_status bt_op_linear_scatter_forward(bt_context *context, bt_op_call *call)
     }
     BT_TRY(reserve(context, call->attrs, &call->out_spec[0], NULL));
     BT_TRY(multiply_send(context, chunks, &of, x, call->out[0]));
-    return bt_row_chunks_sum(chunks, context, call->out[0]);
+    return bt_row_chunks_sum(chunks, context, call->in[RESIDUAL], call->out[0]);
 }
 
 bt_status bt_op_linear_scatter_backward(bt_context *context, bt_op_backward *call)
@@ -272,25 +277,30 @@ bt_status bt_op_linear_scatter_backward(bt_context *context, bt_op_backward *cal
     const product of = {dx_args, call->saved[W], NULL, call->din[X].accumulate ? 1 : 0};
     bt_status status = BT_OK;
     BT_TRY(reserve(context, call->attrs, &part, NULL));
-    BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, &whole));
+    BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, true, &whole));
     if (call->din[X].wanted) {
         BT_TRY_GOTO(bt_grad_target(context, call, X, &dx), done);
-        BT_TRY_GOTO(gather_multiply(context, chunks, BT_ROWS_GRADIENT, &of, whole, NULL, dx), done);
+        BT_TRY_GOTO(gather_multiply(context, chunks, BT_ROWS_GRADIENT, &of, dy, whole, NULL, dx),
+                    done);
     } else {
-        BT_TRY_GOTO(await_all(context, chunks, BT_ROWS_GRADIENT), done);
+        BT_TRY_GOTO(await_others(context, chunks, BT_ROWS_GRADIENT), done);
     }
-    status = weight_backward(context, call, W, whole, call->saved[X]);
+    BT_TRY_GOTO(bt_row_chunks_await(chunks, context, BT_ROWS_GRADIENT, 0), done);
+    BT_TRY_GOTO(weight_backward(context, call, W, whole, call->saved[X]), done);
+    if (call->din[RESIDUAL].wanted) {
+        bt_grad_pass(call, RESIDUAL, 0);
+    }
 done:
     bt_tensor_release(whole);
     return status;
 }
 
 bt_status bt_linear_scatter(bt_context *context, bt_row_chunks *chunks, bt_tensor *x, bt_tensor *w,
-                            bt_tensor *bias, bt_tensor **y)
+                            bt_tensor *bias, bt_tensor *residual, bt_tensor **y)
 {
     const bt_row_chunks_attrs attrs = {chunks};
-    bt_tensor *in[] = {x, w, bias};
-    return bt_op_apply(context, BT_OP_LINEAR_SCATTER, &attrs, in, 3, y);
+    bt_tensor *in[] = {x, w, bias, residual};
+    return bt_op_apply(context, BT_OP_LINEAR_SCATTER, &attrs, in, 4, y);
 }
 
 // ---- feed_forward_chunks ------------------------------------------------------------------------
@@ -302,6 +312,7 @@ bt_status bt_op_feed_forward_chunks_infer(bt_op_call *call)
     BT_TRY(expect_rows(call, 1));
     BT_TRY(bt_linear_infer(call, X, W, BT_FEED_B, &shape));
     BT_TRY(bt_linear_infer(call, W, BT_FEED_V, BT_FEED_C, &shape));
+    BT_TRY(bt_linear_infer_residual(call, X, FEED_RESIDUAL, &shape));
     call->out_spec[0] = (bt_op_spec){call->in[X]->dtype, shape};
     return BT_OK;
 }
@@ -319,10 +330,11 @@ bt_status bt_op_feed_forward_chunks_forward(bt_context *context, bt_op_call *cal
     BT_TRY_GOTO(bt_tensor_create(context, x->dtype, shape, "pre-activation", &pre), done);
     BT_TRY_GOTO(bt_tensor_create(context, x->dtype, shape, "activation", &hidden), done);
     BT_TRY_GOTO(reserve(context, call->attrs, &part, &call->out_spec[0]), done);
-    BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, x, &whole), done);
-    BT_TRY_GOTO(gather_multiply(context, chunks, BT_ROWS_INPUT, &first, whole, pre, hidden), done);
+    BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, x, false, &whole), done);
+    BT_TRY_GOTO(gather_multiply(context, chunks, BT_ROWS_INPUT, &first, x, whole, pre, hidden),
+                done);
     BT_TRY_GOTO(multiply_send(context, chunks, &second, hidden, call->out[0]), done);
-    BT_TRY_GOTO(bt_row_chunks_sum(chunks, context, call->out[0]), done);
+    BT_TRY_GOTO(bt_row_chunks_sum(chunks, context, call->in[FEED_RESIDUAL], call->out[0]), done);
     if (call->recording) {
         bt_feed_forward_save(call, context->recompute, pre, hidden);
     }
@@ -333,7 +345,8 @@ done:
     return status;
 }
 
-// One backward: all rows of dy and x, values of the hidden layer and its gradient.
+// One backward: all rows of dy and x, whose own rows are complete once step 0 is awaited, values of
+// the hidden layer and its gradient.
 typedef struct feed_back {
     bt_tensor *dy, *x, *pre, *hidden, *dpre;
     bool wants_inner; // x, w or b
@@ -351,7 +364,7 @@ static bt_status restore(bt_context *context, bt_op_backward *call, feed_back *f
     const bt_shape shape = BT_SHAPE(f->x->shape.size[0], saved[W]->shape.size[0]);
     BT_TRY(bt_tensor_create(context, f->x->dtype, shape, "pre-activation", &f->pre));
     BT_TRY(bt_tensor_create(context, f->x->dtype, shape, "activation", &f->hidden));
-    return gather_multiply(context, chunks, BT_ROWS_INPUT, &of, f->x, f->pre, f->hidden);
+    return gather_multiply(context, chunks, BT_ROWS_INPUT, &of, saved[X], f->x, f->pre, f->hidden);
 }
 
 // The hidden layer; its gradient, chunk by chunk as dy arrives; and the gradients of v and c.
@@ -362,10 +375,12 @@ static bt_status outer_backward(bt_context *context, bt_op_backward *call, feed_
     BT_TRY(restore(context, call, f));
     if (f->wants_inner) {
         BT_TRY(bt_tensor_create(context, f->pre->dtype, f->pre->shape, "gradient", &f->dpre));
-        BT_TRY(gather_multiply(context, chunks, BT_ROWS_GRADIENT, &of, f->dy, f->pre, f->dpre));
+        BT_TRY(gather_multiply(context, chunks, BT_ROWS_GRADIENT, &of, call->dout[0], f->dy, f->pre,
+                               f->dpre));
     } else {
-        BT_TRY(await_all(context, chunks, BT_ROWS_GRADIENT));
+        BT_TRY(await_others(context, chunks, BT_ROWS_GRADIENT));
     }
+    BT_TRY(bt_row_chunks_await(chunks, context, BT_ROWS_GRADIENT, 0));
     return weight_backward(context, call, BT_FEED_V, f->dy, f->hidden);
 }
 
@@ -378,11 +393,13 @@ static bt_status inner_backward(bt_context *context, bt_op_backward *call, feed_
         BT_TRY(bt_grad_target(context, call, X, &dx));
         BT_TRY(multiply_send(context, chunks, &of, f->dpre, dx));
     }
-    if (f->x && !bt_feed_forward_remakes(call)) {
-        BT_TRY(await_all(context, chunks, BT_ROWS_INPUT));
+    if (f->x) {
+        BT_TRY(bt_feed_forward_remakes(call) ? BT_OK
+                                             : await_others(context, chunks, BT_ROWS_INPUT));
+        BT_TRY(bt_row_chunks_await(chunks, context, BT_ROWS_INPUT, 0));
     }
     BT_TRY(weight_backward(context, call, W, f->dpre, f->x));
-    return dx ? bt_row_chunks_sum(chunks, context, dx) : BT_OK;
+    return dx ? bt_row_chunks_sum(chunks, context, NULL, dx) : BT_OK;
 }
 
 bt_status bt_op_feed_forward_chunks_backward(bt_context *context, bt_op_backward *call)
@@ -394,14 +411,17 @@ bt_status bt_op_feed_forward_chunks_backward(bt_context *context, bt_op_backward
                        call->din[X].wanted || call->din[W].wanted || call->din[BT_FEED_B].wanted};
     bt_status status = BT_OK;
     BT_TRY(reserve(context, call->attrs, &part, &call->in_spec[X]));
-    BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, &f.dy), done);
+    BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, true, &f.dy), done);
     if (call->din[W].wanted || bt_feed_forward_remakes(call)) {
-        BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X], &f.x),
-                    done);
+        BT_TRY_GOTO(
+            bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X], true, &f.x), done);
     }
     BT_TRY_GOTO(outer_backward(context, call, &f), done);
     BT_TENSOR_RELEASE(f.hidden);
-    status = f.wants_inner ? inner_backward(context, call, &f) : BT_OK;
+    BT_TRY_GOTO(f.wants_inner ? inner_backward(context, call, &f) : BT_OK, done);
+    if (call->din[FEED_RESIDUAL].wanted) {
+        bt_grad_pass(call, FEED_RESIDUAL, 0);
+    }
 done:
     bt_tensor_release(f.dy);
     bt_tensor_release(f.x);
@@ -413,9 +433,9 @@ done:
 
 bt_status bt_feed_forward_chunks(bt_context *context, bt_row_chunks *chunks, bt_tensor *x,
                                  bt_tensor *w, bt_tensor *b, bt_tensor *v, bt_tensor *c,
-                                 bt_tensor **y)
+                                 bt_tensor *residual, bt_tensor **y)
 {
     const bt_row_chunks_attrs attrs = {chunks};
-    bt_tensor *in[] = {x, w, b, v, c};
-    return bt_op_apply(context, BT_OP_FEED_FORWARD_CHUNKS, &attrs, in, 5, y);
+    bt_tensor *in[] = {x, w, b, v, c, residual};
+    return bt_op_apply(context, BT_OP_FEED_FORWARD_CHUNKS, &attrs, in, 6, y);
 }

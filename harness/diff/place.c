@@ -48,8 +48,10 @@ static const place_rule rules[] = {
     {FORWARD, SHARED_HEADS, "h.*.attention", NULL, BT_DIFF_SHARDED, 0}, // of other heads
     {FORWARD, SHARED_HEADS, "h.*.share_tokens", "h.*.attention", BT_DIFF_SHARDED, 1},
     {FORWARD, SHARED, "h.*.binary", "h.*.attn.c_proj.linear", BT_DIFF_REPLICATED, 0},
+    {FORWARD, SHARED, "h.*.attn.c_proj.linear_scatter", "h.*.attn.c_proj.linear", BT_DIFF_REPLICATED, 0},
     {FORWARD, ALWAYS, SAME("h.*.ln_2.layernorm"), BT_DIFF_REPLICATED, 0},
     {FORWARD, SHARED, "h.*.binary#2", "h.*.mlp.c_fc.feed_forward", BT_DIFF_REPLICATED, 0},
+    {FORWARD, SHARED, "h.*.mlp.c_fc.feed_forward_chunks", "h.*.mlp.c_fc.feed_forward", BT_DIFF_REPLICATED, 0},
     {FORWARD, ALWAYS, SAME("ln_f.layernorm"), BT_DIFF_REPLICATED, 0},
     {FORWARD, SHARED, "wte.cross_entropy", "wte.linear_cross_entropy", BT_DIFF_REPLICATED, 0},
     {BACKWARD, SHARED, "wte.linear.in0", "wte.linear_cross_entropy.in0", BT_DIFF_PARTIAL, 0},

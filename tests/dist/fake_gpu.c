@@ -132,6 +132,10 @@ static bt_status fold(bt_device *device, bt_stream stream, const bt_p2p_sum *arg
     if (args->count > 0) {
         bt_reduce_tree(args->in, args->in_count, sum, args->count, args->dtype,
                        args->maximum ? BT_REDUCE_MAX : BT_REDUCE_SUM);
+        if (args->base != NULL) {
+            bt_reduce_tree((const void *[]){sum, args->base}, 2, sum, args->count, args->dtype,
+                           BT_REDUCE_SUM);
+        }
     }
     for (int i = 0; i < args->out_count; ++i) {
         memcpy(args->out[i], sum, bytes);

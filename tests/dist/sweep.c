@@ -179,6 +179,7 @@ typedef struct reduced {
     bt_dtype dtype;
     bt_reduction reduction;
     int64_t first, count; // elements of the whole in the operand
+    bool with_base;       // values of a further rank, added to the rounded sum
 } reduced;
 
 static bool is_right(const sweep *how, const reduced *call, int ranks, const void *at, int64_t i)
@@ -186,6 +187,10 @@ static bool is_right(const sweep *how, const reduced *call, int ranks, const voi
     unsigned char expected[8];
     double sum = tree(call->dtype, call->reduction, 0, ranks, call->first + i);
     store(call->dtype, expected, 0, sum);
+    if (call->with_base) {
+        sum = read_value(call->dtype, expected, 0) + held(call->dtype, ranks, i);
+        store(call->dtype, expected, 0, sum);
+    }
     if (memcmp(at, expected, bt_dtype_size(call->dtype)) == 0) {
         return true;
     }
@@ -243,16 +248,21 @@ static bt_status fold(sweep *how, bt_group *group, reduced call)
     const int64_t bytes = call.count * (int64_t)bt_dtype_size(call.dtype);
     operand in = make(how, call.dtype, call.count * group->size);
     operand out = make(how, call.dtype, call.count);
-    call.what = "fold";
+    operand base = make(how, call.dtype, call.count);
+    call.what = call.with_base ? "fold with a base" : "fold";
+    sweep_fill(call.dtype, base.host, group->size, call.count);
     for (int rank = 0; rank < group->size; ++rank) {
         sweep_fill(call.dtype, in.host + bytes * rank, rank, call.count);
         terms[rank] = in.at + bytes * rank;
     }
     bt_status status = give(how, &in);
     status = status ? status : give(how, &out);
-    status =
-        status ? status : bt_group_fold(group, terms, out.at, call.count, call.dtype, how->stream);
+    status = status ? status : give(how, &base);
+    status = status ? status
+                    : bt_group_fold(group, terms, call.with_base ? base.at : NULL, out.at,
+                                    call.count, call.dtype, how->stream);
     status = status ? status : check_reduced(how, group, &call, &out);
+    free(base.host);
     release(how, &in, &out);
     return status;
 }
@@ -260,9 +270,13 @@ static bt_status fold(sweep *how, bt_group *group, reduced call)
 static bt_status check_reductions(sweep *how, bt_group *group, bt_dtype dtype,
                                   bt_reduction reduction, int64_t count)
 {
-    reduced call = {"all_reduce", dtype, reduction, 0, count};
+    reduced call = {"all_reduce", dtype, reduction, 0, count, false};
     BT_TRY(all_reduce(how, group, &call));
-    BT_TRY(reduction == BT_REDUCE_SUM ? fold(how, group, call) : BT_OK);
+    for (int with_base = 0; with_base < 2 && reduction == BT_REDUCE_SUM; ++with_base) {
+        reduced sum = call;
+        sum.with_base = with_base != 0;
+        BT_TRY(fold(how, group, sum));
+    }
     return reduce_scatter(how, group, call);
 }
 

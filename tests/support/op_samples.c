@@ -155,8 +155,8 @@ static bool sample_feed_forward(int variant, op_sample *out)
     return variant < 3;
 }
 
-// One rank. Variants: without biases, with them.
-static bool sample_row_product(int variant, op_sample *out)
+// One rank. Variants: without a bias, with it.
+static bool sample_gather_linear(int variant, op_sample *out)
 {
     *out = (op_sample){
         .in_count = 3,
@@ -168,13 +168,25 @@ static bool sample_row_product(int variant, op_sample *out)
     return variant < 2;
 }
 
+// The same, and a third one with a residual.
+static bool sample_linear_scatter(int variant, op_sample *out)
+{
+    (void)sample_gather_linear(variant < 2 ? variant : 1, out);
+    out->in_count = 4;
+    out->in[3] = (bt_op_spec){BT_F64, BT_SHAPE(6, 7)};
+    out->present[3] = variant == 2;
+    out->low[3] = -1;
+    out->high[3] = 1;
+    return variant < 3;
+}
+
 static bool sample_feed_forward_chunks(int variant, op_sample *out)
 {
-    (void)sample_feed_forward(variant, out);
-    out->in_count = 5;
+    const bool given = sample_feed_forward(variant, out);
     out->in[0].shape = BT_SHAPE(6, 5);
+    out->in[5].shape = BT_SHAPE(6, 4);
     ATTRS(out, row_chunks, {NULL});
-    return variant < 2;
+    return given;
 }
 
 static bool sample_head_exchange(int variant, op_sample *out)
@@ -381,8 +393,6 @@ static bool sample_recompute(int variant, op_sample *out)
 #define sample_replicate      sample_collective
 #define sample_all_gather     sample_collective
 #define sample_reduce_scatter sample_collective
-#define sample_gather_linear  sample_row_product
-#define sample_linear_scatter sample_row_product
 #define sample_share_heads    sample_head_exchange
 #define sample_share_tokens   sample_head_exchange
 

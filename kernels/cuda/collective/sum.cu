@@ -1,13 +1,13 @@
-// kernels/cuda/collective/sum.cu - out[o][i] = tree over the ranks r of in[r][i]
+// kernels/cuda/collective/sum.cu - out[o][i] = tree over the ranks r of in[r][i], plus base[i]
 //
 // With a view, ranks synchronize before the sum (operands are ready) and after it (operands may be
 // overwritten). It is the two-shot all-reduce when every rank sums its shard into all windows, and
 // reduce-scatter when it sums its shard into one buffer. Without a view it sums slots that copy
 // engines or NCCL have filled.
-// Shapes   in [in_count][count], out [out_count][count]; in_count 2, 4, 8
-// Types    f64, f32, i64, i32; bf16 in f32, rounded once. Integers wrap around
+// Shapes   in [in_count][count], base [count] or none, out [out_count][count]; in_count 2, 4, 8
+// Types    f64, f32, i64, i32; bf16 in f32, rounded once, and once more with a base. Integers wrap
 // Order    w = 1, 2, 4: x[i] += x[i + w]: the balanced tree over ranks, whatever the grid
-// Cost     reads in_count, writes out_count times count elements; bound by the links
+// Cost     reads in_count + 1, writes out_count times count elements; bound by the links
 // NaN      a NaN of any rank gives NaN, for the maximum too
 // Oracle   bt_reduce_tree, bit for bit but for the payload of NaN
 #include "kernels/cuda/collective/collective.h"
@@ -63,7 +63,7 @@ template <typename T> __device__ __forceinline__ T narrow(typename held<T>::type
 }
 
 // Element by element: the tail shorter than a vector, and operands that are not aligned.
-template <int N, typename T, reduction R>
+template <int N, typename T, reduction R, bool BASE>
 __device__ void sum_elements(const bt_p2p_sum &args, int64_t begin)
 {
     using H = typename held<T>::type;
@@ -75,7 +75,11 @@ __device__ void sum_elements(const bt_p2p_sum &args, int64_t begin)
         for (int r = 0; r < N; ++r) {
             x[r] = widen(load_element((const T *)args.in[r] + i));
         }
-        const T sum = narrow<T>(tree<N, H, R>(x));
+        T sum = narrow<T>(tree<N, H, R>(x));
+        if constexpr (BASE) {
+            sum =
+                narrow<T>(combine<H, R>(widen(sum), widen(load_element((const T *)args.base + i))));
+        }
         for (int o = 0; o < args.out_count; ++o) {
             ((T *)args.out[o])[i] = sum;
         }
@@ -114,30 +118,38 @@ template <int N, typename T> __device__ __forceinline__ uint4 sum_vector(const u
 }
 
 // Sums of f32 and bf16, 16 bytes at a time. Enough loads in flight for the links: N * UNROLL.
-template <int N, typename T> __device__ void sum_vectors(const bt_p2p_sum &args, int64_t count)
+template <int N, typename T, bool BASE>
+__device__ void sum_vectors(const bt_p2p_sum &args, int64_t count)
 {
     constexpr int UNROLL = N == 2 ? 8 : N == 4 ? 4 : 2;
     constexpr int TILE = THREADS * UNROLL;
     for (int64_t tile = blockIdx.x; tile * TILE < count; tile += gridDim.x) {
-        const int64_t base = tile * TILE + threadIdx.x;
-        uint4 x[UNROLL][N];
+        const int64_t at = tile * TILE + threadIdx.x;
+        uint4 x[UNROLL][N], added[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
 #pragma unroll
             for (int r = 0; r < N; ++r) {
-                if (base + u * THREADS < count) {
-                    x[u][r] = load_data((const uint4 *)args.in[r] + base + u * THREADS);
+                if (at + u * THREADS < count) {
+                    x[u][r] = load_data((const uint4 *)args.in[r] + at + u * THREADS);
                 }
+            }
+            if (BASE && at + u * THREADS < count) {
+                added[u] = load_data((const uint4 *)args.base + at + u * THREADS);
             }
         }
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
-            if (base + u * THREADS < count) {
-                const uint4 sum = sum_vector<N, T>(x[u]);
+            if (at + u * THREADS < count) {
+                uint4 sum = sum_vector<N, T>(x[u]);
+                if constexpr (BASE) {
+                    const uint4 both[2] = {sum, added[u]};
+                    sum = sum_vector<2, T>(both);
+                }
 #pragma unroll
                 for (int o = 0; o < N; ++o) {
                     if (o < args.out_count) {
-                        store_data((uint4 *)args.out[o] + base + u * THREADS, sum);
+                        store_data((uint4 *)args.out[o] + at + u * THREADS, sum);
                     }
                 }
             }
@@ -145,7 +157,7 @@ template <int N, typename T> __device__ void sum_vectors(const bt_p2p_sum &args,
     }
 }
 
-template <int N, typename T, reduction R, bool MEETS>
+template <int N, typename T, reduction R, bool MEETS, bool BASE>
 __global__ void __launch_bounds__(THREADS, 1)
     sum_kernel(const __grid_constant__ bt_p2p_view view, const __grid_constant__ bt_p2p_sum args,
                int64_t vectors)
@@ -157,10 +169,10 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
     int64_t done = 0;
     if constexpr (R == reduction::SUM && std::is_same_v<typename held<T>::type, float>) {
-        sum_vectors<N, T>(args, vectors);
+        sum_vectors<N, T, BASE>(args, vectors);
         done = vectors * (int64_t)(16 / sizeof(T));
     }
-    sum_elements<N, T, R>(args, done);
+    sum_elements<N, T, R, BASE>(args, done);
     if constexpr (MEETS) {
         meet(view, ~0u, args.call, false);
     }
@@ -168,26 +180,26 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 typedef void (*kernel_fn)(const bt_p2p_view, const bt_p2p_sum, int64_t);
 
-template <typename T, reduction R, bool MEETS> kernel_fn kernel_of(int ranks)
+template <typename T, reduction R, bool MEETS, bool BASE> kernel_fn kernel_of(int ranks)
 {
-    return ranks == 2   ? sum_kernel<2, T, R, MEETS>
-           : ranks == 4 ? sum_kernel<4, T, R, MEETS>
-                        : sum_kernel<8, T, R, MEETS>;
+    return ranks == 2   ? sum_kernel<2, T, R, MEETS, BASE>
+           : ranks == 4 ? sum_kernel<4, T, R, MEETS, BASE>
+                        : sum_kernel<8, T, R, MEETS, BASE>;
 }
 
-template <reduction R, bool MEETS> kernel_fn find_kernel(bt_dtype dtype, int ranks)
+template <reduction R, bool MEETS, bool BASE> kernel_fn find_kernel(bt_dtype dtype, int ranks)
 {
     switch (dtype) {
     case BT_F64:
-        return kernel_of<double, R, MEETS>(ranks);
+        return kernel_of<double, R, MEETS, BASE>(ranks);
     case BT_F32:
-        return kernel_of<float, R, MEETS>(ranks);
+        return kernel_of<float, R, MEETS, BASE>(ranks);
     case BT_BF16:
-        return kernel_of<bf16, R, MEETS>(ranks);
+        return kernel_of<bf16, R, MEETS, BASE>(ranks);
     case BT_I64:
-        return kernel_of<long long, R, MEETS>(ranks);
+        return kernel_of<long long, R, MEETS, BASE>(ranks);
     case BT_I32:
-        return kernel_of<int, R, MEETS>(ranks);
+        return kernel_of<int, R, MEETS, BASE>(ranks);
     default:
         return NULL;
     }
@@ -195,8 +207,9 @@ template <reduction R, bool MEETS> kernel_fn find_kernel(bt_dtype dtype, int ran
 
 template <bool MEETS> kernel_fn find_reduction(const bt_p2p_sum *args)
 {
-    return args->maximum ? find_kernel<reduction::MAXIMUM, MEETS>(args->dtype, args->in_count)
-                         : find_kernel<reduction::SUM, MEETS>(args->dtype, args->in_count);
+    return args->maximum
+               ? find_kernel<reduction::MAXIMUM, MEETS, false>(args->dtype, args->in_count)
+               : find_kernel<reduction::SUM, MEETS, false>(args->dtype, args->in_count);
 }
 
 int64_t vectors_of(const bt_p2p_sum *args)
@@ -208,6 +221,7 @@ int64_t vectors_of(const bt_p2p_sum *args)
     for (int i = 0; i < args->out_count; ++i) {
         aligned = aligned && bt_aligned_16(args->out[i]);
     }
+    aligned = aligned && bt_aligned_16(args->base);
     return aligned ? args->count * (int64_t)bt_dtype_size(args->dtype) / 16 : 0;
 }
 
@@ -237,5 +251,8 @@ bt_status bt_p2p_fold_launch(bt_device *device, bt_stream stream, const bt_p2p_s
     int64_t tiles = bt_div_up(args->count * (int64_t)bt_dtype_size(args->dtype), 32768);
     unsigned grid = args->blocks > 0 ? (unsigned)args->blocks : bt_cuda_grid(device, tiles, 1);
     cudaStream_t on = bt_cuda_stream_of(device, stream);
-    return launch(find_reduction<false>(args), none, args, grid, on);
+    kernel_fn kernel = args->base != NULL
+                           ? find_kernel<reduction::SUM, false, true>(args->dtype, args->in_count)
+                           : find_reduction<false>(args);
+    return launch(kernel, none, args, grid, on);
 }
