@@ -2,6 +2,7 @@
 #include "framework/base/str.h"
 #include "framework/nn/layers.h"
 #include "framework/nn/tensor_parallel.h"
+#include "framework/ops/row_chunks.h"
 
 // The rank's inner units of the MLP; multiples of a tile if possible.
 enum { MLP_UNIT = 64 };
@@ -87,6 +88,11 @@ static bt_status in_sequences(bt_context *context, int64_t tokens, bt_tensor **x
     return BT_OK;
 }
 
+static bool chunks_are_sequences(const bt_nn_tensor_ranks *ranks, const bt_tensor *qkv)
+{
+    return ranks->chunks && qkv->shape.size[0] % bt_row_chunks_ranks(ranks->chunks) == 0;
+}
+
 static bt_status attend(bt_context *context, const bt_nn_block *block, bt_nn_attention attention,
                         const void *self, int64_t tokens, bt_tensor *x, bt_tensor **y)
 {
@@ -99,9 +105,14 @@ static bt_status attend(bt_context *context, const bt_nn_block *block, bt_nn_att
     BT_TRY_GOTO(bt_nn_column_forward(context, ranks, &block->attn_qkv, &normed, &qkv), done);
     BT_TENSOR_RELEASE(normed);
     BT_TRY_GOTO(in_sequences(context, tokens, &qkv), done);
-    BT_TRY_GOTO(attention(context, self, qkv, block->heads, &heads), done);
-    BT_TENSOR_RELEASE(qkv);
-    status = bt_nn_row_forward(context, ranks, &block->attn_proj, heads, x, y);
+    if (attention == causal && chunks_are_sequences(ranks, qkv)) {
+        status = bt_attention_scatter(context, ranks->chunks, qkv, block->heads, true,
+                                      block->attn_proj.weight, block->attn_proj.bias, x, y);
+    } else {
+        BT_TRY_GOTO(attention(context, self, qkv, block->heads, &heads), done);
+        BT_TENSOR_RELEASE(qkv);
+        status = bt_nn_row_forward(context, ranks, &block->attn_proj, heads, x, y);
+    }
 done:
     bt_tensor_release(normed);
     bt_tensor_release(qkv);

@@ -1,7 +1,7 @@
 // framework/ops/attention.c - attention on packed or separate queries, keys and values
 #include <math.h>
 
-#include "framework/ops/ops.h"
+#include "framework/ops/attention_call.h"
 #include "kernels/attention.h"
 
 typedef bt_attention_options bt_attention_attrs;
@@ -127,27 +127,34 @@ static bt_attention_view operand(bt_tensor *const *in, int i, const bt_attention
     return view_of(in[packed ? ATTENTION_Q : i], packed ? first : 0, shape->head_dim);
 }
 
+bt_status bt_attention_call(bt_context *context, const bt_attention_options *with,
+                            bt_tensor *const *in, bt_tensor *y, bt_tensor *lse)
+{
+    const bt_attention_shape shape = shape_of(with, in);
+    const bt_attention_args args = {.q = operand(in, ATTENTION_Q, &shape),
+                                    .k = operand(in, ATTENTION_K, &shape),
+                                    .v = operand(in, ATTENTION_V, &shape),
+                                    .o = view_of(y, 0, shape.head_dim),
+                                    .lse = bt_tensor_data(lse),
+                                    .shape = shape,
+                                    .compute = context->compute,
+                                    .dtype = y->dtype};
+    return bt_context_launch(context, BT_KERNEL_ATTENTION, args.dtype, &args);
+}
+
 bt_status bt_op_attention_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *q = call->in[ATTENTION_Q], *y = call->out[0], *lse = NULL;
-    const bt_attention_shape shape = shape_of(BT_ATTRS(call, attention), call->in);
+    const bt_attention_options *with = BT_ATTRS(call, attention);
     BT_TRY(bt_tensor_create(context, q->dtype == BT_F64 ? BT_F64 : BT_F32,
-                            BT_SHAPE(shape.batch, shape.heads, shape.q_tokens), "log-sum-exp",
-                            &lse));
+                            BT_SHAPE(q->shape.size[0], with->heads, q->shape.size[1]),
+                            "log-sum-exp", &lse));
     for (int i = 0; i <= ATTENTION_STARTS; ++i) {
         call->saved[i] = call->in[i] ? bt_tensor_retain(call->in[i]) : NULL;
     }
     call->saved[SAVED_Y] = bt_tensor_retain(y);
     call->saved[SAVED_LSE] = lse;
-    const bt_attention_args args = {.q = operand(call->in, ATTENTION_Q, &shape),
-                                    .k = operand(call->in, ATTENTION_K, &shape),
-                                    .v = operand(call->in, ATTENTION_V, &shape),
-                                    .o = view_of(y, 0, shape.head_dim),
-                                    .lse = bt_tensor_data(lse),
-                                    .shape = shape,
-                                    .compute = context->compute,
-                                    .dtype = q->dtype};
-    return bt_context_launch(context, BT_KERNEL_ATTENTION, q->dtype, &args);
+    return bt_attention_call(context, with, call->in, y, lse);
 }
 
 // The kernel writes all three gradients; unneeded ones go to scratch memory.
@@ -166,16 +173,17 @@ static bt_status gradients(bt_context *context, bt_op_backward *call, bt_tensor 
     return BT_OK;
 }
 
-static bt_status run_backward(bt_context *context, bt_op_backward *call, bt_tensor *const *grad)
+bt_status bt_attention_call_backward(bt_context *context, const bt_attention_options *with,
+                                     bt_tensor *const *in, bt_tensor *y, bt_tensor *lse,
+                                     bt_tensor *dy, bt_tensor *const *grad)
 {
-    bt_tensor *const *in = call->saved;
-    const bt_attention_shape shape = shape_of(BT_ATTRS(call, attention), in);
+    const bt_attention_shape shape = shape_of(with, in);
     const bt_attention_backward_args args = {.q = operand(in, ATTENTION_Q, &shape),
                                              .k = operand(in, ATTENTION_K, &shape),
                                              .v = operand(in, ATTENTION_V, &shape),
-                                             .o = view_of(call->saved[SAVED_Y], 0, shape.head_dim),
-                                             .d_o = view_of(call->dout[0], 0, shape.head_dim),
-                                             .lse = bt_tensor_data(call->saved[SAVED_LSE]),
+                                             .o = view_of(y, 0, shape.head_dim),
+                                             .d_o = view_of(dy, 0, shape.head_dim),
+                                             .lse = bt_tensor_data(lse),
                                              .dq = operand(grad, ATTENTION_Q, &shape),
                                              .dk = operand(grad, ATTENTION_K, &shape),
                                              .dv = operand(grad, ATTENTION_V, &shape),
@@ -190,7 +198,9 @@ bt_status bt_op_attention_backward(bt_context *context, bt_op_backward *call)
     bt_tensor *grad[ATTENTION_V + 1] = {NULL}, *scratch[ATTENTION_V + 1] = {NULL};
     bt_status status = gradients(context, call, grad, scratch);
     if (status == BT_OK) {
-        status = run_backward(context, call, grad);
+        status = bt_attention_call_backward(context, BT_ATTRS(call, attention), call->saved,
+                                            call->saved[SAVED_Y], call->saved[SAVED_LSE],
+                                            call->dout[0], grad);
     }
     for (int i = 0; i <= ATTENTION_V; ++i) {
         bt_tensor_release(scratch[i]);

@@ -20,6 +20,12 @@ typedef struct bt_row_chunks_attrs {
     struct bt_row_chunks *chunks; // borrowed, outlives the backward; NULL: one rank
 } bt_row_chunks_attrs;
 
+typedef struct bt_attention_scatter_attrs {
+    struct bt_row_chunks *chunks; // as above
+    int64_t heads;
+    bool causal;
+} bt_attention_scatter_attrs;
+
 typedef struct bt_head_exchange_attrs {
     bt_group *group; // borrowed, outlives the backward; NULL: one rank
     bt_head_layout layout;

@@ -43,5 +43,7 @@ BT_OP(LINEAR_SCATTER, linear_scatter, row_chunks, ("x", "w", "bias", "residual")
       0x7, 0, false, ONCE)
 BT_OP(FEED_FORWARD_CHUNKS, feed_forward_chunks, row_chunks, ("x", "w", "b", "v", "c", "residual"),
       0x34, ("y"), 0x1E, 0x1E, 0, false, ONCE)
+BT_OP(ATTENTION_SCATTER, attention_scatter, attention_scatter, ("qkv", "w", "bias", "residual"),
+      0xC, ("y"), 0x6, 0x6, 0, false, ONCE)
 BT_OP(RECOMPUTE, recompute, recompute, ("a", "b", "c", "d", "e", "f"), 0x3E, ("y"), 0, 0x3F, 0,
       true, ONCE)

@@ -99,5 +99,11 @@ BT_CHECKED bt_status bt_linear_scatter(bt_context *context, bt_row_chunks *chunk
 BT_CHECKED bt_status bt_feed_forward_chunks(bt_context *context, bt_row_chunks *chunks,
                                             bt_tensor *x, bt_tensor *w, bt_tensor *b, bt_tensor *v,
                                             bt_tensor *c, bt_tensor *residual, bt_tensor **y);
+// y = this rank's rows of the sum over the ranks of attention(qkv) w^T + bias, + residual (or
+// NULL); qkv and attention as in bt_attention. The rows of a rank are whole sequences.
+// Shapes  qkv [B, T, 3 C], w [out, C], bias [out], residual and y [B T / t, out]; B a multiple of t
+BT_CHECKED bt_status bt_attention_scatter(bt_context *context, bt_row_chunks *chunks,
+                                          bt_tensor *qkv, int64_t heads, bool causal, bt_tensor *w,
+                                          bt_tensor *bias, bt_tensor *residual, bt_tensor **y);
 
 #endif

@@ -20,12 +20,12 @@ enum { ROUNDINGS = 256 };
 
 bt_status gpt_ids(gpt *g, int factor, bt_tensor **out)
 {
-    int32_t ids[GPT_BATCH * GPT_CONTEXT];
-    for (int i = 0; i < GPT_BATCH * g->tokens; ++i) {
+    int32_t ids[GPT_BATCH_MAX * GPT_CONTEXT];
+    for (int i = 0; i < g->sequences * g->tokens; ++i) {
         ids[i] = (i * factor + 3) % GPT_VOCAB;
     }
-    BT_TRY(
-        bt_tensor_create(&g->session.context, BT_I32, BT_SHAPE(GPT_BATCH, g->tokens), "ids", out));
+    BT_TRY(bt_tensor_create(&g->session.context, BT_I32, BT_SHAPE(g->sequences, g->tokens), "ids",
+                            out));
     return bt_tensor_write(&g->session.context, *out, ids);
 }
 
@@ -43,6 +43,7 @@ bt_status gpt_open(gpt *g, const how *with, bt_group *group)
                                    .aside = g->aside,
                                    .chunks = g->chunks};
     g->tokens = with->tokens ? with->tokens : GPT_CONTEXT - 1;
+    g->sequences = with->sequences ? with->sequences : GPT_BATCH;
     BT_TRY(bt_session_open("cpu", 0, 0, &g->session));
     bt_params_init(&g->params, &g->session.context, with->master, with->compute, 1337);
     BT_TRY(bt_gpt2_init(&g->params, &config, &g->model));

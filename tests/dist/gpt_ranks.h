@@ -8,13 +8,14 @@
 #include "framework/ops/row_chunks.h"
 #include "tests/dist/ranks.h"
 
-enum { GPT_VOCAB = 61, GPT_CONTEXT = 8, GPT_LAYERS = 3, GPT_BATCH = 2 };
+enum { GPT_VOCAB = 61, GPT_CONTEXT = 8, GPT_LAYERS = 3, GPT_BATCH = 2, GPT_BATCH_MAX = 8 };
 typedef struct how {
     int64_t heads, width;
     bt_dtype master, compute;
     bt_recompute_mode recompute;
     unsigned slow_seed;
-    int64_t tokens; // of a sequence; 0: 7
+    int64_t tokens;    // of a sequence; 0: 7
+    int64_t sequences; // 0: GPT_BATCH
     bool sequence_parallel, half_batches, row_chunks;
 } how;
 
@@ -25,7 +26,7 @@ typedef struct gpt {
     bt_tensor *loss;
     bt_aside *aside;
     bt_row_chunks *chunks;
-    int64_t tokens;
+    int64_t tokens, sequences;
 } gpt;
 
 extern const int64_t gpt_timeout_ns;

@@ -101,7 +101,7 @@ static how chunks_of(size_t type)
 // BLAS may compute a row by one kernel or another, depending on where it is and how many there are.
 static bool rows_are_independent(void)
 {
-    enum { ROWS = 16, COLS = 30, DEPTH = 48 };
+    enum { ROWS = 64, COLS = 30, DEPTH = 48 };
     double a[ROWS * DEPTH], b[COLS * DEPTH], whole[ROWS * COLS], cut[ROWS * COLS];
     const void *const both[] = {whole, cut}; // bits are compared
     bt_session session;
@@ -153,6 +153,11 @@ static void every_degree_has_the_bits_of_sequence_parallel(void **state)
     for (int ranks = 1; ranks <= 8; ranks *= 2) { // 12 heads on 8 ranks
         expect(beside_whole_rows, with, ranks);
     }
+    with.sequences = 8; // chunks are whole sequences at every degree
+    for (int ranks = 4; ranks <= 8; ranks *= 2) {
+        expect(beside_whole_rows, with, ranks);
+    }
+    with.sequences = 0;
     with.heads = 4;
     with.tokens = 6; // chunks of four rows, of which one is from both sequences
     expect(beside_whole_rows, with, 3);
@@ -166,6 +171,9 @@ static void every_degree_agrees_with_one_rank(void **state)
         for (int ranks = 1; ranks <= 8; ranks *= 2) {
             gpt_expect_one_rank(with, ranks);
         }
+        with.sequences = 8;
+        gpt_expect_one_rank(with, 4);
+        with.sequences = 0;
         with.heads = 4;
         with.tokens = 6;
         gpt_expect_one_rank(with, 3);
@@ -194,6 +202,7 @@ static void late_ranks_and_recomputation_change_no_bit(void **state)
             how with = chunks_of(type);
             with.slow_seed = (unsigned)mode + 1;
             with.recompute = (bt_recompute_mode)mode;
+            with.sequences = type == 0 ? 4 : 0;
             expect(beside_late_ranks, with, 4);
         }
     }

@@ -189,6 +189,21 @@ static bool sample_feed_forward_chunks(int variant, op_sample *out)
     return given;
 }
 
+// One rank. Variants: plain, a bias, this and a residual with a causal mask.
+static bool sample_attention_scatter(int variant, op_sample *out)
+{
+    *out = (op_sample){.in_count = 4,
+                       .in = {{BT_F64, BT_SHAPE(2, 3, 12)},
+                              {BT_F64, BT_SHAPE(5, 4)},
+                              {BT_F64, BT_SHAPE(5)},
+                              {BT_F64, BT_SHAPE(6, 5)}},
+                       .present = {true, true, variant >= 1, variant == 2},
+                       .low = {-1, -1, -1, -1},
+                       .high = {1, 1, 1, 1}};
+    ATTRS(out, attention_scatter, {NULL, 2, variant == 2});
+    return variant < 3;
+}
+
 static bool sample_head_exchange(int variant, op_sample *out)
 {
     static const bt_head_layout layouts[] = {{1, {2}, 2}, {3, {4, 2, 2}, 2}, {3, {1, 1, 1}, 1}};
