@@ -98,6 +98,17 @@ static bt_status copy(bt_device *device, void *target, const void *source, size_
     return BT_OK;
 }
 
+static bt_status copy_rows(bt_device *device, void *target, const bt_byte_rows *source,
+                           bt_stream stream)
+{
+    (void)device, (void)stream;
+    for (int64_t row = 0; row < source->rows && source->row_bytes > 0; ++row) {
+        memcpy((char *)target + row * source->row_bytes,
+               (const char *)source->data + row * source->pitch_bytes, (size_t)source->row_bytes);
+    }
+    return BT_OK;
+}
+
 static bt_status fill(bt_device *device, void *target, uint8_t byte, size_t size_bytes,
                       bt_stream stream)
 {
@@ -195,6 +206,7 @@ const bt_backend bt_cpu_backend = {
     .pinned_alloc = memory_alloc,
     .pinned_free = memory_free,
     .copy = copy,
+    .copy_rows = copy_rows,
     .fill = fill,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,

@@ -58,6 +58,12 @@ typedef enum bt_copy_kind {
     BT_COPY_DEVICE_TO_DEVICE
 } bt_copy_kind;
 
+// Rows of bytes in device memory, pitch_bytes apart.
+typedef struct bt_byte_rows {
+    const void *data;
+    int64_t rows, row_bytes, pitch_bytes; // pitch_bytes >= row_bytes
+} bt_byte_rows;
+
 typedef struct bt_backend {
     const char *name; // "cpu", "cuda"
     bt_device_kind kind;
@@ -77,6 +83,9 @@ typedef struct bt_backend {
     void (*pinned_free)(bt_device *device, void *block);
     bt_status (*copy)(bt_device *device, void *target, const void *source, size_t size_bytes,
                       bt_copy_kind kind, bt_stream stream);
+    // Copies rows into one block without gaps, within device memory; no overlap.
+    bt_status (*copy_rows)(bt_device *device, void *target, const bt_byte_rows *source,
+                           bt_stream stream);
     bt_status (*fill)(bt_device *device, void *target, uint8_t byte, size_t size_bytes,
                       bt_stream stream);
 
@@ -116,7 +125,7 @@ typedef struct bt_backend {
                  struct bt_kernel_plan *plans, int most);
 } bt_backend;
 
-#define BT_BACKEND_ABI 3
+#define BT_BACKEND_ABI 4
 // The one symbol that a plugin exports.
 #define BT_BACKEND_ENTRY "bt_backend_entry"
 typedef const bt_backend *(*bt_backend_entry_fn)(void);

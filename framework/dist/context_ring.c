@@ -131,7 +131,7 @@ static bt_status await(bt_context_ring *r, bt_context *context, int index)
     return status;
 }
 
-static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes, void **own)
+static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes)
 {
     bt_context_ring *r = self_of(self);
     const int64_t aligned = (block_bytes + 255) / 256 * 256;
@@ -140,18 +140,20 @@ static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes
     }
     BT_TRY(reserve(r, context, aligned));
     r->block_bytes = aligned;
-    *own = slot(r, BLOCKS, slot_of(r, 0));
     return BT_OK;
 }
 
-static bt_status ring_send(void *self, bt_context *context)
+// A copy engine packs the rows, or sends them from where they are: a kernel on this stream would
+// wait for the attention that follows on the context's.
+static bt_status ring_send(void *self, bt_context *context, const bt_byte_rows *own)
 {
     bt_context_ring *r = self_of(self);
     const int size = r->ring.size;
     BT_TRY(follow(r, context));
     if (r->rotation == BT_ROTATION_ALL_GATHER) {
-        BT_TRY(bt_all_gather(r->group, slot(r, BLOCKS, r->ring.rank), slot(r, BLOCKS, 0),
-                             r->block_bytes, r->stream));
+        BT_TRY(bt_all_gather_rows(r->group, own, slot(r, BLOCKS, 0), r->block_bytes, r->stream));
+    } else {
+        BT_TRY(r->device->backend->copy_rows(r->device, slot(r, BLOCKS, 0), own, r->stream));
     }
     for (int step = 1; step < size; ++step) {
         if (r->rotation == BT_ROTATION_POINT_TO_POINT) {

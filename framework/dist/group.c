@@ -94,6 +94,34 @@ bt_status bt_all_gather(bt_group *group, const void *in, void *out, int64_t size
     RECORDED(group, "all_gather", -1, size_bytes, all_gather(group, in, out, size_bytes, stream));
 }
 
+static bt_status check_rows(const bt_group *group, const bt_byte_rows *in, int64_t size_bytes)
+{
+    BT_TRY(check_gather(group, "all_gather_rows", size_bytes));
+    return in->rows >= 0 && in->row_bytes >= 0 && in->pitch_bytes >= in->row_bytes &&
+                   (in->row_bytes == 0 || in->rows <= size_bytes / in->row_bytes)
+               ? BT_OK
+               : bt_error(
+                     BT_STATUS_INVALID_ARGUMENT,
+                     "all_gather_rows: %lld rows of %lld bytes, %lld bytes apart, in %lld bytes",
+                     (long long)in->rows, (long long)in->row_bytes, (long long)in->pitch_bytes,
+                     (long long)size_bytes);
+}
+
+bt_status bt_all_gather_rows(bt_group *group, const bt_byte_rows *in, void *out, int64_t size_bytes,
+                             bt_stream stream)
+{
+    const bt_backend *backend = group->device != NULL ? group->device->backend : &bt_cpu_backend;
+    char *own = (char *)out + size_bytes * group->rank;
+    BT_TRY(check_rows(group, in, size_bytes));
+    if (group->backend->all_gather_rows != NULL) {
+        RECORDED(group, "all_gather_rows", -1, size_bytes,
+                 all_gather_rows(group, in, out, size_bytes, stream));
+    }
+    BT_TRY(backend->copy_rows(group->device, own, in, stream));
+    RECORDED(group, "all_gather_rows", -1, size_bytes,
+             all_gather(group, own, out, size_bytes, stream));
+}
+
 bt_status bt_all_to_all(bt_group *group, const void *in, void *out, int64_t size_bytes,
                         bt_stream stream)
 {

@@ -50,6 +50,9 @@ typedef struct bt_group_backend {
     bt_status (*send_recv)(bt_group *group, const void *out, int to, void *in, int from,
                            int64_t size_bytes, bt_stream stream);
     bt_status (*barrier)(bt_group *group, bt_stream stream);
+    // NULL: all_gather of a packed copy does it.
+    bt_status (*all_gather_rows)(bt_group *group, const bt_byte_rows *in, void *out,
+                                 int64_t size_bytes, bt_stream stream);
     // NULL: all_to_all does it.
     bt_status (*all_to_others)(bt_group *group, const void *in, void *out, int64_t size_bytes,
                                bt_stream stream);
@@ -85,6 +88,11 @@ BT_CHECKED bt_status bt_reduce_scatter(bt_group *group, const void *in, void *ou
 // Shapes  in [size_bytes], out [size, size_bytes]; in may be this rank's part of out
 BT_CHECKED bt_status bt_all_gather(bt_group *group, const void *in, void *out, int64_t size_bytes,
                                    bt_stream stream);
+// out[r] = the rows of rank r without gaps, at most size_bytes, equal on all ranks; what follows
+// them, and this rank's part, are undefined.
+// Shapes  out [size, size_bytes], no overlap with in
+BT_CHECKED bt_status bt_all_gather_rows(bt_group *group, const bt_byte_rows *in, void *out,
+                                        int64_t size_bytes, bt_stream stream);
 // out[r] = in[rank] of rank r.
 // Shapes  in, out [size, size_bytes], no overlap
 BT_CHECKED bt_status bt_all_to_all(bt_group *group, const void *in, void *out, int64_t size_bytes,
@@ -145,20 +153,21 @@ void bt_group_destroy(bt_group *group);
 extern _Thread_local const char *bt_group_site;
 
 #ifndef BT_GROUP_WITHOUT_SITES
-#define BT_GROUP_LINE(line)    #line
-#define BT_GROUP_SITE(line)    (bt_group_site = __FILE_NAME__ ":" BT_GROUP_LINE(line))
-#define bt_all_reduce(...)     (BT_GROUP_SITE(__LINE__), bt_all_reduce(__VA_ARGS__))
-#define bt_reduce_scatter(...) (BT_GROUP_SITE(__LINE__), bt_reduce_scatter(__VA_ARGS__))
-#define bt_all_gather(...)     (BT_GROUP_SITE(__LINE__), bt_all_gather(__VA_ARGS__))
-#define bt_all_to_all(...)     (BT_GROUP_SITE(__LINE__), bt_all_to_all(__VA_ARGS__))
-#define bt_all_to_others(...)  (BT_GROUP_SITE(__LINE__), bt_all_to_others(__VA_ARGS__))
-#define bt_broadcast(...)      (BT_GROUP_SITE(__LINE__), bt_broadcast(__VA_ARGS__))
-#define bt_group_tell(...)     (BT_GROUP_SITE(__LINE__), bt_group_tell(__VA_ARGS__))
-#define bt_send(...)           (BT_GROUP_SITE(__LINE__), bt_send(__VA_ARGS__))
-#define bt_recv(...)           (BT_GROUP_SITE(__LINE__), bt_recv(__VA_ARGS__))
-#define bt_send_recv(...)      (BT_GROUP_SITE(__LINE__), bt_send_recv(__VA_ARGS__))
-#define bt_exchange_step(...)  (BT_GROUP_SITE(__LINE__), bt_exchange_step(__VA_ARGS__))
-#define bt_barrier(...)        (BT_GROUP_SITE(__LINE__), bt_barrier(__VA_ARGS__))
+#define BT_GROUP_LINE(line)     #line
+#define BT_GROUP_SITE(line)     (bt_group_site = __FILE_NAME__ ":" BT_GROUP_LINE(line))
+#define bt_all_reduce(...)      (BT_GROUP_SITE(__LINE__), bt_all_reduce(__VA_ARGS__))
+#define bt_reduce_scatter(...)  (BT_GROUP_SITE(__LINE__), bt_reduce_scatter(__VA_ARGS__))
+#define bt_all_gather(...)      (BT_GROUP_SITE(__LINE__), bt_all_gather(__VA_ARGS__))
+#define bt_all_gather_rows(...) (BT_GROUP_SITE(__LINE__), bt_all_gather_rows(__VA_ARGS__))
+#define bt_all_to_all(...)      (BT_GROUP_SITE(__LINE__), bt_all_to_all(__VA_ARGS__))
+#define bt_all_to_others(...)   (BT_GROUP_SITE(__LINE__), bt_all_to_others(__VA_ARGS__))
+#define bt_broadcast(...)       (BT_GROUP_SITE(__LINE__), bt_broadcast(__VA_ARGS__))
+#define bt_group_tell(...)      (BT_GROUP_SITE(__LINE__), bt_group_tell(__VA_ARGS__))
+#define bt_send(...)            (BT_GROUP_SITE(__LINE__), bt_send(__VA_ARGS__))
+#define bt_recv(...)            (BT_GROUP_SITE(__LINE__), bt_recv(__VA_ARGS__))
+#define bt_send_recv(...)       (BT_GROUP_SITE(__LINE__), bt_send_recv(__VA_ARGS__))
+#define bt_exchange_step(...)   (BT_GROUP_SITE(__LINE__), bt_exchange_step(__VA_ARGS__))
+#define bt_barrier(...)         (BT_GROUP_SITE(__LINE__), bt_barrier(__VA_ARGS__))
 #endif
 
 #endif

@@ -63,6 +63,8 @@ bt_status bt_p2p_reduce_scatter(bt_group *group, const void *in, void *out, int6
                                 bt_dtype dtype, bt_reduction reduction, bt_stream stream);
 bt_status bt_p2p_all_gather(bt_group *group, const void *in, void *out, int64_t size_bytes,
                             bt_stream stream);
+bt_status bt_p2p_all_gather_rows(bt_group *group, const bt_byte_rows *in, void *out,
+                                 int64_t size_bytes, bt_stream stream);
 bt_status bt_p2p_all_to_all(bt_group *group, const void *in, void *out, int64_t size_bytes,
                             bt_stream stream);
 bt_status bt_p2p_all_to_others(bt_group *group, const void *in, void *out, int64_t size_bytes,

@@ -8,6 +8,7 @@ enum { ENGINE_BYTES = 64 << 20 }; // per rank; from this size on copy engines ga
 
 enum {
     CALL_ALL_GATHER = 16,
+    CALL_ALL_GATHER_ROWS,
     CALL_ALL_TO_ALL,
     CALL_ALL_TO_OTHERS,
     CALL_BROADCAST,
@@ -18,6 +19,7 @@ enum {
 
 // This rank's part of a move: `size_bytes` to each receiver and from each sender.
 typedef struct move {
+    const bt_byte_rows *rows;           // data for all other ranks, by engines; NULL: `from`
     const char *from[BT_P2P_RANKS_MAX]; // data for each rank; NULL: none
     char *to[BT_P2P_RANKS_MAX];         // destination of each rank's data; NULL: none
     int64_t size_bytes;
@@ -103,10 +105,11 @@ static bt_status by_engines(bt_p2p_group *group, const move *what)
     for (int step = 1; step < size; ++step) {
         int peer = (group->base.group.rank + step) % size;
         char *to = bt_p2p_region_at(group, what->region, what->land, peer);
-        if (what->from[peer] == NULL) {
-            continue;
+        if (what->rows != NULL) {
+            BT_TRY(device->backend->copy_rows(device, to, what->rows, what->stream));
+        } else if (what->from[peer] != NULL) {
+            BT_TRY(bt_p2p_copy(group, to, what->from[peer], what->size_bytes, what->stream));
         }
-        BT_TRY(bt_p2p_copy(group, to, what->from[peer], what->size_bytes, what->stream));
     }
     BT_TRY(own_part(group, what));
     BT_TRY(group->base.table->handshake(device, what->stream, &group->view, 1));
@@ -124,6 +127,18 @@ static bt_status run(bt_p2p_group *group, const move *what)
     return bt_p2p_leave(group, &group->kernels, what->stream);
 }
 
+// Rows are packed first where no engine copies them.
+static bt_status pack(bt_p2p_group *group, move *what)
+{
+    bt_device *device = group->base.device;
+    const int rank = group->base.group.rank;
+    BT_TRY(device->backend->copy_rows(device, what->to[rank], what->rows, what->stream));
+    for (int peer = 0; peer < group->base.group.size; ++peer) {
+        what->from[peer] = what->to[rank];
+    }
+    return BT_OK;
+}
+
 // All-gather, all-to-all (or -others): every rank sends to every rank, and `out` has a part for
 // each.
 static bt_status to_everyone(bt_group *base, move *what, void *out, int64_t size_bytes)
@@ -136,9 +151,12 @@ static bt_status to_everyone(bt_group *base, move *what, void *out, int64_t size
     for (int peer = 0; peer < base->size; ++peer) {
         what->to[peer] = (char *)out + size_bytes * peer;
     }
-    bool engines = group->options.engines || size_bytes >= ENGINE_BYTES;
-    return what->region != NULL && engines && size_bytes > 0 ? by_engines(group, what)
-                                                             : run(group, what);
+    if (what->region != NULL && size_bytes > 0 &&
+        (group->options.engines || size_bytes >= ENGINE_BYTES)) {
+        return by_engines(group, what);
+    }
+    BT_TRY(what->rows != NULL ? pack(group, what) : BT_OK);
+    return run(group, what);
 }
 
 bt_status bt_p2p_all_gather(bt_group *base, const void *in, void *out, int64_t size_bytes,
@@ -149,6 +167,16 @@ bt_status bt_p2p_all_gather(bt_group *base, const void *in, void *out, int64_t s
     for (int peer = 0; peer < base->size; ++peer) {
         what.from[peer] = in;
     }
+    return to_everyone(base, &what, out, size_bytes);
+}
+
+bt_status bt_p2p_all_gather_rows(bt_group *base, const bt_byte_rows *in, void *out,
+                                 int64_t size_bytes, bt_stream stream)
+{
+    BT_TRY(bt_device_group_check(base));
+    move what = {.rows = in,
+                 .call = bt_p2p_call(CALL_ALL_GATHER_ROWS, size_bytes, -1, -1, -1),
+                 .stream = stream};
     return to_everyone(base, &what, out, size_bytes);
 }
 

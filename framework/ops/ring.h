@@ -17,11 +17,11 @@
 typedef struct bt_ring {
     void *self; // borrowed
     int rank, size;
-    // *own: where the context's stream must write this rank's block: a kernel on another stream
-    // would wait for the attention that follows. block_bytes: of the largest block.
-    bt_status (*begin)(void *self, bt_context *context, int64_t block_bytes, void **own);
-    // This rank's block is written.
-    bt_status (*send)(void *self, bt_context *context);
+    // block_bytes: of the largest block.
+    bt_status (*begin)(void *self, bt_context *context, int64_t block_bytes);
+    // Sends this rank's block, rows that lie in the context's memory. They are kept until the last
+    // block is fetched.
+    bt_status (*send)(void *self, bt_context *context, const bt_byte_rows *own);
     // The block of rank (rank - step) mod size, readable until the next begin.
     bt_status (*fetch)(void *self, bt_context *context, int step, const void **block);
     // Where to write the gradient of that block.

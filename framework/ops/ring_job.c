@@ -160,25 +160,17 @@ int bt_ring_source(const bt_ring_job *j, int step)
 bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv)
 {
     const bt_attention_shape *s = &j->shape;
-    const int64_t width = bt_ring_width(j), row = qkv->shape.size[2], tokens = s->q_tokens;
-    void *own = NULL;
+    const int64_t bytes = (int64_t)bt_dtype_size(j->dtype), width = bt_ring_width(j) * bytes;
+    const bt_byte_rows own = {
+        .data = bt_ring_place_at(bt_tensor_data(qkv), s->heads * s->head_dim, j->dtype),
+        .rows = s->batch * s->q_tokens,
+        .row_bytes = width,
+        .pitch_bytes = qkv->shape.size[2] * bytes};
     if (j->ring->size == 1) {
         return BT_OK;
     }
-    BT_TRY(j->ring->begin(j->ring->self, j->context,
-                          s->batch * most_tokens(j) * width * (int64_t)bt_dtype_size(j->dtype),
-                          &own));
-    const bt_copy_args copy = {
-        .rank = 3,
-        .shape = {s->batch, tokens, width},
-        .x = bt_ring_place_at(bt_tensor_data(qkv), s->heads * s->head_dim, j->dtype),
-        .x_stride = {tokens * row, row, 1},
-        .x_dtype = j->dtype,
-        .y = own,
-        .y_stride = {tokens * width, width, 1},
-        .y_dtype = j->dtype};
-    BT_TRY(bt_context_launch(j->context, BT_KERNEL_COPY, j->dtype, &copy));
-    return j->ring->send(j->ring->self, j->context);
+    BT_TRY(j->ring->begin(j->ring->self, j->context, s->batch * most_tokens(j) * width));
+    return j->ring->send(j->ring->self, j->context, &own);
 }
 
 bt_attention_view bt_ring_keys(const bt_ring_job *j, const bt_tensor *qkv, const void *block,

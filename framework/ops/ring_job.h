@@ -60,7 +60,7 @@ void bt_ring_job_close(bt_ring_job *j);
 // *(void **)out: zeroed memory for `count` items; owns: the caller, bt_mem_free.
 BT_CHECKED bt_status bt_ring_allocate(int64_t count, size_t size_bytes, void *out);
 
-// Writes own keys and values into a block and sends it.
+// Sends own keys and values.
 BT_CHECKED bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv);
 // out = parts, merged in their order.
 BT_CHECKED bt_status bt_ring_merge(const bt_ring_job *j, const bt_attention_part *parts, int count,

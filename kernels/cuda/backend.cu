@@ -202,6 +202,19 @@ static bt_status copy(bt_device *device, void *target, const void *source, size_
     return bt_cuda_check(cudaMemcpyAsync(target, source, size_bytes, kinds[kind], on), "copy");
 }
 
+static bt_status copy_rows(bt_device *device, void *target, const bt_byte_rows *source,
+                           bt_stream stream)
+{
+    if (source->rows == 0 || source->row_bytes == 0) {
+        return BT_OK;
+    }
+    const size_t width = (size_t)source->row_bytes;
+    return bt_cuda_check(cudaMemcpy2DAsync(target, width, source->data, (size_t)source->pitch_bytes,
+                                           width, (size_t)source->rows, cudaMemcpyDeviceToDevice,
+                                           bt_cuda_stream_of(device, stream)),
+                         "copy of rows");
+}
+
 static bt_status fill(bt_device *device, void *target, uint8_t byte, size_t size_bytes,
                       bt_stream stream)
 {
@@ -232,6 +245,7 @@ static bt_backend make_backend(void)
     backend.pinned_alloc = pinned_alloc;
     backend.pinned_free = pinned_free;
     backend.copy = copy;
+    backend.copy_rows = copy_rows;
     backend.fill = fill;
     bt_cuda_stream_table(&backend);
     backend.range_push = range_push;

@@ -338,6 +338,30 @@ static bt_status all_gather(const sweep *how, bt_group *group, const operand *in
     return BT_OK;
 }
 
+// Rows with gaps of other bytes, of about half the size in all.
+static bt_status all_gather_rows(sweep *how, bt_group *group, const operand *out, int64_t size)
+{
+    enum { ROWS = 3, GAP = 5 };
+    const int64_t width = (size + 1) / 2 / ROWS, pitch = width + GAP, bytes = width * ROWS;
+    operand in = make(how, BT_U8, pitch * ROWS);
+    for (int64_t row = 0; row < ROWS; ++row) {
+        for (int64_t i = 0; i < width; ++i) {
+            in.host[row * pitch + i] = byte_of(group->rank, -1, row * width + i);
+        }
+    }
+    const bt_byte_rows rows = {in.at, ROWS, width, pitch};
+    bt_status status = give(how, &in);
+    status = status ? status : bt_all_gather_rows(group, &rows, out->at, size, how->stream);
+    status = status ? status : take(how, out);
+    for (int from = 0; from < group->size && status == BT_OK; ++from) {
+        status = from != group->rank
+                     ? check_bytes("all_gather_rows", out->host + size * from, bytes, from, -1)
+                     : BT_OK;
+    }
+    free(in.host);
+    return status;
+}
+
 static bt_status broadcasts(const sweep *how, bt_group *group, const operand *in,
                             const operand *out, int64_t size)
 {
@@ -393,6 +417,7 @@ static bt_status check_moves(sweep *how, bt_group *group, int64_t size)
     }
     status = status ? status : give(how, &in);
     status = status ? status : all_gather(how, group, &in, &out, size);
+    status = status ? status : all_gather_rows(how, group, &out, size);
     status = status ? status : broadcasts(how, group, &in, &out, size);
     status = status ? status : sends(how, group, &in, &out, size);
     status = status || guard_holds(&out) ? status : wrong("move", BT_U8, size, size);

@@ -184,6 +184,12 @@ static bt_status copy(bt_device *device, void *target, const void *source, size_
                           : bt_cpu_backend.copy(device, target, source, size_bytes, kind, stream);
 }
 
+static bt_status copy_rows(bt_device *device, void *target, const bt_byte_rows *source,
+                           bt_stream stream)
+{
+    return faulty.stalled ? BT_OK : bt_cpu_backend.copy_rows(device, target, source, stream);
+}
+
 static bt_status fill(bt_device *device, void *target, uint8_t byte, size_t size_bytes,
                       bt_stream stream)
 {
@@ -241,6 +247,7 @@ void faulty_device_add_as(const char *name)
     faulty.backend.memory_alloc = faulty.backend.pinned_alloc = memory_alloc;
     faulty.backend.memory_free = faulty.backend.pinned_free = memory_free;
     faulty.backend.copy = copy;
+    faulty.backend.copy_rows = copy_rows;
     faulty.backend.fill = fill;
     faulty.backend.stream_create = stream_create;
     faulty.backend.stream_synchronize = stream_synchronize;

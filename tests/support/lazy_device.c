@@ -123,6 +123,20 @@ static bt_status copy(bt_device *device, void *target, const void *source, size_
     return leave(fine);
 }
 
+static bt_status copy_rows(bt_device *device, void *target, const bt_byte_rows *source,
+                           bt_stream stream)
+{
+    (void)device;
+    bool fine = enter(true);
+    for (int64_t row = 0; row < source->rows && fine; ++row) {
+        push(stream, &(work){.kind = WORK_COPY,
+                             .target = (char *)target + row * source->row_bytes,
+                             .source = (const char *)source->data + row * source->pitch_bytes,
+                             .size_bytes = (size_t)source->row_bytes});
+    }
+    return leave(fine);
+}
+
 static bt_status fill(bt_device *device, void *target, uint8_t byte, size_t size_bytes,
                       bt_stream stream)
 {
@@ -221,6 +235,7 @@ void lazy_device_open(bt_device *device)
     lazy.backend.pinned_alloc = memory_alloc;
     lazy.backend.pinned_free = memory_free;
     lazy.backend.copy = copy;
+    lazy.backend.copy_rows = copy_rows;
     lazy.backend.fill = fill;
     lazy.backend.stream_create = stream_create;
     lazy.backend.stream_destroy = stream_destroy;

@@ -31,20 +31,19 @@ typedef struct silent {
     void *blocks[3];
 } silent;
 
-static bt_status silent_begin(void *self, bt_context *context, int64_t block_bytes, void **own)
+static bt_status silent_begin(void *self, bt_context *context, int64_t block_bytes)
 {
     silent *s = self;
     for (int i = 0; i < 3 && !s->blocks[i]; ++i) {
         BT_TRY(context->device->backend->memory_alloc(context->device, (size_t)block_bytes,
                                                       &s->blocks[i]));
     }
-    *own = s->blocks[0];
     return BT_OK;
 }
 
-static bt_status silent_send(void *self, bt_context *context)
+static bt_status silent_send(void *self, bt_context *context, const bt_byte_rows *own)
 {
-    (void)self, (void)context;
+    (void)self, (void)context, (void)own;
     return BT_OK;
 }
 
