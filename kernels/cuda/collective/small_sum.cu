@@ -73,7 +73,7 @@ __device__ __forceinline__ void send(uint4 *slot, uint2 value, uint32_t epoch)
 __device__ __forceinline__ bool receive(const bt_p2p_view &view, const uint4 *slot, uint32_t epoch,
                                         int peer, uint2 *value)
 {
-    uint64_t since_ns = 0;
+    wait_clock clock;
     for (uint32_t look = 1;; ++look) {
         uint4 seen;
         asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -84,11 +84,8 @@ __device__ __forceinline__ bool receive(const bt_p2p_view &view, const uint4 *sl
             *value = make_uint2(seen.x, seen.z);
             return true;
         }
-        if (look % 64 == 0) {
-            since_ns = since_ns != 0 ? since_ns : now_ns();
-            if (!may_wait(view, since_ns, peer)) {
-                return false;
-            }
+        if (look % 64 == 0 && !clock.may_wait(view, peer)) {
+            return false;
         }
     }
 }
