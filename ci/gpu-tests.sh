@@ -4,7 +4,7 @@
 #   FOLDER      output of `ci/portable.sh --tests`, or a build folder (default: build-ci)
 #   -j N        parallel programs, default 6: they compare numbers and measure no times
 #   -o DIR      folder for the logs, default gpu-tests
-#   -l LIMIT_S  time limit of a program in seconds, default 300
+#   -l LIMIT_S  time limit of a program in seconds, default 600
 #   --quick     without compute-sanitizer
 #   --wide      also the wide sweeps of products and attention, an hour or more: with -l 7200
 #
@@ -19,7 +19,7 @@
 # no such folder, or compute-sanitizer is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-jobs=6 out=gpu-tests limit=300 sanitize=true wide=false folder=build-ci
+jobs=6 out=gpu-tests limit=600 sanitize=true wide=false folder=build-ci
 
 usage() {
     echo "usage: ci/gpu-tests.sh [-j N] [-o DIR] [-l LIMIT_S] [--quick] [--wide] [FOLDER]" >&2
