@@ -23,6 +23,7 @@ static const struct {
     {"compute", BT_METRIC_TIME},
     {"throughput", BT_METRIC_TOKENS_PER_S},
     {"best_bucket", BT_METRIC_TOKENS_PER_S},
+    {"throughput_gain", BT_METRIC_TOKENS_PER_S},
     {"step_time", BT_METRIC_STEP_TIME},
     {"min_train_loss", BT_METRIC_LOSS_MIN},
     {"final_val_loss", BT_METRIC_VAL_LOSS},
@@ -116,6 +117,16 @@ static void compare_cases(bt_claim *out)
     out->rule = BT_CLAIM_RULE_AT_LEAST;
 }
 
+// A gain in percent, over another case of ours or over the system "against".
+static void compare_gain(const cJSON *root, const cJSON *own, bt_claim *out)
+{
+    const double percent = bt_json_number_of(own, "value"), ratio = 1 + percent / 100;
+    out->other = *out->over ? OURS : stand_in(root, bt_json_text_of(out->node, "against"));
+    out->claimed = ratio;
+    out->margin =
+        MARGIN_LEAST + rounding_of(bt_json_text_of(own, "printed")) * percent / 100 / ratio;
+}
+
 // One claim against one other system; `value` is that system's, NULL if there is none.
 static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *value, bool several)
 {
@@ -134,7 +145,9 @@ static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *val
         .margin = margin_of(bt_json_text_of(own, "printed"), bt_json_text_of(value, "printed")),
         .over = bt_json_text_of(node, "over"),
         .untested = bt_json_text_of(node, "untested")};
-    if (*out->over) {
+    if (own && strcmp(bt_json_text_of(node, "metric"), "throughput_gain") == 0) {
+        compare_gain(claims->json->root, own, out);
+    } else if (*out->over) {
         compare_cases(out);
     }
     const cJSON *stated = bt_json_get(node, "margin"); // for files without printed digits
