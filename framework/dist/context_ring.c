@@ -143,8 +143,8 @@ static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes
     return BT_OK;
 }
 
-// A copy engine packs the rows, or sends them from where they are: a kernel on this stream would
-// wait for the attention that follows on the context's.
+// Copies, not kernels, pack the rows or send them from where they are: a kernel on this stream
+// would wait for the attention that follows on the context's.
 static bt_status ring_send(void *self, bt_context *context, const bt_byte_rows *own)
 {
     bt_context_ring *r = self_of(self);

@@ -121,8 +121,8 @@ BT_CHECKED bt_status bt_exchange_step(bt_group *group, int step, const void *dat
                                       int64_t size_bytes, bt_stream stream);
 // out[i] = sum of in[r][i] over the ranks r, whose terms are all in this rank's memory, plus
 // base[i] if there is a base. The order of additions is that of reduce_scatter, the base last; the
-// sum is rounded before it is added. No exchange: one rank may call it alone. Shapes  in [size] of
-// [count], base [count] or NULL, out [count], which may be one of in
+// sum is rounded before it is added. No exchange: one rank may call it alone.
+// Shapes  in [size] of [count], base [count] or NULL, out [count], which may be one of in, not base
 BT_CHECKED bt_status bt_group_fold(bt_group *group, const void *const *in, const void *base,
                                    void *out, int64_t count, bt_dtype dtype, bt_stream stream);
 // Returns when every rank has called it.

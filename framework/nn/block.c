@@ -88,9 +88,12 @@ static bt_status in_sequences(bt_context *context, int64_t tokens, bt_tensor **x
     return BT_OK;
 }
 
-static bool chunks_are_sequences(const bt_nn_tensor_ranks *ranks, const bt_tensor *qkv)
+// Of two ranks: of more, each call of attention would have few sequences and few heads, too little
+// for a GPU.
+static bool attends_by_sequences(const bt_nn_tensor_ranks *ranks, const bt_tensor *qkv)
 {
-    return ranks->chunks && qkv->shape.size[0] % bt_row_chunks_ranks(ranks->chunks) == 0;
+    const int count = ranks->chunks ? bt_row_chunks_ranks(ranks->chunks) : 0;
+    return count > 0 && count <= 2 && qkv->shape.size[0] % count == 0;
 }
 
 static bt_status attend(bt_context *context, const bt_nn_block *block, bt_nn_attention attention,
@@ -105,7 +108,7 @@ static bt_status attend(bt_context *context, const bt_nn_block *block, bt_nn_att
     BT_TRY_GOTO(bt_nn_column_forward(context, ranks, &block->attn_qkv, &normed, &qkv), done);
     BT_TENSOR_RELEASE(normed);
     BT_TRY_GOTO(in_sequences(context, tokens, &qkv), done);
-    if (attention == causal && chunks_are_sequences(ranks, qkv)) {
+    if (attention == causal && attends_by_sequences(ranks, qkv)) {
         status = bt_attention_scatter(context, ranks->chunks, qkv, block->heads, true,
                                       block->attn_proj.weight, block->attn_proj.bias, x, y);
     } else {

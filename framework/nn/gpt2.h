@@ -21,8 +21,8 @@ typedef struct bt_gpt2_config {
                             // of the rows, whose number they divide (tensor_parallel.h)
     struct bt_aside *aside; // borrowed: the loss processes two halves of an even number of
                             // sequences alternately (half_batches.h); NULL: all at once
-    struct bt_row_chunks *chunks; // borrowed: with sequence_parallel, overlap products with the
-                                  // exchange of rows (ops/row_chunks.h); NULL: no overlap
+    struct bt_row_chunks *chunks; // borrowed: with sequence_parallel, overlap the exchange of rows
+                                  // (ops/row_chunks.h); NULL: no overlap
 } bt_gpt2_config;
 
 typedef struct bt_gpt2 {

@@ -39,8 +39,8 @@ typedef struct bt_nn_tensor_ranks {
                             // part of the rows
     struct bt_aside *aside; // borrowed: overlap sums with products of half-batches
                             // (half_batches.h); NULL: on one stream. Not with sequence_parallel
-    struct bt_row_chunks *chunks; // borrowed: overlap products with the exchange of rows
-                                  // (ops/row_chunks.h); NULL: one after the other. Only with
+    struct bt_row_chunks *chunks; // borrowed: overlap products and attention with the exchange of
+                                  // rows (ops/row_chunks.h); NULL: one after the other. Only with
                                   // sequence_parallel
 } bt_nn_tensor_ranks;
 

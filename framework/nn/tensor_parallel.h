@@ -9,8 +9,9 @@
 // has rows [r n, (r + 1) n) of the B T rows of a micro-batch, n = B T / t. An all-reduce becomes a
 // reduce-scatter to the ranks that have the rows, and an all-gather precedes each column-parallel
 // layer. The order of sums is the same, so the forward has the same bits either way.
-// With chunks (ops/row_chunks.h) these exchanges run beside the products, chunk by chunk; the bits
-// are the same where those of a row of a product do not depend on the number of rows.
+// With chunks (ops/row_chunks.h) these exchanges run beside products and attention, chunk by chunk;
+// the bits are the same where those of a row of a product do not depend on the number of rows, nor
+// those of a sequence's attention on the number of sequences.
 // With recompute gelu_ln or more the backward gathers the rows again instead of keeping them.
 // The gradients of normalization parameters are those of this rank's rows; training sums them over
 // the ranks (bt_param.partial). Source  Korthikanti et al. 2022, arXiv:2205.05198

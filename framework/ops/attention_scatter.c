@@ -126,7 +126,8 @@ bt_status bt_op_attention_scatter_forward(bt_context *context, bt_op_call *call)
     if (call->recording) {
         call->saved[SAVED_QKV] = qkv->requires_grad ? bt_tensor_retain(qkv) : NULL;
         call->saved[SAVED_W] = qkv->requires_grad ? bt_tensor_retain(w) : NULL;
-        call->saved[SAVED_Y] = bt_tensor_retain(of.y);
+        call->saved[SAVED_Y] =
+            qkv->requires_grad || w->requires_grad ? bt_tensor_retain(of.y) : NULL;
         call->saved[SAVED_LSE] = qkv->requires_grad ? bt_tensor_retain(of.lse) : NULL;
     }
 done:

@@ -59,8 +59,8 @@ done:
     return status;
 }
 
-// One backward: all rows of dy and x, whose own rows are complete once step 0 is awaited, values of
-// the hidden layer and its gradient.
+// One backward: all rows of dy and x, whose own rows are there once step 0 is awaited (those of x
+// only if w wants a gradient), values of the hidden layer and its gradient.
 typedef struct feed_back {
     bt_tensor *dy, *x, *pre, *hidden, *dpre;
     bool wants_inner; // x, w or b
@@ -111,7 +111,8 @@ static bt_status inner_backward(bt_context *context, bt_op_backward *call, feed_
         BT_TRY(bt_feed_forward_remakes(call)
                    ? BT_OK
                    : bt_rows_await_others(context, chunks, BT_ROWS_INPUT));
-        BT_TRY(bt_row_chunks_await(chunks, context, BT_ROWS_INPUT, 0));
+        BT_TRY(call->din[W].wanted ? bt_row_chunks_await(chunks, context, BT_ROWS_INPUT, 0)
+                                   : BT_OK);
     }
     BT_TRY(bt_rows_weight_backward(context, call, W, f->dpre, f->x));
     return dx ? bt_row_chunks_sum(chunks, context, NULL, dx) : BT_OK;
@@ -128,8 +129,9 @@ bt_status bt_op_feed_forward_chunks_backward(bt_context *context, bt_op_backward
     BT_TRY(bt_rows_reserve(context, chunks, &part, &call->in_spec[X]));
     BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, true, &f.dy), done);
     if (call->din[W].wanted || bt_feed_forward_remakes(call)) {
-        BT_TRY_GOTO(
-            bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X], true, &f.x), done);
+        BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X],
+                                         call->din[W].wanted, &f.x),
+                    done);
     }
     BT_TRY_GOTO(outer_backward(context, call, &f), done);
     BT_TENSOR_RELEASE(f.hidden);

@@ -176,7 +176,8 @@ static bt_status whole_of(bt_row_chunks *c, bt_context *context, int area, const
     return bt_tensor_over(context, x->dtype, shape, chunk(c, area, 0), "rows of all ranks", out);
 }
 
-// The own rows, behind the exchanges on their stream: nothing waits for the copy there.
+// The own rows, behind this matrix' exchanges on their stream; exchanges of a later one wait for
+// it.
 static bt_status copy_own(bt_row_chunks *c, int area, bt_tensor *x)
 {
     const size_t bytes = bt_tensor_bytes(x);

@@ -60,8 +60,8 @@ int bt_row_chunks_rank(const bt_row_chunks *chunks, int distance);
 // exchanged; all ranks pass the same size.
 BT_CHECKED bt_status bt_row_chunks_open(bt_row_chunks *chunks, bt_context *context,
                                         int64_t chunk_bytes);
-// Begins to gather. x is sent from where it is: keep it until all steps are awaited. `complete`: it
-// is also copied to the own rows of *whole, which else are undefined.
+// Begins to gather. x is sent from where it is: keep it until all steps are awaited, step 0 too if
+// `complete`: then it is also copied to the own rows of *whole, which else are undefined.
 // Shapes  x [n, width], *whole [t n, width]: valid until the area's next use
 // Owns    *whole: the caller
 BT_CHECKED bt_status bt_row_chunks_gather(bt_row_chunks *chunks, bt_context *context,

@@ -87,8 +87,8 @@ typedef struct bt_train_parallel {
     bool half_batches;    // tensor parallel ranks process two halves of a micro-batch alternately,
                           // overlapping the sums of one with the products of the other; not with
                           // sequence_parallel
-    bool row_chunks;      // with sequence_parallel, overlap the exchange of rows with products,
-                          // chunk by chunk (ops/row_chunks.h)
+    bool row_chunks;      // with sequence_parallel, overlap the exchange of rows with products and
+                          // attention, chunk by chunk (ops/row_chunks.h)
     bt_rotation rotation; // how keys and values are exchanged between context parallel ranks (twice
                           // their number divides the sequence); does not affect any bit
     int64_t shared_heads; // this many consecutive context ranks share heads during attention

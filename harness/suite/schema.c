@@ -311,8 +311,8 @@ const bt_suite_key bt_suite_keys[] = {
      "overlap the products of the other (AsyncTP); micro_batch must be even; cannot be combined "
      "with sequence_parallel; default: false."},
     {BT_SUITE_MESH, "row_chunks", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, false,
-     "With sequence_parallel, products work on the rows of one tensor-parallel rank after another, "
-     "so that the exchange of one chunk of rows overlaps the products of others (AsyncTP); "
+     "With sequence_parallel, products and attention work on the rows of one tensor-parallel rank "
+     "after another, so that the exchange of one chunk of rows overlaps work on others (AsyncTP); "
      "default: false."},
     WHOLE_ROW(MESH, "context", 1, 64, NULL,
               "Context-parallel ranks, which share each sequence; default: 1."),

@@ -108,6 +108,54 @@ static void copies_in_order(void **state)
     backend->stream_destroy(&device, side);
 }
 
+// Rows of device memory without their gaps, of odd places and sizes, of none and of one byte.
+static void copies_rows(void **state)
+{
+    (void)state;
+    static const bt_byte_rows shapes[] = {{.rows = 7, .row_bytes = 96, .pitch_bytes = 160},
+                                          {.rows = 1000, .row_bytes = 64, .pitch_bytes = 64},
+                                          {.rows = 33, .row_bytes = 1, .pitch_bytes = 3},
+                                          {.rows = 5, .row_bytes = 1537, .pitch_bytes = 4609},
+                                          {.rows = 0, .row_bytes = 16, .pitch_bytes = 16},
+                                          {.rows = 4, .row_bytes = 0, .pitch_bytes = 8}};
+    enum { OFFSET = 3 };
+    const bt_backend *backend = device.backend;
+    if (!usable) {
+        skip();
+    }
+    void *near = NULL, *packed = NULL;
+    unsigned char *bytes = NULL, *got = NULL;
+    ASSERT_OK(backend->memory_alloc(&device, COUNT, &near));
+    ASSERT_OK(backend->memory_alloc(&device, COUNT, &packed));
+    ASSERT_OK(bt_mem_alloc(COUNT, 1, (void **)&bytes));
+    ASSERT_OK(bt_mem_alloc(COUNT, 1, (void **)&got));
+    for (int i = 0; i < COUNT; ++i) {
+        bytes[i] = (unsigned char)(i * 7 + i / 251);
+    }
+    ASSERT_OK(backend->copy(&device, near, bytes, COUNT, BT_COPY_HOST_TO_DEVICE, NULL));
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; ++s) {
+        bt_byte_rows rows = shapes[s];
+        rows.data = (char *)near + OFFSET;
+        ASSERT_OK(backend->fill(&device, packed, 0xa5, COUNT, NULL));
+        ASSERT_OK(backend->copy_rows(&device, (char *)packed + OFFSET, &rows, NULL));
+        ASSERT_OK(backend->copy(&device, got, packed, COUNT, BT_COPY_DEVICE_TO_HOST, NULL));
+        ASSERT_OK(backend->stream_synchronize(&device, NULL));
+        for (int64_t i = 0; i < COUNT; ++i) {
+            const int64_t at = i - OFFSET;
+            const bool copied = at >= 0 && at < rows.rows * rows.row_bytes;
+            assert_int_equal(
+                got[i],
+                copied
+                    ? bytes[OFFSET + at / rows.row_bytes * rows.pitch_bytes + at % rows.row_bytes]
+                    : 0xa5);
+        }
+    }
+    bt_mem_free(bytes);
+    bt_mem_free(got);
+    backend->memory_free(&device, near);
+    backend->memory_free(&device, packed);
+}
+
 // A captured fill and kernel do nothing until the graph is launched, then the same each time.
 static void captures_a_graph(void **state)
 {
@@ -162,9 +210,13 @@ static void opens_without_leaks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_without_a_gpu),  cmocka_unit_test(tells_about_itself),
-        cmocka_unit_test(allocates_and_runs_out), cmocka_unit_test(copies_in_order),
-        cmocka_unit_test(captures_a_graph),       cmocka_unit_test(opens_without_leaks),
+        cmocka_unit_test(answers_without_a_gpu),
+        cmocka_unit_test(tells_about_itself),
+        cmocka_unit_test(allocates_and_runs_out),
+        cmocka_unit_test(copies_in_order),
+        cmocka_unit_test(copies_rows),
+        cmocka_unit_test(captures_a_graph),
+        cmocka_unit_test(opens_without_leaks),
     };
     usable = bt_device_open("cuda", 0, &device) == BT_OK;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

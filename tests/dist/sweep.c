@@ -338,22 +338,27 @@ static bt_status all_gather(const sweep *how, bt_group *group, const operand *in
     return BT_OK;
 }
 
-// Rows with gaps of other bytes, of about half the size in all.
+// Rows with gaps of other bytes, of at most about half the size in all: of rank 0 none, of others
+// as many as their number modulo 4.
 static bt_status all_gather_rows(sweep *how, bt_group *group, const operand *out, int64_t size)
 {
     enum { ROWS = 3, GAP = 5 };
-    const int64_t width = (size + 1) / 2 / ROWS, pitch = width + GAP, bytes = width * ROWS;
+    const int64_t width = (size + 1) / 2 / ROWS, pitch = width + GAP;
+    const int64_t count = group->rank % (ROWS + 1);
     operand in = make(how, BT_U8, pitch * ROWS);
-    for (int64_t row = 0; row < ROWS; ++row) {
+    for (int64_t row = 0; row < count; ++row) {
         for (int64_t i = 0; i < width; ++i) {
             in.host[row * pitch + i] = byte_of(group->rank, -1, row * width + i);
         }
     }
-    const bt_byte_rows rows = {in.at, ROWS, width, pitch};
+    const bt_byte_rows rows = {in.at, count, width, pitch};
+    memset(out->host, 0, (size_t)(size * group->size)); // not what all_gather left there
     bt_status status = give(how, &in);
+    status = status ? status : give(how, out);
     status = status ? status : bt_all_gather_rows(group, &rows, out->at, size, how->stream);
     status = status ? status : take(how, out);
     for (int from = 0; from < group->size && status == BT_OK; ++from) {
+        const int64_t bytes = from % (ROWS + 1) * width;
         status = from != group->rank
                      ? check_bytes("all_gather_rows", out->host + size * from, bytes, from, -1)
                      : BT_OK;

@@ -243,6 +243,11 @@ static void meshes_have_the_losses_of_one_rank(void **state)
     r = add("chunks of rows");
     r->plan.parallel.mesh = tensor;
     r->plan.parallel.sequence_parallel = r->plan.parallel.row_chunks = true;
+    r = add("chunks of rows that are no sequences");
+    r->plan.micro_batch = 3;
+    r->plan.tokens_per_step = (int64_t)BATCHES * 3 * 16;
+    r->plan.parallel.mesh = tensor;
+    r->plan.parallel.sequence_parallel = r->plan.parallel.row_chunks = true;
     r = add("half-batches");
     r->plan.parallel.mesh = tensor;
     r->plan.parallel.half_batches = true;

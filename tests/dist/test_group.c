@@ -168,6 +168,17 @@ static void wrong_arguments_are_refused(void **state)
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "recv: rank 0 cannot send a message to itself",
                  bt_recv(group, &byte, 1, 0, NULL));
     ASSERT_OK(bt_send_recv(group, &byte, 0, &byte, 0, 1, NULL));
+    static const bt_byte_rows wrong[] = {
+        {.rows = 2, .row_bytes = 1, .pitch_bytes = 1},  // more than fits
+        {.rows = 1, .row_bytes = 1},                    // rows that overlap
+        {.rows = -1, .row_bytes = 1, .pitch_bytes = 1}, // no number of rows
+        {.rows = 1, .row_bytes = -1},                   // no size of a row
+        {.rows = INT64_MAX, .row_bytes = INT64_MAX, .pitch_bytes = INT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
+                     "all_gather_rows: ", bt_all_gather_rows(group, &wrong[i], &byte, 1, NULL));
+    }
     bt_group_destroy(group);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "1 to 1024 ranks, got 0",
                  bt_group_threads_create(0, timeout_ns, &group));
