@@ -73,7 +73,9 @@ static bt_status attend(bt_context *context, const sequences *of, int rank)
     status = status ? status : bt_rows_of(of->lse, of->ranks, rank, &parts[2]);
     if (status == BT_OK) {
         bt_tensor *const in[] = {parts[0], NULL, NULL, NULL};
+        bt_range_push(context, "attention"); // apart from the op's products
         status = bt_attention_call(context, &of->with, in, parts[1], parts[2]);
+        bt_range_pop(context);
     }
     release_parts(parts, 3);
     return status;
@@ -91,7 +93,9 @@ static bt_status attend_backward(bt_context *context, const sequences *of, int r
     if (status == BT_OK) {
         bt_tensor *const in[] = {parts[0], NULL, NULL, NULL};
         bt_tensor *const grad[] = {parts[3], NULL, NULL};
+        bt_range_push(context, "attention");
         status = bt_attention_call_backward(context, &of->with, in, parts[1], parts[2], dy, grad);
+        bt_range_pop(context);
     }
     release_parts(parts, 4);
     return status;
