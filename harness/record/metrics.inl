@@ -59,7 +59,8 @@ X(RECOVERY_STEP, "recovery_step_ns", NS, LOWER,
 X(EXPOSED, "exposed_communication_ns", NS, LOWER,
   "time of a step in which rank 0 computes nothing because it communicates or waits for other "
   "ranks; mean of the profiled steps")
-X(SENT, "sent_bytes", BYTES, NEITHER, "bytes that a rank sends in a step, computed from the plan")
+X(SENT, "sent_bytes", BYTES, NEITHER,
+  "bytes that a rank sends in a step for gradients, weights and lookups, computed from the plan")
 X(PLANNED_MEMORY, "planned_memory_bytes", BYTES, NEITHER,
   "peak of the framework's own allocator, computed from the plan")
 X(COMPILE_TIME, "compile_time_ns", NS, LOWER,

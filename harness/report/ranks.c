@@ -202,7 +202,9 @@ static const struct {
     {"transfer", TRANSFER, BT_METRIC_COUNT,
      "Transfer: time of the sent bytes at the best collective bandwidth of this run."},
     {"sent", METRIC, BT_METRIC_SENT,
-     "Sent: bytes that a rank sends in a step, computed from the plan."},
+     "Sent: bytes that a rank sends in a step for gradients, weights and lookups, computed from "
+     "the "
+     "plan; not those of tensor and context parallel layers."},
     {"sharding", SHARDING, BT_METRIC_COUNT, NULL},
     {"bucket", BUCKET, BT_METRIC_COUNT, NULL},
     {"peak memory", METRIC, BT_METRIC_PEAK_ALLOCATED, NULL},
