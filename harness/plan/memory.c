@@ -81,11 +81,14 @@ bt_plan_recompute bt_plan_recompute_of(const cJSON *train)
 }
 
 // Values in fp32 that asynchronous saves copy within the GPU's memory: weights and two moments.
-// Several ranks gather them in the host's memory instead.
-static double snapshot_bytes(const cJSON *train, double parameters, const bt_plan_mesh *mesh)
+// Ranks that have parts of them gather them in the host's memory instead.
+static double snapshot_bytes(const cJSON *train, double parameters, const bt_plan_mesh *mesh,
+                             const bt_plan_ranks *ranks)
 {
     const cJSON *keys = bt_json_get(train, "checkpoint");
-    if (mesh->ranks > 1 || !cJSON_IsTrue(bt_json_get(keys, "asynchronous")) ||
+    const bool in_parts =
+        mesh->tensor > 1 || (ranks->ranks > 1 && ranks->sharding != BT_SHARDING_DDP);
+    if (in_parts || !cJSON_IsTrue(bt_json_get(keys, "asynchronous")) ||
         bt_json_is_text(keys, "snapshot", "host")) {
         return 0;
     }
@@ -121,10 +124,12 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     if (bt_plan_is_llama(train)) {
         kept = layers * on_rank(llama_block(train, width, narrow), tensor, rows);
     }
-    // The head: logits of some rows, whose memory their gradient reuses (the fused head's buffers),
-    // the gradients of its input and of the tied embedding, which is fp32; in a bucket of bf16
-    // gradients it is accumulated in a separate buffer.
-    double logits = smaller_of(tokens * vocab / tensor * element_bytes, HEAD_LOGITS_BYTES);
+    // The head: logits of some rows (of all rows if ranks share the vocabulary), whose memory their
+    // gradient reuses (the fused head's buffers), the gradients of its input and of the tied
+    // embedding, which is fp32; in a bucket of bf16 gradients it is accumulated in a separate
+    // buffer.
+    const double all_logits = tokens * vocab / tensor * element_bytes;
+    double logits = tensor > 1 ? all_logits : smaller_of(all_logits, HEAD_LOGITS_BYTES);
     double head =
         logits + 3 * unit + 4 * vocab / tensor * width * (ranks.parallel && narrow ? 2 : 1);
     // In addition on tensor parallel ranks: a sum in progress.
@@ -132,6 +137,7 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double forward =
         kept * unit + larger_of(head, used) + ring_elements(train, tokens, &mesh) * element_bytes;
     double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
-    const double snapshot = on_gpu ? snapshot_bytes(train, parameters, &mesh) : 0;
-    return (uint64_t)(1.04 * (ranks.state_bytes + peak) + snapshot);
+    const double slots = on_gpu ? ranks.slots_bytes : 0;
+    const double snapshot = on_gpu ? snapshot_bytes(train, parameters, &mesh, &ranks) : 0;
+    return (uint64_t)(1.04 * (ranks.state_bytes + peak) + slots + snapshot);
 }

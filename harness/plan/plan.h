@@ -121,6 +121,7 @@ typedef struct bt_plan_ranks {
     bool parallel;          // gradients lie in buckets: several ranks, or virtual shards
     double state_bytes;     // weights, masters, moments
     double gradients_bytes; // of buckets; only if parallel
+    double slots_bytes;     // on a GPU, for gradients that other ranks send
     double sent_bytes;      // 0 for one rank
 } bt_plan_ranks;
 

@@ -80,6 +80,10 @@ static void add_state(const cJSON *train, double parameters, bool narrow, bt_pla
         const double read = bucket_bytes(train, BT_PLAN_RESIDENT_BUCKETS) * (narrow ? 0.5 : 1);
         out->state_bytes += weights / ranks + smaller_of(weights, read) - weights;
     }
+    // framework/dist/bucket_slots.c
+    const bool has_slots = out->ranks > 1 && (out->ranks & (out->ranks - 1)) == 0 &&
+                           out->sharding != BT_SHARDING_ZERO2;
+    out->slots_bytes = has_slots ? 4 * (parameters + padding_of(train)) : 0;
 }
 
 static int64_t degree(const cJSON *mesh, const char *key)

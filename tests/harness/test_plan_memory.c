@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/plan/plan.h"
+#include "kernels/kernels.h"
 #include "tests/dist/ranks.h"
 #include "tests/support/small_train.h"
 #include "tests/support/test.h"
@@ -28,7 +29,7 @@ static bt_status train(bt_group *group, void *argument, rank_result *result)
     return BT_OK;
 }
 
-static uint64_t planned_bytes(const bt_train_plan *p)
+static uint64_t planned_bytes(const bt_train_plan *p, bool on_gpu)
 {
     const bt_mesh_degrees *mesh = &p->parallel.mesh;
     char text[640];
@@ -38,16 +39,18 @@ static uint64_t planned_bytes(const bt_train_plan *p)
         "{\"precision\":\"%s\",\"recompute\":\"%s\",\"sequence\":%lld,\"micro_batch\":%lld,"
         "\"tokens_per_step\":%lld,\"model\":{\"layers\":%lld,\"heads\":%lld,\"width\":%lld,"
         "\"vocab\":%lld,\"context\":%lld},\"mesh\":{\"data\":%d,\"tensor\":%d,\"context\":%d,"
-        "\"sharding\":\"%s\",\"sequence_parallel\":%s,\"invariant\":0,\"bucket_mb\":%g}}",
+        "\"sharding\":\"%s\",\"sequence_parallel\":%s,\"invariant\":0,\"bucket_mb\":%g},"
+        "\"checkpoint\":{\"asynchronous\":%s}}",
         bt_precision_name(p->precision), bt_recompute_mode_name(p->recompute),
         (long long)p->sequence, (long long)p->micro_batch, (long long)p->tokens_per_step,
         (long long)p->model.layers, (long long)p->model.heads, (long long)p->model.width,
         (long long)p->model.vocab, (long long)p->model.context, mesh->data, mesh->tensor,
         mesh->context, bt_sharding_name(p->parallel.sharding),
-        p->parallel.sequence_parallel ? "true" : "false", p->parallel.bucket_mb);
+        p->parallel.sequence_parallel ? "true" : "false", p->parallel.bucket_mb,
+        p->checkpoints.asynchronous ? "true" : "false");
     ASSERT_OK(bt_json_parse("train", text, (size_t)length, &doc));
     const uint64_t bytes =
-        bt_plan_memory_bytes(doc.root, p->micro_batch, bt_plan_recompute_of(doc.root), true);
+        bt_plan_memory_bytes(doc.root, p->micro_batch, bt_plan_recompute_of(doc.root), on_gpu);
     bt_json_doc_release(&doc);
     return bytes;
 }
@@ -108,7 +111,7 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
             }
             peak_bytes = r.peak_bytes[rank] > peak_bytes ? r.peak_bytes[rank] : peak_bytes;
         }
-        const double share = (double)planned_bytes(&r.plan) / (double)peak_bytes;
+        const double share = (double)planned_bytes(&r.plan, false) / (double)peak_bytes;
         print_message("%d x %d x %d%s, %s: planned %.3f of the peak\n", mesh.data, mesh.tensor,
                       mesh.context, rows[i].sequence_parallel ? " by rows" : "",
                       bt_recompute_mode_name(rows[i].recompute), share);
@@ -117,8 +120,77 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
     }
 }
 
+static bt_train_plan plan_of(bt_mesh_degrees mesh, bt_sharding sharding)
+{
+    bt_train_plan plan = small_train_plan();
+    plan.model =
+        (bt_model_config){.layers = 2, .heads = 4, .width = 256, .vocab = 50000, .context = 1024};
+    plan.sequence = 1024;
+    plan.micro_batch = 16;
+    plan.tokens_per_step = mesh.data * plan.sequence * plan.micro_batch;
+    plan.parallel.mesh = mesh;
+    plan.parallel.sharding = sharding;
+    plan.parallel.bucket_mb = 25;
+    return plan;
+}
+
+// What a GPU has more than a CPU rank: slots for the gradients of other ranks, 4 bytes a parameter,
+// and the state that an asynchronous save copies, 12 bytes, unless ranks have parts of it.
+static void ranks_on_gpus_have_slots_and_snapshots(void **state)
+{
+    (void)state;
+    static const struct {
+        bt_mesh_degrees mesh;
+        bt_sharding sharding;
+        bool asynchronous;
+        double bytes_a_parameter;
+    } rows[] = {{{1, 1, 1}, BT_SHARDING_ZERO1, false, 0}, {{1, 1, 1}, BT_SHARDING_ZERO1, true, 12},
+                {{2, 1, 1}, BT_SHARDING_ZERO1, true, 4},  {{1, 1, 2}, BT_SHARDING_ZERO3, true, 4},
+                {{2, 1, 1}, BT_SHARDING_DDP, true, 16},   {{2, 1, 1}, BT_SHARDING_ZERO2, true, 0},
+                {{3, 1, 1}, BT_SHARDING_ZERO1, true, 0},  {{1, 2, 1}, BT_SHARDING_ZERO1, true, 0},
+                {{2, 2, 1}, BT_SHARDING_ZERO1, false, 2}};
+    const double positions = 1024 * 256;
+    const double padding = 4.0 * 28 * BT_SQUARES_BLOCK / 2; // half a block for each of 28 tensors
+    const double parameters = 2 * (12 * 256 * 256 + 13 * 256) + 50000 * 256 + positions + 512;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        bt_train_plan plan = plan_of(rows[i].mesh, rows[i].sharding);
+        plan.checkpoints.asynchronous = rows[i].asynchronous;
+        const double more =
+            (double)planned_bytes(&plan, true) - (double)planned_bytes(&plan, false);
+        // The first of two tensor parallel ranks has all positions.
+        const double held = parameters + (rows[i].mesh.tensor > 1 ? positions : 0);
+        const double expected = rows[i].bytes_a_parameter * held;
+        if (!(more >= expected - 1 && more <= expected + padding)) {
+            fail_msg("row %zu: %.0f bytes more on a GPU, expected %.0f", i, more, expected);
+        }
+    }
+}
+
+// Ranks that share a vocabulary have the logits of all rows at once; one rank has some at a time.
+static void shared_logits_are_planned_whole(void **state)
+{
+    (void)state;
+    uint64_t bytes[2][2]; // by degree and micro-batch
+    for (int shared = 0; shared < 2; ++shared) {
+        for (int doubled = 0; doubled < 2; ++doubled) {
+            const bt_mesh_degrees mesh = {1, 1 + shared, 1};
+            bt_train_plan plan = plan_of(mesh, BT_SHARDING_ZERO1);
+            plan.micro_batch *= 2 * (1 + doubled);
+            plan.tokens_per_step = plan.sequence * plan.micro_batch;
+            bytes[shared][doubled] = planned_bytes(&plan, false);
+        }
+    }
+    const double logits = 4.0 * 32 * 1024 * 50000 / 2; // of the rows that come in addition
+    assert_true((double)(bytes[1][1] - bytes[1][0]) > logits);
+    assert_true((double)(bytes[0][1] - bytes[0][0]) < logits);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_of_a_mesh_take_what_is_planned)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_of_a_mesh_take_what_is_planned),
+        cmocka_unit_test(ranks_on_gpus_have_slots_and_snapshots),
+        cmocka_unit_test(shared_logits_are_planned_whole),
+    };
     return cmocka_run_group_tests(tests, small_corpus_write, small_corpus_remove);
 }
