@@ -182,11 +182,12 @@ static int64_t profiled_behind(const bt_train_plan *plan, int64_t step)
 }
 
 // If the next forward overlaps a step's last exchange, a step's time contains the exchange of the
-// previous step. Some steps, and the last, contain their own as well: nothing may overlap after
-// these.
+// previous step. Some steps, none of them profiled, and the last contain their own as well: nothing
+// may overlap after these.
 static bool ends_alone(const bt_trainer *t, int64_t step)
 {
-    return !t->parallel || !bt_data_parallel_runs_ahead(t->parallel) || step % ALONE_EVERY == 0 ||
+    const bool regular = step % ALONE_EVERY == 0 && profiled_behind(t->plan, step) < 0;
+    return !t->parallel || !bt_data_parallel_runs_ahead(t->parallel) || regular ||
            step + 1 == t->plan->steps;
 }
 
