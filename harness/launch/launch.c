@@ -35,7 +35,7 @@ static bt_status note_recovery(bt_supervisor *supervisor)
     if (supervisor->ranks[0].state.started && recovery->resume_ns < 0) {
         recovery->resume_ns = since(supervisor->fault_ns);
     }
-    if (!stepped && !supervisor->ranks[0].state.done) {
+    if ((!stepped && !supervisor->ranks[0].state.done) || !supervisor->relay.started) {
         return BT_OK;
     }
     supervisor->recovering = false;
@@ -282,7 +282,6 @@ static bool goes_on(bt_supervisor *supervisor, const bt_cause *cause)
 // Such a fault restarts the recovery.
 static bt_status begin_recovery(bt_supervisor *supervisor, const bt_cause *cause)
 {
-    const bt_launch_listener *listener = &supervisor->launch->listener;
     const int64_t now_ns = supervisor->noticed_ns ? supervisor->noticed_ns : bt_clock_ns();
     char action[96];
     supervisor->cause = *cause;
@@ -302,7 +301,7 @@ static bt_status begin_recovery(bt_supervisor *supervisor, const bt_cause *cause
     const bt_run_event fault = {.type = BT_RUN_EVENT_FAULT,
                                 .as.fault = {supervisor->steps, bt_cause_row_of(cause->kind)->name,
                                              action, supervisor->cause.message}};
-    return listener->event(listener->self, &fault);
+    return bt_relay_report(&supervisor->relay, &fault);
 }
 
 // A generation ended without a fault: the ranks must agree about the state, then the result is

@@ -12,11 +12,29 @@ static void forget_bits(bt_relay *relay, int64_t next_step)
     relay->bit_count = 0;
 }
 
-static void drop_ranges(bt_relay *relay)
+static void drop(bt_relay_list *list)
 {
-    while (relay->range_count > 0) {
-        bt_run_event_release(&relay->ranges[--relay->range_count]);
+    while (list->count > 0) {
+        bt_run_event_release(&list->events[--list->count]);
     }
+}
+
+static bt_status keep(const bt_run_event *event, bt_relay_list *list)
+{
+    BT_TRY(BT_MEM_GROW(list->count + 1, &list->capacity, &list->events));
+    BT_TRY(bt_run_event_copy(event, &list->events[list->count]));
+    ++list->count;
+    return BT_OK;
+}
+
+static bt_status tell_list(bt_relay *relay, bt_relay_list *list)
+{
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < list->count && status == BT_OK; ++i) {
+        status = relay->tell(relay->self, &list->events[i]);
+    }
+    drop(list);
+    return status;
 }
 
 void bt_relay_restart(bt_relay *relay, bool same_bits)
@@ -25,13 +43,15 @@ void bt_relay_restart(bt_relay *relay, bool same_bits)
     if (!same_bits) {
         forget_bits(relay, relay->next_step);
     }
-    drop_ranges(relay);
+    drop(&relay->ranges);
 }
 
 void bt_relay_release(bt_relay *relay)
 {
-    drop_ranges(relay);
-    bt_mem_free(relay->ranges);
+    drop(&relay->ranges);
+    drop(&relay->held);
+    bt_mem_free(relay->ranges.events);
+    bt_mem_free(relay->held.events);
     bt_mem_free(relay->bits);
     bt_str_release(&relay->kernels);
 }
@@ -46,7 +66,8 @@ static bt_status take_start(bt_relay *relay, const bt_run_event *event)
     relay->first_step = relay->next_step = relay->replayed_to = first;
     relay->next[BT_RUN_EVENT_EVAL] = relay->next[BT_RUN_EVENT_SCORE] =
         relay->next[BT_RUN_EVENT_STATE] = first;
-    return relay->tell(relay->self, event);
+    BT_TRY(relay->tell(relay->self, event));
+    return tell_list(relay, &relay->held);
 }
 
 static bt_status keep_bits(bt_relay *relay, uint32_t bits)
@@ -54,25 +75,6 @@ static bt_status keep_bits(bt_relay *relay, uint32_t bits)
     BT_TRY(BT_MEM_GROW(relay->bit_count + 1, &relay->bit_capacity, &relay->bits));
     relay->bits[relay->bit_count++] = bits;
     return BT_OK;
-}
-
-// Ranges of a step come before it. They are reported with it, so that a lost step leaves none.
-static bt_status keep_range(bt_relay *relay, const bt_run_event *event)
-{
-    BT_TRY(BT_MEM_GROW(relay->range_count + 1, &relay->range_capacity, &relay->ranges));
-    BT_TRY(bt_run_event_copy(event, &relay->ranges[relay->range_count]));
-    ++relay->range_count;
-    return BT_OK;
-}
-
-static bt_status tell_ranges(bt_relay *relay)
-{
-    bt_status status = BT_OK;
-    for (int64_t i = 0; i < relay->range_count && status == BT_OK; ++i) {
-        status = relay->tell(relay->self, &relay->ranges[i]);
-    }
-    drop_ranges(relay);
-    return status;
 }
 
 static bt_status take_step(bt_relay *relay, const bt_run_event *event)
@@ -85,11 +87,11 @@ static bt_status take_step(bt_relay *relay, const bt_run_event *event)
             forget_bits(relay, step->step);
         }
         BT_TRY(keep_bits(relay, bits));
-        BT_TRY(tell_ranges(relay));
+        BT_TRY(tell_list(relay, &relay->ranges));
         relay->next_step = step->step + 1;
         return relay->tell(relay->self, event);
     }
-    drop_ranges(relay);
+    drop(&relay->ranges);
     if (step->step < relay->first_step) { // the ranks resumed from an older state than the first
         return BT_OK;
     }
@@ -135,8 +137,8 @@ bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
         return take_counted(relay, event, event->as.score.step);
     case BT_RUN_EVENT_STATE:
         return take_counted(relay, event, event->as.state.step);
-    case BT_RUN_EVENT_RANGE:
-        return keep_range(relay, event);
+    case BT_RUN_EVENT_RANGE: // comes before its step; reported with it, so that a lost step has none
+        return keep(event, &relay->ranges);
     case BT_RUN_EVENT_KERNEL:
         return take_kernel(relay, event);
     case BT_RUN_EVENT_LAUNCH:
@@ -148,4 +150,9 @@ bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
     default: // forwarded as it comes
         return relay->tell(relay->self, event);
     }
+}
+
+bt_status bt_relay_report(bt_relay *relay, const bt_run_event *event)
+{
+    return relay->started ? relay->tell(relay->self, event) : keep(event, &relay->held);
 }

@@ -4,6 +4,11 @@
 
 #include "harness/run/event.h"
 
+typedef struct bt_relay_list {
+    bt_run_event *events; // owned [count]
+    int64_t count, capacity;
+} bt_relay_list;
+
 typedef struct bt_relay {
     bt_status (*tell)(void *self, const bt_run_event *event);
     void *self;
@@ -14,8 +19,8 @@ typedef struct bt_relay {
     int64_t bit_count, bit_capacity, first_step;
     int64_t replayed_to;  // steps below were forwarded by an earlier generation
     bt_str kernels;       // kernels already reported, a line each
-    bt_run_event *ranges; // owned [range_count]; of a profiled step that is not forwarded yet
-    int64_t range_count, range_capacity;
+    bt_relay_list ranges; // of a profiled step that is not forwarded yet
+    bt_relay_list held;   // the launcher's events before the first start event
 } bt_relay;
 
 // Starts a new generation: events that it repeats are not forwarded again. same_bits: it must
@@ -23,6 +28,9 @@ typedef struct bt_relay {
 void bt_relay_restart(bt_relay *relay, bool same_bits);
 // Errors  CORRUPT_DATA (a step that was done again has another loss), those of `tell`
 BT_CHECKED bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event);
+// Forwards an event of the launcher itself. The first event must be start: an event that precedes it
+// is held until then.
+BT_CHECKED bt_status bt_relay_report(bt_relay *relay, const bt_run_event *event);
 void bt_relay_release(bt_relay *relay);
 
 #endif

@@ -151,7 +151,7 @@ static bt_status report_straggler(bt_supervisor *supervisor, int rank, double sh
         .type = BT_RUN_EVENT_FAULT,
         .as.fault = {supervisor->relay.next_step, "straggler", "report", message}};
     (void)fprintf(stderr, "launcher: %s\n", message);
-    return supervisor->launch->listener.event(supervisor->launch->listener.self, &event);
+    return bt_relay_report(&supervisor->relay, &event);
 }
 
 static void open_window(bt_supervisor *supervisor)

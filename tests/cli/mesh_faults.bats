@@ -22,6 +22,16 @@ teardown() {
     grep -q '"size":2' out/ranks.json
 }
 
+@test "a rank that is killed before the first event is named, and the run goes on or fails by its name" {
+    undisturbed=$(digest '{"data": 2}')
+    [ "$(digest '{"data": 2, "faults": ["kill rank 1 at start"]}')" = "$undisturbed" ]
+    grep -q 'rank_killed, restart with 2 ranks: rank 1 .* was killed by SIGKILL' out.txt
+    mesh_suite '{"data": 2, "faults": ["kill rank 1 at start", "kill rank 1 at start", "kill rank 1 at start"]}'
+    run "$bench" run m.json --db f.db --out f
+    [ "$status" = 4 ]
+    [[ $output == *"rank 1 "*" was killed by SIGKILL"*"third fault in a row without a completed step"* ]]
+}
+
 @test "a torn state is passed over for the one before it" {
     save='"checkpoint": { "every_steps": 5, "asynchronous": false },'
     undisturbed=$(digest '{"data": 2}' "$save")
