@@ -6,7 +6,7 @@
 #include "harness/plan/sweep.h"
 #include "harness/suite/schema.h"
 
-// `key` is not a key of the owner, or NULL: the owner itself was given a value.
+// `key` is not a key of the owner that --set can set, or NULL: the owner itself was given a value.
 static bt_status unknown(const char *given, bt_suite_object owner, const char *key)
 {
     BT_SCOPED(bt_str) words = {0}, allowed = {0}, hint = {0};
@@ -14,6 +14,9 @@ static bt_status unknown(const char *given, bt_suite_object owner, const char *k
     bt_words_join(bt_str_text(&words), ", ", &allowed);
     BT_FAIL_IF(!key, BT_STATUS_INVALID_ARGUMENT, "--set %s: %s is a group; set one of its keys: %s",
                given, bt_suite_object_called(owner), bt_str_text(&allowed));
+    BT_FAIL_IF(bt_suite_key_find(owner, key), BT_STATUS_INVALID_ARGUMENT,
+               "--set %s: \"%s\" cannot be set with --set; write it in the suite\nallowed: %s",
+               given, key, bt_str_text(&allowed));
     bt_words_hint(key, bt_str_text(&words), &hint);
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "--set %s: \"%s\" is not a key of %s%s\nallowed: %s", given, key,

@@ -303,20 +303,20 @@ const bt_suite_key bt_suite_keys[] = {
         "tensor", 1, 64, NULL,
         "Tensor-parallel ranks, which share each matrix, at most model.heads; default: 1. The "
         "ranks of a run are the product of data, tensor and context."),
-    {BT_SUITE_MESH, "sequence_parallel", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, false,
+    {BT_SUITE_MESH, "sequence_parallel", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, true,
      "Tensor-parallel ranks also split the rows of a micro-batch between the products "
      "(normalisations, residuals); their number must divide the number of rows; default: false."},
-    {BT_SUITE_MESH, "half_batches", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, false,
+    {BT_SUITE_MESH, "half_batches", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, true,
      "Tensor-parallel ranks alternate between two halves of a micro-batch, so that the sums of one "
      "overlap the products of the other (AsyncTP); micro_batch must be even; cannot be combined "
      "with sequence_parallel; default: false."},
-    {BT_SUITE_MESH, "row_chunks", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, false,
+    {BT_SUITE_MESH, "row_chunks", BT_SUITE_BOOL, 0, 0, NULL, 0, NULL, false, true,
      "With sequence_parallel, products and attention work on the rows of one tensor-parallel rank "
      "after another, so that the exchange of one chunk of rows overlaps work on others (AsyncTP); "
      "default: false."},
     WHOLE_ROW(MESH, "context", 1, 64, NULL,
               "Context-parallel ranks, which share each sequence; default: 1."),
-    CHOICE_ROW(MESH, "rotation", "all_gather|point_to_point|all_to_all", NULL, false, false,
+    CHOICE_ROW(MESH, "rotation", "all_gather|point_to_point|all_to_all", NULL, false, true,
                "How context-parallel ranks exchange keys and values; default: all_gather."),
     WHOLE_ROW(MESH, "shared_heads", 1, 64, NULL,
               "Number of consecutive context-parallel ranks that split the heads during attention "

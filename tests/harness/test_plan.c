@@ -148,6 +148,17 @@ static void set_overrides_and_is_checked(void **state)
     assert_string_equal(bt_json_get(bt_json_get(item, "dataset"), "name")->valuestring, "other");
     bt_plan_release(&plan);
 
+    const char *mesh[] = {"train.mesh.rotation=all_to_all", "train.mesh.sequence_parallel=true",
+                          "train.mesh.row_chunks=true", "train.mesh.half_batches=false"};
+    bt_plan_options degrees = {.sets = mesh, .set_count = 4, .seed = -1};
+    ASSERT_OK(bt_plan_make(&suite, &degrees, &plain, &plan));
+    const cJSON *node = bt_json_get(bt_json_get(bt_plan_case(&plan, 0), "train"), "mesh");
+    assert_string_equal(bt_json_text_of(node, "rotation"), "all_to_all");
+    assert_true(cJSON_IsTrue(bt_json_get(node, "sequence_parallel")));
+    assert_true(cJSON_IsTrue(bt_json_get(node, "row_chunks")));
+    assert_true(cJSON_IsFalse(bt_json_get(node, "half_batches")));
+    bt_plan_release(&plan);
+
     const char *paths[] = {"dataset.train=x.bin", "dataset.val=[\"y.bin\",\"z.bin\"]"};
     bt_plan_options data = {.sets = paths, .set_count = 2, .seed = -1};
     for (int quoted = 1; quoted >= 0; --quoted) { // a list of words needs no quotes
@@ -169,7 +180,9 @@ static void bad_set_is_refused(void **state)
          "--set train.stesp=3: \"stesp\" is not a key of train; did you mean \"steps\"?"},
         {"trian.steps=3",
          "\"trian\" is not a key of a case; did you mean \"train\"?\nallowed: dataset, train"},
-        {"name=x", "\"name\" is not a key of a case"},
+        {"name=x", "\"name\" cannot be set with --set; write it in the suite\nallowed: dataset"},
+        {"train.mesh.rotation=ring", "allowed: all_gather, point_to_point, all_to_all"},
+        {"train.mesh.row_chunks=1", "\"row_chunks\" must be true or false"},
         {"train.steps=three",
          "--set train.steps=three: \"steps\" must be a whole number, not a text"},
         {"train.steps=-1", "\"steps\" is -1; allowed: 1 to"},
