@@ -180,13 +180,15 @@ static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *me
                         "must be a multiple of train.mesh.tensor, %d",
                         (long long)plan->micro_batch, (long long)tokens, mesh->tensor);
     }
-    if (plan->parallel.half_batches && mesh->tensor > 1 &&
-        (plan->micro_batch % 2 != 0 || plan->parallel.sequence_parallel)) {
+    if (plan->parallel.half_batches && mesh->tensor > 1 && plan->parallel.sequence_parallel) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.half_batches needs an even train.micro_batch (it is %lld) and "
-                        "train.mesh.sequence_parallel false (it is %s)",
-                        (long long)plan->micro_batch,
-                        plan->parallel.sequence_parallel ? "true" : "false");
+                        "train.mesh.half_batches cannot be combined with "
+                        "train.mesh.sequence_parallel: set one of them to false");
+    }
+    if (plan->parallel.half_batches && mesh->tensor > 1 && plan->micro_batch % 2 != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.half_batches needs an even train.micro_batch, which is %lld",
+                        (long long)plan->micro_batch);
     }
     if (plan->parallel.row_chunks && mesh->tensor > 1 && !plan->parallel.sequence_parallel) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -214,15 +216,13 @@ static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *me
 
 // The group's size must divide the micro-batches of a step, S must divide them, and the size must
 // divide S.
-static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches)
+static bt_status check_parallel(const bt_train_plan *plan, int world, int64_t micro_batches)
 {
     const bt_train_parallel *parallel = &plan->parallel;
-    const int world = parallel->group ? parallel->group->size : 1;
     const int64_t shards = parallel->invariant;
     bt_mesh_degrees mesh = parallel->mesh;
     BT_TRY(bt_mesh_check(&mesh, world));
     BT_TRY(check_mesh(plan, &mesh));
-    const int sharing = mesh.context;
     const int64_t ranks = (int64_t)mesh.data * mesh.context;
     BT_TRY(check_sharing(plan, &mesh));
     if ((unsigned)parallel->sharding >= BT_SHARDING_COUNT) {
@@ -240,24 +240,25 @@ static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches
                         "the device to train on is %s",
                         (long long)world, parallel->group->backend->name, device, plan->device);
     }
-    if (micro_batches * sharing % ranks != 0) {
+    if (micro_batches % mesh.data != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "a step has %lld micro-batches (tokens_per_step %lld); %lld ranks must "
-                        "divide this number",
-                        (long long)micro_batches, (long long)plan->tokens_per_step,
-                        (long long)ranks);
+                        "train.mesh.data is %d; it must divide the %lld micro-batches of a step "
+                        "(tokens_per_step %lld / micro_batch %lld / sequence %lld)",
+                        mesh.data, (long long)micro_batches, (long long)plan->tokens_per_step,
+                        (long long)plan->micro_batch, (long long)plan->sequence);
     }
     if (shards < 0 || (shards & (shards - 1)) != 0 || shards > micro_batches ||
         (shards > 0 && (micro_batches % shards != 0 || shards % ranks != 0))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "invariant is %lld; allowed: 0, and powers of 2 that divide the step's "
-                        "%lld micro-batches and are a multiple of the number of ranks, %lld",
-                        (long long)shards, (long long)micro_batches, (long long)ranks);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "train.mesh.invariant is %lld; allowed: 0, and powers of 2 that divide the step's "
+            "%lld micro-batches and are a multiple of the number of ranks, %lld",
+            (long long)shards, (long long)micro_batches, (long long)ranks);
     }
     return BT_OK;
 }
 
-bt_status bt_train_check(const bt_train_plan *plan)
+bt_status bt_train_check_mesh(const bt_train_plan *plan, int ranks)
 {
     BT_TRY(check_integers(plan));
     BT_TRY(check_numbers(&plan->optimizer));
@@ -282,7 +283,13 @@ bt_status bt_train_check(const bt_train_plan *plan)
                         "tokens_per_step %lld is not a multiple of micro_batch x sequence = %lld",
                         (long long)plan->tokens_per_step, (long long)micro_tokens);
     }
-    BT_TRY(check_parallel(plan, plan->tokens_per_step / micro_tokens));
+    return check_parallel(plan, ranks, plan->tokens_per_step / micro_tokens);
+}
+
+bt_status bt_train_check(const bt_train_plan *plan)
+{
+    const bt_group *group = plan->parallel.group;
+    BT_TRY(bt_train_check_mesh(plan, group ? group->size : 1));
     if (plan->checkpoints.resume && plan->checkpoints.parameters_only) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "training cannot continue from checkpoints of "
                                                     "only the parameters (checkpoint.content)");

@@ -410,6 +410,9 @@ typedef struct bt_train_observer {
 // Checks a plan without accessing a device or a file: shapes, divisibility, ranges of numbers.
 // Errors  INVALID_ARGUMENT, naming the field, what was given and what is allowed
 BT_CHECKED bt_status bt_train_check(const bt_train_plan *plan);
+// The part of it that concerns the model, the sizes of a step and the mesh, for this number of
+// ranks: a group of them need not exist yet.
+BT_CHECKED bt_status bt_train_check_mesh(const bt_train_plan *plan, int ranks);
 // Errors  also UNAVAILABLE (device), OUT_OF_MEMORY (with the pool's report), IO and CORRUPT_DATA
 //         (shards and checkpoints; names file and offset; a loss that is not finite under the
 //         policy STOP; anomaly mode; replays that never agree), INTERNAL. A failed save is reported

@@ -56,6 +56,10 @@ typedef struct bt_case_listener {
 // The trainer's plan of a training case, without HellaSwag's questions. Borrows from `work`.
 // Errors  INVALID_ARGUMENT (a value that the trainer rejects)
 BT_CHECKED bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out);
+// Checks the mesh of a training case as its ranks will, so that a wrong one starts no process. A
+// key without effect adds a line to `notes`. A case without a mesh, or of another kind, passes.
+// Errors  INVALID_ARGUMENT, naming the key
+BT_CHECKED bt_status bt_case_check_mesh(const cJSON *item, const char *device, bt_str *notes);
 // The values that determine the bits of a training case, as JSON: all its values except those that
 // only affect what is measured, kept or printed, and its data. Two cases with the same text have
 // the same bits on one build and device.

@@ -205,6 +205,43 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
     return work->group_later ? BT_OK : bt_train_check(out); // bt_train_run checks it then
 }
 
+// Keys of a mesh that only one degree of parallelism uses.
+static void note_unused(const char *name, const cJSON *mesh, const bt_plan_mesh *degrees,
+                        bt_str *notes)
+{
+    const struct {
+        const char *key, *degree;
+        int64_t value;
+    } rows[] = {{"sequence_parallel", "tensor", degrees->tensor},
+                {"half_batches", "tensor", degrees->tensor},
+                {"row_chunks", "tensor", degrees->tensor},
+                {"rotation", "context", degrees->context}};
+    for (size_t i = 0; i < BT_COUNT(rows); ++i) {
+        const cJSON *node = bt_json_get(mesh, rows[i].key);
+        if (rows[i].value == 1 && node && !cJSON_IsFalse(node)) {
+            bt_str_format(notes, "case %s: train.mesh.%s has no effect: train.mesh.%s is 1\n", name,
+                          rows[i].key, rows[i].degree);
+        }
+    }
+}
+
+bt_status bt_case_check_mesh(const cJSON *item, const char *device, bt_str *notes)
+{
+    const cJSON *train = bt_json_get(item, "train"), *mesh = bt_json_get(train, "mesh");
+    const bt_case_work work = {.item = item, .device = device, .group_later = true};
+    bt_train_plan plan;
+    if (!mesh) {
+        return BT_OK;
+    }
+    const bt_plan_mesh degrees = bt_plan_mesh_of(train);
+    const char *name = bt_json_text_of(item, "name");
+    BT_TRY(bt_case_train_plan(&work, &plan));
+    plan.hellaswag_every = whole(train, "hellaswag_every");
+    BT_TRY(bt_error_context(bt_train_check_mesh(&plan, (int)degrees.ranks), "case %s", name));
+    note_unused(name, mesh, &degrees, notes);
+    return bt_str_status(notes);
+}
+
 static bt_status read_questions(const bt_case_work *work, bt_hellaswag *out)
 {
     const cJSON *train = bt_json_get(work->item, "train");

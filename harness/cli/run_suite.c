@@ -5,12 +5,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
+#include "harness/cases/cases.h"
+#include "harness/launch/world.h"
 #include "harness/plan/plan.h"
 #include "harness/report/report.h"
 #include "harness/store/live.h"
@@ -53,6 +56,41 @@ static bt_status make_plan(const bt_plan_options *options, bt_cli_suite *out)
     return bt_plan_make(&out->suite, options, &out->machine, &out->plan);
 }
 
+// Whether this program trains the cases, not only peers or another worker.
+static bool trains_itself(const bt_cli_suite *suite)
+{
+    bool ours = !suite->plan.systems;
+    const cJSON *system = NULL;
+    cJSON_ArrayForEach(system, suite->plan.systems) {
+        ours = ours || strcmp(system->valuestring, "blutrain") == 0;
+    }
+    return ours && !bt_cli_value(suite->arguments, "worker");
+}
+
+// Wrong meshes are refused before a process starts.
+static bt_status check_meshes(const bt_cli_suite *suite)
+{
+    BT_SCOPED(bt_str) notes = {0};
+    bt_world world;
+    if (!trains_itself(suite)) {
+        return BT_OK;
+    }
+    for (int64_t i = 0; i < suite->plan.case_count; ++i) {
+        const cJSON *item = bt_plan_case(&suite->plan, i);
+        const bt_plan_mesh mesh = bt_plan_mesh_of(bt_json_get(item, "train"));
+        if (mesh.ranks > BT_LAUNCH_RANKS_MAX) {
+            BT_TRY(bt_world_read(&world));
+            BT_FAIL_IF(!world.launcher, BT_STATUS_INVALID_ARGUMENT,
+                       "case %s: train.mesh: data x tensor x context is %lld; one host starts at "
+                       "most %d ranks, more need torchrun, srun or mpirun on several hosts",
+                       bt_json_text_of(item, "name"), (long long)mesh.ranks, BT_LAUNCH_RANKS_MAX);
+        }
+        BT_TRY(bt_case_check_mesh(item, suite->plan.device, &notes));
+    }
+    fputs(bt_str_text(&notes), stderr);
+    return BT_OK;
+}
+
 bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
                             const bt_cli_suite_wishes *wishes, bt_cli_suite *out)
 {
@@ -66,7 +104,8 @@ bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
     BT_TRY(bt_cli_check_run_name(bt_cli_value(arguments, "name")));
     BT_TRY(read_options(arguments, wishes ? wishes : &none, &options));
     BT_TRY(bt_suite_load(name, &out->suite));
-    return make_plan(&options, out);
+    BT_TRY(make_plan(&options, out));
+    return check_meshes(out);
 }
 
 // The plan determines all of these.

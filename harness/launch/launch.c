@@ -362,8 +362,8 @@ static bt_status run_generations(bt_supervisor *supervisor)
 bt_status bt_launch_run(const bt_launch *launch)
 {
     BT_FAIL_IF(launch->size < 1 || launch->size > BT_LAUNCH_RANKS_MAX, BT_STATUS_INVALID_ARGUMENT,
-               "train.mesh.data: a launcher starts 1 to %d ranks on a host, got %d",
-               BT_LAUNCH_RANKS_MAX, launch->size);
+               "train.mesh: data x tensor x context is %d; one host starts 1 to %d ranks",
+               launch->size, BT_LAUNCH_RANKS_MAX);
     bt_supervisor supervisor;
     bt_supervisor_init(launch, &supervisor);
     bt_status status = run_generations(&supervisor);

@@ -14,8 +14,9 @@
 
 #include "harness/launch/cause.h"
 #include "harness/launch/inject.h"
+#include "harness/launch/world.h"
 
-enum { BT_LAUNCH_RANKS_MAX = 64, BT_LAUNCH_TRIES = 3 };
+enum { BT_LAUNCH_TRIES = 3 };
 
 // A fault and the recovery from it. Times in ns since the fault was injected, or detected if it was
 // not injected; -1: unknown.

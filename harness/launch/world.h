@@ -8,6 +8,8 @@
 
 #include "framework/base/status.h"
 
+enum { BT_LAUNCH_RANKS_MAX = 64 }; // that this program starts on a host
+
 typedef struct bt_world {
     const char *launcher;      // "torchrun", "SLURM", "Open MPI"; NULL: none
     const char *size_variable; // the variable that gives `size`

@@ -63,8 +63,8 @@ teardown() {
 @test "a mesh that cannot be is refused with the key and what is allowed" {
     mesh_suite '{"data": 3}'
     run "$bench" run m.json --db r.db --out out
-    [ "$status" != 0 ]
-    [[ $output == *"train.mesh.data: 3 ranks must divide the micro-batches of a step"* ]]
+    [ "$status" = 2 ]
+    [[ $output == *"case a: train.mesh.data is 3; it must divide the 8 micro-batches of a step "* ]]
     mesh_suite '{"data": 2, "faults": ["kill rank 2 at step 1"]}'
     run "$bench" run m.json --db r.db --out out2
     [ "$status" != 0 ]
@@ -82,6 +82,34 @@ teardown() {
     run "$bench" run m.json --db r.db --out out3
     [ "$status" = 2 ]
     [[ $output == *"data"*"64"* ]]
+}
+
+@test "a wrong mesh is refused by the plan, starts no process and leaves no run" {
+    refused() { # mesh message [more keys]
+        mesh_suite "$1" "${3:-}"
+        for option in --quiet --dry-run; do
+            run "$bench" run m.json --db r.db --out out "$option"
+            [ "$status" = 2 ]
+            [[ $output == *"$2"* ]]
+        done
+        [ ! -e r.db ]
+    }
+    heads=4
+    refused '{"tensor": 16}' 'train.mesh.tensor is 16, but model.heads is 4'
+    refused '{"data": 4, "tensor": 4, "context": 8}' 'train.mesh: data x tensor x context is 128; one host'
+    refused '{"context": 4, "shared_heads": 3, "invariant": 0}' 'train.mesh.shared_heads is 3'
+    refused '{"context": 2}' 'train.mesh.invariant needs whole sequences on each rank'
+    refused '{"context": 3, "invariant": 0}' 'with train.mesh.context 3 it must be a multiple of 6'
+    refused '{"data": 2, "invariant": 3}' 'train.mesh.invariant is 3'
+    refused '{"tensor": 2, "half_batches": true}' 'half_batches needs an even train.micro_batch, which is 1'
+    refused '{"tensor": 2, "row_chunks": true}' 'row_chunks needs train.mesh.sequence_parallel'
+    # Keys without effect are only named.
+    mesh_suite '{"data": 2, "sequence_parallel": true, "half_batches": true, "rotation": "all_to_all"}'
+    run "$bench" run m.json --dry-run
+    [ "$status" = 0 ]
+    [[ $output == *"case a: train.mesh.sequence_parallel has no effect: train.mesh.tensor is 1"* ]]
+    [[ $output == *"case a: train.mesh.half_batches has no effect: train.mesh.tensor is 1"* ]]
+    [[ $output == *"case a: train.mesh.rotation has no effect: train.mesh.context is 1"* ]]
 }
 
 # The number before that of a TCP port that was free a moment ago: under torchrun rank 0 listens at

@@ -405,9 +405,15 @@ static void what_a_mesh_cannot_do_is_named(void **state)
     ASSERT_OK(bt_train_check(&plan)); // 2 x 16 rows
     plan.parallel.half_batches = true;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "even train.micro_batch (it is 2) and train.mesh.sequence_parallel false (it is "
-                 "true)",
+                 "half_batches cannot be combined with train.mesh.sequence_parallel: set one",
                  bt_train_check(&plan));
+    plan.parallel.sequence_parallel = false;
+    plan.micro_batch = 1;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
+                 "train.mesh.half_batches needs an even train.micro_batch, which is 1",
+                 bt_train_check(&plan));
+    plan.micro_batch = 2;
+    plan.parallel.sequence_parallel = true;
     plan.parallel.half_batches = false;
     plan.parallel.mesh = (bt_mesh_degrees){.tensor = 3};
     group.size = 3;
