@@ -147,10 +147,11 @@ static bt_status run_and_judge(const bt_cli_ab_verb *verb, bt_cli_ab_session *se
     BT_TRY(run(verb->kind, session, &outcome));
     if (outcome.status == BT_RUN_INTERRUPTED) {
         session->call->code = bt_run_exit_code(&outcome);
-        return BT_OK;
+        return bt_cli_report_missing(session->call, &outcome);
     }
     BT_TRY(bt_cli_open(session->call, BT_STORE_AMEND));
-    return verb->judge(session, outcome.run);
+    BT_TRY(verb->judge(session, outcome.run));
+    return bt_cli_report_missing(session->call, &outcome);
 }
 
 bt_status bt_cli_ab(const bt_cli_ab_verb *verb, bt_cli_call *call)

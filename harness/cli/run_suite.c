@@ -296,6 +296,22 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
     return status;
 }
 
+bt_status bt_cli_report_missing(bt_cli_call *call, const bt_run_outcome *outcome)
+{
+    BT_SCOPED(bt_str) database = {0};
+    if (outcome->report == BT_OK) {
+        return BT_OK;
+    }
+    call->prints_always = true;
+    bt_cli_append_database(bt_cli_database(call->arguments), &database);
+    BT_TRY(bt_str_status(&database));
+    return bt_error(outcome->report,
+                    "%s\nrun %lld is recorded; write its report to another folder: bt-bench report "
+                    "%lld -o ELSEWHERE.html%s",
+                    outcome->report_message, (long long)outcome->run, (long long)outcome->run,
+                    bt_str_text(&database));
+}
+
 void bt_cli_suite_release(bt_cli_suite *suite)
 {
     bt_plan_release(&suite->plan);

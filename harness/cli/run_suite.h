@@ -59,6 +59,9 @@ BT_CHECKED bt_status bt_cli_suite_join(bt_cli_suite *suite);
 // Errors  UNAVAILABLE (the profile needs a GPU and there is none), INVALID_ARGUMENT (the folder of
 //         --out has the files of another run), those of bt_run_execute
 BT_CHECKED bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome);
+// After a verb's result: if the run's report could not be written, the result is printed, and then
+// this error. Errors  that of the report, with the command that writes it elsewhere
+BT_CHECKED bt_status bt_cli_report_missing(bt_cli_call *call, const bt_run_outcome *outcome);
 void bt_cli_suite_release(bt_cli_suite *suite);
 
 // Writes the page of a run again, now with its verdicts. *page: its path, "" if it has none.

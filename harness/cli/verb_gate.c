@@ -171,9 +171,10 @@ static bt_status gate(gate_verb *self)
                : run_suite(self));
     if (self->outcome.status == BT_RUN_INTERRUPTED) {
         self->call->code = bt_run_exit_code(&self->outcome);
-        return BT_OK;
+        return bt_cli_report_missing(self->call, &self->outcome);
     }
-    return judge(self);
+    BT_TRY(judge(self));
+    return bt_cli_report_missing(self->call, &self->outcome);
 }
 
 bt_status bt_verb_gate(bt_cli_call *call)

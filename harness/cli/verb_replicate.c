@@ -91,6 +91,7 @@ static bt_status replicate(bt_cli_call *call, const bt_json_doc *json)
     }
     const int run_code = bt_run_exit_code(&outcome);
     call->code = run_code ? run_code : call->code;
+    BT_IF_OK(status, bt_cli_report_missing(call, &outcome));
     return status;
 }
 

@@ -39,7 +39,7 @@ static bt_status run_and_show(const bt_cli_suite *suite, bt_cli_call *call)
         bt_str_append(out, "\n");
     }
     call->code = bt_run_exit_code(&outcome);
-    return BT_OK;
+    return bt_cli_report_missing(call, &outcome);
 }
 
 bt_status bt_verb_run(bt_cli_call *call)

@@ -287,7 +287,13 @@ static bt_status run_begun(bt_running *self)
     if (self->outcome->status == BT_RUN_INTERRUPTED) {
         say_interrupted(self);
     }
-    return write_report(self);
+    self->outcome->report = write_report(self);
+    if (self->outcome->report != BT_OK) {
+        (void)snprintf(self->outcome->report_message, sizeof self->outcome->report_message, "%s",
+                       bt_error_message());
+        bt_error_clear();
+    }
+    return BT_OK;
 }
 
 static bt_status execute(bt_running *self)

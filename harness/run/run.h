@@ -47,11 +47,14 @@ typedef struct bt_run_outcome {
     bt_run_status status;
     bt_status reason; // of the first round that failed
     char message[1024];
+    bt_status report; // of writing the report, which follows the complete record
+    char report_message[1024];
 } bt_run_outcome;
 
 // Runs all rounds of all cases sequentially, in the order of schedule.h. Other rounds run after a
 // failed round, but not after an interruption. Finally writes the report to the run's folder.
-// Errors  those of the store, the data and the file system; a failed round is an outcome
+// Errors  those of the store, the data and the file system; a failed round is an outcome, and a
+//         report that cannot be written is, too
 BT_CHECKED bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome);
 // The exit code of a run: 0 passed, 130 interrupted, otherwise that of the reason.
 int bt_run_exit_code(const bt_run_outcome *outcome);

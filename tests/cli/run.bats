@@ -444,6 +444,17 @@ is_gone_or_zombie() { ! grep -qE '^State:\s+[^Z]' "/proc/$1/status" 2>/dev/null;
     [[ $(cat listed) == *"tiny"* ]]
 }
 
+@test "a disk that is full for the report only: the result first, then how to write it elsewhere" {
+    [ "$(id -u)" = 0 ] || skip "needs to mount a small file system"
+    mkdir small
+    mount -t tmpfs -o size=32k none small 2>/dev/null || skip "no mount here"
+    fake --quiet --db x.sqlite --out small/out
+    umount small
+    [ "$status" = 4 ]
+    [[ $output == *"run 1 passed"*"next "* ]]
+    [[ $stderr == *"report.html: No space left on device"*"run 1 is recorded; "*"bt-bench report 1 -o ELSEWHERE.html --db x.sqlite"* ]]
+}
+
 # Starts a run that takes seconds, and removes the database when it has made steps. Sets pid.
 start_and_remove_database() {
     BT_FAKE_WORKER=slow BT_FAKE_STEPS=40 "$bench" run s.json --set train.steps=40 --worker "$worker" >out 2>err &
