@@ -1,8 +1,28 @@
 // harness/store/sql.c - prepared statements, transactions, and messages for SQLite's result codes
+#include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "framework/base/scoped.h"
 #include "harness/store/internal.h"
+
+// The operating system's reason of the last failure to open, read or write; "" if it has none.
+// SQLite's last attempt at a missing file is to read it: the reason is then why its folder does not
+// take a new one.
+static const char *system_reason(const bt_store *store)
+{
+    int number = store->db ? sqlite3_system_errno(store->db) : 0;
+    if (number == ENOENT) {
+        char folder[4096];
+        const char *slash = strrchr(store->path, '/');
+        const int length = slash > store->path ? (int)(slash - store->path) : 1;
+        (void)snprintf(folder, sizeof folder, "%.*s", length, slash ? store->path : ".");
+        number = access(folder, W_OK | X_OK) != 0 ? errno : number;
+    }
+    return number > 0 ? strerror(number) : "";
+}
 
 bt_status bt_sql_error(const bt_store *store, int code, const char *doing)
 {
@@ -24,14 +44,18 @@ bt_status bt_sql_error(const bt_store *store, int code, const char *doing)
         return bt_error(BT_STATUS_IO, "%s: the database or its folder is read-only, while %s",
                         store->path, doing);
     case SQLITE_CANTOPEN:
-    case SQLITE_IOERR:
-        return bt_error(BT_STATUS_IO, "%s: %s while %s", store->path, detail, doing);
+    case SQLITE_IOERR: {
+        const char *reason = system_reason(store);
+        return bt_error(BT_STATUS_IO, "%s: %s%s%s%s while %s", store->path, detail,
+                        *reason ? " (" : "", reason, *reason ? ")" : "", doing);
+    }
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
     case SQLITE_FORMAT:
         return bt_error(BT_STATUS_UNAVAILABLE,
-                        "%s: the file is damaged or not a database: %s while %s", store->path,
-                        detail, doing);
+                        "%s: the file is damaged or not a database (%s); move it away, or name "
+                        "another file",
+                        store->path, detail);
     case SQLITE_TOOBIG:
     case SQLITE_CONSTRAINT:
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: refused: %s while %s", store->path, detail,

@@ -455,6 +455,28 @@ is_gone_or_zombie() { ! grep -qE '^State:\s+[^Z]' "/proc/$1/status" 2>/dev/null;
     [[ $stderr == *"report.html: No space left on device"*"run 1 is recorded; "*"bt-bench report 1 -o ELSEWHERE.html --db x.sqlite"* ]]
 }
 
+@test "a folder that takes no database is named with the reason" {
+    as=()
+    [ "$(id -u)" != 0 ] || as=(setpriv --reuid 65534 --clear-groups)
+    chmod 755 .
+    mkdir -m 555 ro
+    "${as[@]}" "$bench" --version >/dev/null 2>&1 || skip "another user cannot run this build"
+    run "${as[@]}" "$bench" run s.json --quiet --db ro/a.sqlite
+    [ "$status" = 4 ]
+    [[ $output == *"ro/a.sqlite: unable to open database file (Permission denied) while opening it"* ]]
+}
+
+@test "a damaged database is named, without a statement of SQL" {
+    fake --quiet --db d.sqlite
+    "$bench" list runs --db d.sqlite >/dev/null # the log is in the file
+    size=$(stat -c %s d.sqlite)
+    head -c $((size - 8192)) /dev/zero | tr '\0' '\377' | dd of=d.sqlite bs=8192 seek=1 conv=notrunc status=none
+    run --separate-stderr "$bench" show 1 --db d.sqlite
+    [ "$status" != 0 ]
+    [[ $stderr == *"d.sqlite: the file is damaged or not a database ("*"); move it away, or name another file"* ]]
+    [[ $stderr != *SELECT* ]]
+}
+
 # Starts a run that takes seconds, and removes the database when it has made steps. Sets pid.
 start_and_remove_database() {
     BT_FAKE_WORKER=slow BT_FAKE_STEPS=40 "$bench" run s.json --set train.steps=40 --worker "$worker" >out 2>err &
