@@ -329,8 +329,11 @@ const bt_cli_verb bt_cli_verbs[] = {
      "and compares them.\n"
      "Exit codes: 0 verified, 1 a check failed, 2 usage, 4 no such file, 5 damaged.",
      verify_options, 1, 1, bt_verb_verify},
-    {"import", "FILE", "verify a bundle and import it", NULL, import_options, 1, 1,
-     bt_verb_import},
+    {"import", "FILE", "verify a bundle and import it",
+     "A bundle that was imported before is not added again.\n"
+     "Exit codes: 0 imported, 1 a check failed and nothing was imported, 2 usage, 4 no such file or\n"
+     "database that cannot be written, 5 damaged or not a bundle.",
+     import_options, 1, 1, bt_verb_import},
     {"keygen", "-o NAME", "make a key pair to sign bundles", NULL, keygen_options, 0, 0,
      bt_verb_keygen},
     {"data", "prepare | tokenize FILE... -o DIR | fetch [NAME] | verify NAME",

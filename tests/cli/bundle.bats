@@ -44,6 +44,12 @@ export_run() { # arguments
     cmp ../a.tar.zst c.tar.zst
 }
 
+@test "the help of verify and import lists the exit codes" {
+    for verb in verify import; do
+        [[ $("$bench" $verb --help) == *"Exit codes: 0 "*"5 damaged"* ]]
+    done
+}
+
 @test "a bundle is imported once, hints name the database, and its file ends in .tar.zst" {
     export_run -o a.tar.zst
     run "$bench" import a.tar.zst --db new.sqlite
