@@ -73,8 +73,9 @@ static bt_status judge(const bt_claims *claims, int64_t number, bt_cli_call *cal
     BT_TRY(bt_store_run_read(call->store, number, &run));
     bt_status status = bt_replicate(claims, &run, &got);
     BT_IF_OK(status, keep_verdicts(claims, call->store, &run, &got));
-    BT_IF_OK(status, (call->json ? bt_replications_json : bt_replications_text)(claims, &run, &got,
-                                                                                &call->out));
+    BT_IF_OK(status, call->json
+                         ? bt_replications_json(claims, &run, &got, &call->out)
+                         : bt_replications_text(claims, &run, &got, call->columns, &call->out));
     call->code = bt_replications_exit_code(&got);
     return status;
 }

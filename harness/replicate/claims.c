@@ -250,6 +250,22 @@ const cJSON *bt_claim_case(const bt_claim *claim, const char *suite, const char 
     return NULL;
 }
 
+static bool is_in(const cJSON *item, const char *suite)
+{
+    return item &&
+           (is_suite(item, suite) || (is_of_kernels(item) && strcmp(suite, "kernels_all") == 0));
+}
+
+bool bt_claim_is_of_suite(const bt_claim *claim, const char *suite)
+{
+    bool found = is_in(bt_json_get(claim->node, "case"), suite);
+    const cJSON *item = NULL;
+    cJSON_ArrayForEach(item, bt_json_get(claim->node, "stand_ins")) {
+        found = found || is_in(item, suite);
+    }
+    return found;
+}
+
 // Whether a case or stand-in of this claim belongs to the suite, under any name.
 static bool names_suite(const cJSON *item, const bt_claims_suite *suite)
 {

@@ -54,6 +54,10 @@ void bt_claims_release(bt_claims *claims);
 const cJSON *bt_claim_case(const bt_claim *claim, const char *suite, const char *profile,
                            const char *name);
 
+// Whether a case or stand-in of the claim is in this suite, under any profile; those of kernels are
+// in "kernels_all", too.
+bool bt_claim_is_of_suite(const bt_claim *claim, const char *suite);
+
 // A suite and its profile, for the functions below.
 typedef struct bt_claims_suite {
     const bt_claims *claims;

@@ -7,6 +7,9 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
+
+enum { UNTESTED_SHOWN = 8 };
 
 static const char *device_of(const bt_store_run *run)
 {
@@ -19,10 +22,11 @@ static const char *device_of(const bt_store_run *run)
 }
 
 // Tested claims, one row each; ratios are our advantages.
-static bt_status print_tested(const bt_replications *replications, bt_str *out)
+static bt_status print_tested(const bt_replications *replications, int columns, bt_str *out)
 {
     bt_table table = {0};
-    bt_table_heads(&table, "claim||>paper|>here~95 %%|verdict|");
+    bt_table_heads(&table, "claim|<|>paper|>here~95 %%|verdict|<");
+    bt_table_fit(&table, columns, "");
     BT_EACH(const bt_replication, item, replications->items, replications->count) {
         if (item->verdict == BT_VERDICT_NOT_TESTABLE) {
             continue;
@@ -55,8 +59,29 @@ static void print_deviations(const bt_replications *replications, bt_str *out)
     }
 }
 
+// The first claims of the run's suite that could not be tested for this reason.
+static void name_untested(const bt_claims *claims, const bt_store_run *run,
+                          const bt_replications *replications, const char *reason, bt_str *out)
+{
+    const char *suite = run->info.suite.name ? run->info.suite.name : "";
+    int64_t named = 0;
+    for (int64_t i = 0; i < replications->count; ++i) {
+        const bt_replication *item = &replications->items[i];
+        if (item->verdict == BT_VERDICT_NOT_TESTABLE && strcmp(item->reason, reason) == 0 &&
+            bt_claim_is_of_suite(&claims->items[i], suite) && ++named <= UNTESTED_SHOWN) {
+            bt_str_format(out, "%s%s", named == 1 ? "       of this suite: " : ", ", item->subject);
+        }
+    }
+    if (named > UNTESTED_SHOWN) {
+        bt_str_format(out, ", and %lld more (--format json lists all)",
+                      (long long)(named - UNTESTED_SHOWN));
+    }
+    bt_str_append(out, named ? "\n" : "");
+}
+
 // Number of claims that could not be tested, by reason.
-static void print_untested(const bt_replications *replications, bt_str *out)
+static void print_untested(const bt_claims *claims, const bt_store_run *run,
+                           const bt_replications *replications, bt_str *out)
 {
     for (int64_t i = 0; i < replications->count; ++i) {
         const bt_replication *item = &replications->items[i];
@@ -71,12 +96,13 @@ static void print_untested(const bt_replications *replications, bt_str *out)
         }
         if (first) {
             bt_str_format(out, "  %4lld not testable here: %s\n", (long long)count, item->reason);
+            name_untested(claims, run, replications, item->reason, out);
         }
     }
 }
 
 bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
-                               const bt_replications *replications, bt_str *out)
+                               const bt_replications *replications, int columns, bt_str *out)
 {
     size_t start = out->length_bytes;
     const int64_t *verdicts = replications->verdicts;
@@ -84,11 +110,11 @@ bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
                   bt_json_text_of(claims->json->root, "paper"), device_of(run), (long long)run->id);
     if (verdicts[BT_VERDICT_NOT_TESTABLE] < replications->count) {
         bt_str_append(out, "ratios are advantages: more than 1 where BluTrain is better\n\n");
-        BT_TRY(print_tested(replications, out));
+        BT_TRY(print_tested(replications, columns, out));
         print_deviations(replications, out);
     }
     bt_str_append(out, "\n");
-    print_untested(replications, out);
+    print_untested(claims, run, replications, out);
     static const char *const words[] = {
 #define VERDICT_WORDS(name, word, text) text,
         BT_VERDICT_LIST(VERDICT_WORDS)
@@ -98,6 +124,7 @@ bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
         bt_str_format(out, "%s%lld %s", i ? " \xc2\xb7 " : "\n", (long long)verdicts[i], words[i]);
     }
     bt_str_append(out, "; claims about one measurement count once\n");
+    bt_wrap_from(out, start, columns);
     return bt_text_end(out, start);
 }
 

@@ -95,8 +95,10 @@ BT_CHECKED bt_status bt_replication_of_rounds(const bt_store_run *run, bt_replic
 
 // ---- print.c -----------------------------------------------------------------------------------
 
+// In `columns` of a terminal (0: any number).
 BT_CHECKED bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
-                                          const bt_replications *replications, bt_str *out);
+                                          const bt_replications *replications, int columns,
+                                          bt_str *out);
 BT_CHECKED bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
                                           const bt_replications *replications, bt_str *out);
 

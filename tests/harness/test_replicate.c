@@ -6,6 +6,7 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/replicate/replicate.h"
+#include "harness/text/wrap.h"
 #include "tests/support/test.h"
 
 static const char claims_text[] =
@@ -65,7 +66,7 @@ static void replicate(const made_run *made, bt_replications *out, bt_str *text)
     ASSERT_OK(bt_claims_read(&json, &claims));
     ASSERT_OK(bt_replicate(&claims, &made->run, out));
     if (text) {
-        ASSERT_OK(bt_replications_text(&claims, &made->run, out, text));
+        ASSERT_OK(bt_replications_text(&claims, &made->run, out, 0, text));
         ASSERT_OK(bt_replications_json(&claims, &made->run, out, text));
     }
     for (int64_t i = 0; i < out->count; ++i) {
@@ -327,10 +328,34 @@ static void deviations_are_said_once(void **state)
     bt_str text = {0};
     make_training(&made, "short");
     judge_training(&made.run, &all);
-    ASSERT_OK(bt_replications_text(&all.claims, &made.run, &all.got, &text));
+    ASSERT_OK(bt_replications_text(&all.claims, &made.run, &all.got, 0, &text));
     const char *first = strstr(bt_str_text(&text), "* deviates from the paper: one GPU; 12 steps");
     assert_non_null(first);
     assert_null(strstr(first + 10, "deviates"));
+    bt_str_release(&text);
+    release_judged(&all);
+}
+
+static void lines_fit_the_terminal_and_name_what_is_not_tested(void **state)
+{
+    (void)state;
+    training_run made;
+    judged all;
+    bt_str text = {0};
+    make_training(&made, "short");
+    judge_training(&made.run, &all);
+    ASSERT_OK(bt_replications_text(&all.claims, &made.run, &all.got, 60, &text));
+    assert_non_null(strstr(bt_str_text(&text), "not testable here: the run has no case that the"));
+    assert_non_null(strstr(bt_str_text(&text), "\n       of this suite: memory\n"));
+    for (const char *line = bt_str_text(&text); *line; line += line[strcspn(line, "\n")] == '\n') {
+        const size_t length = strcspn(line, "\n");
+        assert_in_range(bt_wrap_width(line, length), 0, 60);
+        line += length;
+    }
+    bt_str_release(&text);
+    made.run.info.suite.name = "bert";
+    ASSERT_OK(bt_replications_text(&all.claims, &made.run, &all.got, 60, &text));
+    assert_null(strstr(bt_str_text(&text), "of this suite"));
     bt_str_release(&text);
     release_judged(&all);
 }
@@ -485,6 +510,7 @@ int main(void)
         cmocka_unit_test(a_claim_of_three_systems_is_two_pairs),
         cmocka_unit_test(a_stand_in_says_in_what_it_deviates),
         cmocka_unit_test(deviations_are_said_once),
+        cmocka_unit_test(lines_fit_the_terminal_and_name_what_is_not_tested),
         cmocka_unit_test(a_suite_is_run_for_its_claims),
         cmocka_unit_test(a_recorded_verdict_can_be_made_again),
         cmocka_unit_test(shipped_claims_about_checkpoints_are_judged),
