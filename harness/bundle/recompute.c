@@ -265,7 +265,7 @@ static bt_status of_energy(const round_check *self, const bt_store_measurement *
     const bt_store_measurement *rate = measurement_of(round, BT_METRIC_TOKENS_PER_S);
     const bt_store_measurement *time = measurement_of(round, BT_METRIC_TIME);
     bt_telemetry_summary summary;
-    BT_TRY(bt_telemetry_summary_of(round->telemetry, round->telemetry_count, &summary));
+    BT_TRY(bt_telemetry_summary_of(round, &summary));
     double value = item->metric == BT_METRIC_ENERGY ? summary.energy_j
                    : item->metric == BT_METRIC_ENERGY_PER_CALL
                        ? summary.work_power_w * (time ? time->value : (double)NAN) / 1e9

@@ -113,7 +113,7 @@ static bt_status add_kernel(growing *self, const bt_store_kernel *kernel)
 static bt_status add_telemetry(growing *self, const bt_store_round *round)
 {
     bt_telemetry_summary summary;
-    BT_TRY(bt_telemetry_summary_of(round->telemetry, round->telemetry_count, &summary));
+    BT_TRY(bt_telemetry_summary_of(round, &summary));
     if (summary.sm_clock_mhz > 0) {
         self->clocks[self->clock_count++] = summary.sm_clock_mhz;
     }

@@ -174,7 +174,10 @@ static const bt_field MEMORY_fields[] = {F(bt_store_memory, TEXT, phase),
 
 static const bt_field TELEMETRY_fields[] = {
 #define SAMPLE(member, unit, description) F(bt_store_telemetry, REAL, member),
-    BT_TELEMETRY_LIST(SAMPLE)
+    BT_TELEMETRY_FIRST_LIST(SAMPLE)
+#undef SAMPLE
+#define SAMPLE(member, unit, description) F(bt_store_telemetry, KNOWN, member),
+        BT_TELEMETRY_LATER_LIST(SAMPLE)
 #undef SAMPLE
 };
 

@@ -13,6 +13,7 @@
 typedef enum bt_field_type {
     BT_FIELD_INTEGER, // int64_t; in JSON of a magnitude below 2^53
     BT_FIELD_REAL,    // double
+    BT_FIELD_KNOWN,   // double; in JSON absent if NaN
     BT_FIELD_FLOAT,
     BT_FIELD_LOSS,      // float; in JSON <key>_bits of 8 hex digits, in SQL a column <key>_bits
     BT_FIELD_REAL_LOSS, // double; in JSON <key>_bits of 16

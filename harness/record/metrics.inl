@@ -31,7 +31,7 @@ X(STEP_TIME_MEDIAN, "step_time_median_ns", NS, LOWER, "median host time of a ste
 X(ENERGY, "energy_j", JOULES, NEITHER,
   "energy that the GPU drew from the start of a round to its end")
 X(ENERGY_PER_TOKEN, "energy_per_token_j", JOULES, LOWER,
-  "energy per token: mean power while the GPU worked, by its counter, over tokens/s")
+  "energy per token: mean power during the timed steps, by the GPU's counter, over tokens/s")
 X(OUTPUT_ERROR_SHARE, "output_error_share", SHARE, LOWER,
   "largest error of the outputs that a peer returned, computed by the recorder, as a fraction of "
   "its tolerance; a peer without this metric checked its outputs itself")

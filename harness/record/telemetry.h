@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 // X(member, unit, description)
-#define BT_TELEMETRY_LIST(X)                                                                       \
+#define BT_TELEMETRY_FIRST_LIST(X)                                                                 \
     X(t_ns, "ns", "since the round began")                                                         \
     X(sm_clock_mhz, "MHz", "clock of the GPU's multiprocessors")                                   \
     X(memory_clock_mhz, "MHz", "clock of the GPU's memory")                                        \
@@ -27,6 +27,15 @@
     X(held_share, "", "share of the time in which the cgroup's CPU limit stopped threads")         \
     X(switches_per_s, "1/s", "context switches of the whole machine")                              \
     X(cost_ns, "ns", "time that taking this sample took")
+
+// Columns of later versions: bundles omit their unknown values, as in those of earlier versions.
+#define BT_TELEMETRY_LATER_LIST(X)                                                                 \
+    X(steps, "", "training steps of the round that have ended")                                    \
+    X(step_ended_ns, "ns", "when the last of them ended, since the round began")
+
+#define BT_TELEMETRY_LIST(X)                                                                       \
+    BT_TELEMETRY_FIRST_LIST(X)                                                                     \
+    BT_TELEMETRY_LATER_LIST(X)
 
 typedef struct bt_store_telemetry {
 #define BT_TELEMETRY_MEMBER(member, unit, description) double member;

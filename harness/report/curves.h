@@ -73,7 +73,8 @@ void bt_chart_write_data(const chart *from, const report_set *set, bt_json_write
 // ---- telemetry.c -------------------------------------------------------------------------------
 
 // The telemetry samples of a round on the axis of steps: a sample's position is the step reached at
-// its time, when the times of steps and evaluations are laid end to end backwards from the round's
+// its time, from the ends of steps that the samples have. In records of earlier versions they have
+// none: then the times of steps and evaluations are laid end to end backwards from the round's
 // end. x, y [telemetry_count]; samples before the first step or after the last are omitted. Returns
 // the number of points.
 int64_t bt_curve_of_samples(const bt_store_round *round,

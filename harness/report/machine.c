@@ -20,7 +20,7 @@ bt_status bt_show_machine(const bt_store_round *round, bt_str *out)
     bt_telemetry_summary summary;
     char words[160];
     print_label(round, out);
-    BT_TRY(bt_telemetry_summary_of(round->telemetry, round->telemetry_count, &summary));
+    BT_TRY(bt_telemetry_summary_of(round, &summary));
     if (summary.busy == 0) {
         return BT_OK;
     }
@@ -63,7 +63,7 @@ bt_status bt_report_json_machine(bt_json_writer *json, const bt_store_round *rou
     bt_telemetry_summary summary;
     bt_noise_verdict verdict;
     char words[160];
-    BT_TRY(bt_telemetry_summary_of(round->telemetry, round->telemetry_count, &summary));
+    BT_TRY(bt_telemetry_summary_of(round, &summary));
     bt_noise_judge(round->telemetry, round->telemetry_count, &verdict);
     bt_throttle_words(summary.throttle, words, sizeof words);
     bt_json_writer_text(json, "label", round->label);

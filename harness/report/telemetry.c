@@ -14,9 +14,10 @@ static double time_before(const bt_store_round *round, int64_t index, int64_t *e
     return time_ns + (double)step->host_ns;
 }
 
-int64_t bt_curve_of_samples(const bt_store_round *round,
-                            double (*of_sample)(const bt_store_telemetry *sample), double *x,
-                            double *y)
+// For records of earlier versions, whose samples do not have the ends of steps.
+static int64_t curve_up_to_end(const bt_store_round *round,
+                               double (*of_sample)(const bt_store_telemetry *sample), double *x,
+                               double *y)
 {
     int64_t count = 0, at = 0, eval = 0;
     double total_ns = 0.0, end_ns = 0.0, begin_ns = 0.0;
@@ -25,9 +26,6 @@ int64_t bt_curve_of_samples(const bt_store_round *round,
     }
     for (int64_t i = 0; i < round->eval_count; i++) {
         total_ns += (double)round->evals[i].host_ns;
-    }
-    if (round->step_count == 0) {
-        return 0;
     }
     double length_ns =
         round->ended_ns > 0 ? (double)(round->ended_ns - round->started_ns) : total_ns;
@@ -43,6 +41,93 @@ int64_t bt_curve_of_samples(const bt_store_round *round,
         if (at < round->step_count && sample->t_ns >= begin_ns && isfinite(value)) {
             double share = (sample->t_ns - begin_ns) / fmax(1.0, end_ns - begin_ns);
             x[count] = (double)round->steps[at].step + rint(100.0 * share) / 100.0;
+            y[count++] = value;
+        }
+    }
+    return count;
+}
+
+// ---- with the ends of steps --------------------------------------------------------------------
+
+// The step that runs, and when it began.
+typedef struct running_step {
+    int64_t index, known; // known: no later step has begun by the sample
+    int64_t copied;       // steps copied from an interrupted round
+    double begin_ns;
+} running_step;
+
+static bool has_end(const bt_store_round *round, const bt_store_telemetry *sample)
+{
+    return sample->steps >= 1.0 && sample->steps <= (double)round->step_count &&
+           isfinite(sample->step_ended_ns);
+}
+
+// Of a step and of the evaluations between it and the step before.
+static double time_of(const bt_store_round *round, const running_step *self, int64_t index)
+{
+    double time_ns = (double)round->steps[index].host_ns;
+    for (int64_t i = 0; index > self->copied && i < round->eval_count; i++) {
+        const bt_store_eval *eval = &round->evals[i];
+        if (eval->step > round->steps[index - 1].step && eval->step <= round->steps[index].step) {
+            time_ns += (double)eval->host_ns;
+        }
+    }
+    return time_ns;
+}
+
+// The begin of the first step, from the first end that is known. False: no end is known.
+static bool find_first(const bt_store_round *round, running_step *out)
+{
+    *out = (running_step){0};
+    BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
+        if (!has_end(round, sample)) {
+            const bool copied = sample->steps >= 1.0 && sample->steps < (double)round->step_count;
+            out->copied = copied ? (int64_t)sample->steps : out->copied;
+            continue;
+        }
+        out->index = out->copied;
+        out->known = (int64_t)sample->steps - 1;
+        out->begin_ns = sample->step_ended_ns;
+        for (int64_t i = out->index; i <= out->known; i++) {
+            out->begin_ns -= time_of(round, out, i);
+        }
+        return true;
+    }
+    return false;
+}
+
+static void advance(const bt_store_round *round, const bt_store_telemetry *sample,
+                    running_step *self)
+{
+    if (has_end(round, sample)) {
+        self->index = self->known = (int64_t)sample->steps;
+        self->begin_ns = sample->step_ended_ns;
+    }
+    while (self->index < self->known &&
+           sample->t_ns > self->begin_ns + time_of(round, self, self->index)) {
+        self->begin_ns += time_of(round, self, self->index++);
+    }
+}
+
+int64_t bt_curve_of_samples(const bt_store_round *round,
+                            double (*of_sample)(const bt_store_telemetry *sample), double *x,
+                            double *y)
+{
+    int64_t count = 0;
+    running_step now;
+    if (round->step_count == 0) {
+        return 0;
+    }
+    if (!find_first(round, &now)) {
+        return curve_up_to_end(round, of_sample, x, y);
+    }
+    BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
+        advance(round, sample, &now);
+        const double value = of_sample(sample);
+        if (now.index < round->step_count && sample->t_ns >= now.begin_ns && isfinite(value)) {
+            const double time_ns = fmax(1.0, time_of(round, &now, now.index));
+            const double share = fmin(1.0, (sample->t_ns - now.begin_ns) / time_ns);
+            x[count] = (double)round->steps[now.index].step + rint(100.0 * share) / 100.0;
             y[count++] = value;
         }
     }

@@ -219,8 +219,12 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
 bt_status bt_recorder_take_machine(bt_recorder *self, const bt_store_telemetry *samples,
                                    int64_t count)
 {
+    const bt_store_round round = {.steps = self->steps,
+                                  .step_count = self->step_count,
+                                  .telemetry = samples,
+                                  .telemetry_count = count};
     bt_telemetry_summary summary;
-    BT_TRY(bt_telemetry_summary_of(samples, count, &summary));
+    BT_TRY(bt_telemetry_summary_of(&round, &summary));
     self->energy_j = summary.energy_j;
     self->work_power_w = summary.work_power_w;
     return BT_OK;

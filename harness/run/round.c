@@ -225,7 +225,12 @@ static bt_status take_event(listening *self, const bt_run_event *event)
     }
     bt_progress_event_seen(&self->run->view, event);
     bt_metrics_event(self->run->metrics, event);
-    return bt_recorder_take(&self->recorder, event);
+    BT_TRY(bt_recorder_take(&self->recorder, event));
+    if (event->type == BT_RUN_EVENT_START || event->type == BT_RUN_EVENT_STEP) {
+        bt_telemetry_steps(self->run->telemetry, self->recorder.step_count,
+                           event->type == BT_RUN_EVENT_STEP);
+    }
+    return BT_OK;
 }
 
 // Handles a line of the worker. An invalid line ends it: *mistaken.

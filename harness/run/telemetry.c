@@ -18,6 +18,7 @@ struct bt_telemetry {
     int64_t count, capacity;
     int64_t began_ns, due_ns, cpu_due_ns;
     int64_t period_ns;
+    double steps, step_ended_ns; // for the columns; NaN: unknown
 };
 
 bt_status bt_telemetry_open(const char *gpu_uuid, bt_telemetry **out)
@@ -45,6 +46,7 @@ void bt_telemetry_begin(bt_telemetry *self, pid_t worker, int gpus)
 {
     const bool on_gpu = self->opened > 0 && self->gpus[0].open;
     self->count = 0;
+    self->steps = self->step_ended_ns = (double)NAN;
     self->watched = !on_gpu ? 0 : gpus < BT_TELEMETRY_GPUS_MAX ? gpus : BT_TELEMETRY_GPUS_MAX;
     while (self->opened < self->watched) {
         bt_gpu_watch_open(&self->gpus[self->opened], NULL, self->opened);
@@ -59,6 +61,12 @@ void bt_telemetry_begin(bt_telemetry *self, pid_t worker, int gpus)
     self->period_ns = (int64_t)period_ms * 1000000;
     self->due_ns = self->began_ns + self->period_ns;
     self->cpu_due_ns = self->began_ns + (int64_t)BT_TELEMETRY_CPU_PERIOD_MS * 1000000;
+}
+
+void bt_telemetry_steps(bt_telemetry *self, int64_t steps, bool ended)
+{
+    self->steps = steps > 0 ? (double)steps : (double)NAN;
+    self->step_ended_ns = ended ? (double)(bt_clock_ns() - self->began_ns) : (double)NAN;
 }
 
 int64_t bt_telemetry_thin(bt_store_telemetry *samples, int64_t count)
@@ -133,6 +141,8 @@ static void take(bt_telemetry *self, int64_t now_ns, bool of_gpu, bool of_cpu)
     if (of_gpu) {
         sample_gpus(self, now_ns, &sample);
     }
+    sample.steps = self->steps;
+    sample.step_ended_ns = self->step_ended_ns;
     sample.energy_j = energy_of_gpus(self); // including the last sample: the whole round
     if (of_cpu) {
         bt_cpu_watch_sample(&self->cpu, &sample);

@@ -19,6 +19,7 @@
 #ifndef BT_HARNESS_RUN_TELEMETRY_H
 #define BT_HARNESS_RUN_TELEMETRY_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "framework/base/status.h"
@@ -42,6 +43,9 @@ void bt_telemetry_close(bt_telemetry *telemetry);
 // Starts a round and drops earlier samples. worker: leader of its process group. gpus: number of
 // CUDA devices that it uses, starting with device 0; a sample covers all of them.
 void bt_telemetry_begin(bt_telemetry *telemetry, pid_t worker, int gpus);
+// Notes that the round now has this number of training steps, of which the last ended just now, or
+// with !ended: was copied from an interrupted round. Later samples have both.
+void bt_telemetry_steps(bt_telemetry *telemetry, int64_t steps, bool ended);
 // Takes a sample if one is due.
 void bt_telemetry_tick(bt_telemetry *telemetry);
 // Milliseconds until the next sample, at most `most`.

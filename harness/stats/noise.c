@@ -135,32 +135,98 @@ void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_v
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-// Median of a column over the busy samples, through `values` [count].
-static bt_status busy_median(const bt_store_telemetry *samples, int64_t count, size_t offset,
+// Number of steps that were copied from an interrupted round: their times are not known.
+static int64_t copied_steps(const bt_store_round *round)
+{
+    int64_t copied = 0;
+    BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
+        if (sample->steps <= (double)round->step_count && isnan(sample->step_ended_ns)) {
+            copied = (int64_t)sample->steps;
+        }
+    }
+    return copied;
+}
+
+// When a step ended: the next sample has the end of it or of a later one. NaN: unknown.
+static double end_of_step(const bt_store_round *round, int64_t index)
+{
+    BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
+        if (sample->steps > (double)index && sample->steps <= (double)round->step_count &&
+            !isnan(sample->step_ended_ns)) {
+            double end_ns = sample->step_ended_ns;
+            for (int64_t i = (int64_t)sample->steps - 1; i > index; i--) {
+                end_ns -= (double)round->steps[i].host_ns;
+            }
+            return end_ns;
+        }
+    }
+    return (double)NAN;
+}
+
+bool bt_telemetry_window(const bt_store_round *round, double *begin_ns, double *end_ns)
+{
+    const int64_t copied = copied_steps(round);
+    int64_t first = round->step_count, last = round->step_count - 1;
+    for (int64_t i = round->step_count - 1; i >= copied; i--) {
+        if (!round->steps[i].warmup && !round->steps[i].profiled) {
+            last = first == round->step_count ? i : last;
+            first = i;
+        }
+    }
+    first = first < round->step_count ? first : copied;
+    if (first > last) {
+        return false;
+    }
+    *begin_ns = end_of_step(round, first) - (double)round->steps[first].host_ns;
+    *end_ns = end_of_step(round, last);
+    return !isnan(*begin_ns) && !isnan(*end_ns);
+}
+
+typedef struct busy_rule {
+    double begin_ns, end_ns; // of the window
+} busy_rule;
+
+static busy_rule busy_rule_of(const bt_store_round *round)
+{
+    busy_rule rule = {0.0, 0.0};
+    return bt_telemetry_window(round, &rule.begin_ns, &rule.end_ns)
+               ? rule
+               : (busy_rule){-(double)INFINITY, (double)INFINITY};
+}
+
+static bool is_busy(const busy_rule *rule, const bt_store_telemetry *sample)
+{
+    return sample->t_ns >= rule->begin_ns && sample->t_ns <= rule->end_ns &&
+           !(bits_of(sample) & BT_THROTTLE_IDLE);
+}
+
+// Median of a column over the busy samples, through `values` [telemetry_count].
+static bt_status busy_median(const bt_store_round *round, const busy_rule *rule, size_t offset,
                              double *values, double *out)
 {
     int64_t known = 0;
-    for (int64_t i = 0; i < count; i++) {
+    BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
         double value = 0.0;
-        memcpy(&value, (const char *)&samples[i] + offset, sizeof value);
-        if (value > 0.0 && !(bits_of(&samples[i]) & BT_THROTTLE_IDLE)) {
+        memcpy(&value, (const char *)sample + offset, sizeof value);
+        if (value > 0.0 && is_busy(rule, sample)) {
             values[known++] = value;
         }
     }
     return bt_stats_median(values, known, out);
 }
 
-static void sum_energy(const bt_store_telemetry *samples, int64_t count, bt_telemetry_summary *out)
+static void sum_energy(const bt_store_round *round, const busy_rule *rule,
+                       bt_telemetry_summary *out)
 {
     const bt_store_telemetry *first = NULL, *last = NULL;
     out->energy_j = out->work_power_w = (double)NAN;
-    BT_EACH(const bt_store_telemetry, sample, samples, count) {
+    BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
         if (isnan(sample->energy_j)) {
             continue;
         }
         out->energy_j = sample->energy_j;
         // The sample at the end of a round has no clock: the GPU is idle by then.
-        if (sample->sm_clock_mhz > 0.0 && !(bits_of(sample) & BT_THROTTLE_IDLE)) {
+        if (sample->sm_clock_mhz > 0.0 && is_busy(rule, sample)) {
             first = first ? first : sample;
             last = sample;
         }
@@ -174,15 +240,17 @@ static void sum_energy(const bt_store_telemetry *samples, int64_t count, bt_tele
     }
 }
 
-static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telemetry_summary *out)
+static void summarise(const bt_store_round *round, const busy_rule *rule, bt_telemetry_summary *out)
 {
+    const bt_store_telemetry *samples = round->telemetry;
+    const int64_t count = round->telemetry_count;
     double cost_ns = 0.0;
     int64_t working = 0, capped = 0;
     out->temperature_c = (double)NAN;
     BT_EACH(const bt_store_telemetry, sample, samples, count) {
         out->throttle |= bits_of(sample);
         cost_ns += sample->cost_ns;
-        bool busy = !(bits_of(sample) & BT_THROTTLE_IDLE);
+        bool busy = is_busy(rule, sample);
         out->busy += busy && sample->sm_clock_mhz > 0.0;
         working += busy && sample->throttle >= 0.0; // the last sample may be of the CPU alone
         capped += busy && (bits_of(sample) & BT_THROTTLE_POWER_CAP);
@@ -191,16 +259,16 @@ static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telem
     out->power_cap_share = working > 0 ? (double)capped / (double)working : (double)NAN;
     out->cost_share = count > 0 ? cost_ns / samples[count - 1].t_ns : (double)NAN;
     out->other_cores = MEAN_OF(samples, count, other_cores);
-    sum_energy(samples, count, out);
+    sum_energy(round, rule, out);
 }
 
-bt_status bt_telemetry_summary_of(const bt_store_telemetry *samples, int64_t count,
-                                  bt_telemetry_summary *out)
+bt_status bt_telemetry_summary_of(const bt_store_round *round, bt_telemetry_summary *out)
 {
     BT_SCOPED_MEM(void *) block = NULL;
+    const busy_rule rule = busy_rule_of(round);
     *out = (bt_telemetry_summary){0};
-    summarise(samples, count, out);
-    BT_TRY(bt_mem_alloc((size_t)count + 1, sizeof(double), &block));
+    summarise(round, &rule, out);
+    BT_TRY(bt_mem_alloc((size_t)round->telemetry_count + 1, sizeof(double), &block));
     const struct {
         size_t offset;
         double *place;
@@ -208,7 +276,7 @@ bt_status bt_telemetry_summary_of(const bt_store_telemetry *samples, int64_t cou
                    {offsetof(bt_store_telemetry, memory_clock_mhz), &out->memory_clock_mhz},
                    {offsetof(bt_store_telemetry, power_w), &out->power_w}};
     for (int i = 0; i < 3; i++) {
-        BT_TRY(busy_median(samples, count, columns[i].offset, block, columns[i].place));
+        BT_TRY(busy_median(round, &rule, columns[i].offset, block, columns[i].place));
     }
     return BT_OK;
 }
@@ -227,8 +295,7 @@ static bt_status clocks_of(const bt_store_round *const *rounds, int64_t count, d
         int64_t known = 0;
         for (int64_t i = 0; i < count; i++) {
             bt_telemetry_summary summary;
-            BT_TRY(bt_telemetry_summary_of(rounds[i]->telemetry, rounds[i]->telemetry_count,
-                                           &summary));
+            BT_TRY(bt_telemetry_summary_of(rounds[i], &summary));
             double clock = k ? summary.memory_clock_mhz : summary.sm_clock_mhz;
             if (!isnan(clock)) {
                 values[known++] = clock;

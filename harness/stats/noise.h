@@ -3,7 +3,8 @@
 //
 // Each round gets a label; rounds are not discarded. Only disturbances that make the time
 // meaningless invalidate it. Samples in which the GPU is idle (the worker starts, or ends) are
-// excluded from the clocks.
+// excluded from clocks and power. So are samples of a training round outside its timed steps: a GPU
+// whose worker compiles, validates or saves is not marked idle.
 #ifndef BT_HARNESS_STATS_NOISE_H
 #define BT_HARNESS_STATS_NOISE_H
 
@@ -24,7 +25,13 @@ typedef struct bt_noise_verdict {
 // load. bt_telemetry_summary reports how often it limited clocks.
 void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_verdict *out);
 
-// The round in numbers; NaN: unknown.
+// The time of a training round from the begin of its first timed step to the end of its last one
+// (if none is timed: of all steps), in ns since the round began. False if the samples do not
+// have the times of steps: other cases, and records of earlier versions.
+bool bt_telemetry_window(const bt_store_round *round, double *begin_ns, double *end_ns);
+
+// The round in numbers; NaN: unknown. A sample counts as busy if the GPU is not idle and, where the
+// round has a window, if it lies in that.
 #define BT_ENERGY_WINDOW_S 0.2
 
 typedef struct bt_telemetry_summary {
@@ -41,7 +48,7 @@ typedef struct bt_telemetry_summary {
 } bt_telemetry_summary;
 
 // Errors  OUT_OF_MEMORY
-BT_CHECKED bt_status bt_telemetry_summary_of(const bt_store_telemetry *samples, int64_t count,
+BT_CHECKED bt_status bt_telemetry_summary_of(const bt_store_round *round,
                                              bt_telemetry_summary *out);
 
 #define BT_CLOCK_TOLERANCE 0.01

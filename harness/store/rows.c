@@ -15,6 +15,7 @@ static int bind_field(sqlite3_stmt *statement, int *index, const bt_field *row, 
     case BT_FIELD_SEED:
         return sqlite3_bind_int64(statement, at, *(const int64_t *)place);
     case BT_FIELD_REAL:
+    case BT_FIELD_KNOWN:
     case BT_FIELD_REAL_LOSS:
         return sqlite3_bind_double(statement, at, *(const double *)place);
     case BT_FIELD_FLOAT:
@@ -85,6 +86,7 @@ bt_status bt_row_take(bt_reader *in, sqlite3_stmt *row, int column, bt_fields_of
             memcpy(place, &integer, sizeof integer);
             break;
         case BT_FIELD_REAL:
+        case BT_FIELD_KNOWN:
         case BT_FIELD_REAL_LOSS:
             *(double *)place = bt_reader_real(row, at);
             break;

@@ -62,6 +62,11 @@ static void write_field(bt_json_writer *json, const bt_field *row, const void *p
     case BT_FIELD_REAL:
         bt_fields_write_real(json, row->key, *(const double *)place);
         break;
+    case BT_FIELD_KNOWN:
+        if (!isnan(*(const double *)place)) {
+            bt_fields_write_real(json, row->key, *(const double *)place);
+        }
+        break;
     case BT_FIELD_FLOAT:
         bt_fields_write_real(json, row->key, (double)*(const float *)place);
         break;
@@ -232,6 +237,9 @@ static bool read_field(const cJSON *object, const bt_field *row, void *place)
         return read_integer(node, place);
     case BT_FIELD_REAL:
         return read_real(node, place);
+    case BT_FIELD_KNOWN:
+        *(double *)place = (double)NAN;
+        return !node || read_real(node, place);
     case BT_FIELD_FLOAT:
         good = read_real(node, &value);
         *(float *)place = (float)value;

@@ -68,6 +68,13 @@ static void throttled_rounds_are_labelled(void **state)
     }
 }
 
+static bt_status summary_of(const bt_store_telemetry *samples, int64_t count,
+                            bt_telemetry_summary *out)
+{
+    const bt_store_round round = {.telemetry = samples, .telemetry_count = count};
+    return bt_telemetry_summary_of(&round, out);
+}
+
 // A data-centre GPU under full load: its power limit holds clocks down all the time.
 static void the_power_cap_is_shown_and_no_noise(void **state)
 {
@@ -78,14 +85,14 @@ static void the_power_cap_is_shown_and_no_noise(void **state)
     quiet_samples(samples);
     set_bits(samples, 0, SAMPLES, BT_THROTTLE_POWER_CAP);
     expect(BT_NOISE_QUIET, "", samples);
-    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    ASSERT_OK(summary_of(samples, SAMPLES, &summary));
     assert_true(summary.power_cap_share == 1.0);
     samples[SAMPLES - 1].throttle = (double)NAN; // of the CPU alone
-    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    ASSERT_OK(summary_of(samples, SAMPLES, &summary));
     assert_true(summary.power_cap_share == 1.0);
     set_bits(samples, 20, 20, BT_THROTTLE_IDLE);
     set_bits(samples, 5, 15, 0); // 5 of the 20 in which the GPU works
-    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    ASSERT_OK(summary_of(samples, SAMPLES, &summary));
     assert_true(summary.power_cap_share == 0.25);
     samples[7].throttle = BT_THROTTLE_POWER_CAP | BT_THROTTLE_HARDWARE;
     expect(BT_NOISE_THROTTLED, "hardware slowdown in 1 of 40", samples);
@@ -104,14 +111,64 @@ static void energy_is_that_of_the_work(void **state)
         samples[i].energy_j = 10.0 * i + 40.0 * work;
         samples[i].throttle = i < 10 || i >= 30 ? BT_THROTTLE_IDLE : 0;
     }
-    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    ASSERT_OK(summary_of(samples, SAMPLES, &summary));
     assert_true(fabs(summary.work_power_w - 500.0) < 1e-9);
     assert_true(summary.energy_j == 10.0 * 39 + 40.0 * 19);
-    ASSERT_OK(bt_telemetry_summary_of(samples, 12, &summary)); // 0.1 s of work are too short
+    ASSERT_OK(summary_of(samples, 12, &summary)); // 0.1 s of work are too short
     assert_true(isnan(summary.work_power_w));
     samples[39].energy_j = (double)NAN;
-    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    ASSERT_OK(summary_of(samples, SAMPLES, &summary));
     assert_true(summary.energy_j == 10.0 * 38 + 40.0 * 19);
+}
+
+// A GPU with a context runs at full clocks without work. The worker compiles for 1 s, warms up for
+// a step of 0.5 s, trains two steps of 0.5 s, and validates for 1 s.
+static void clocks_and_energy_are_those_of_the_timed_steps(void **state)
+{
+    (void)state;
+    bt_store_telemetry samples[SAMPLES];
+    bt_telemetry_summary summary;
+    bt_store_step steps[3] = {
+        {.host_ns = 500000000, .warmup = true}, {.host_ns = 500000000}, {.host_ns = 500000000}};
+    bt_store_round round = {
+        .steps = steps, .step_count = 3, .telemetry = samples, .telemetry_count = SAMPLES};
+    quiet_samples(samples);
+    for (int i = 0; i < SAMPLES; i++) {
+        const int ended = i < 15 ? 0 : i < 20 ? 1 : i < 25 ? 2 : 3;
+        samples[i].t_ns = 1e8 * i + 1e7;
+        samples[i].throttle = 0;
+        samples[i].power_w = i >= 15 && i < 25 ? 600.0 : 117.0;
+        samples[i].energy_j = 11.7 * i + 48.3 * (i < 15 ? 0 : i < 25 ? i - 15 : 10);
+        samples[i].steps = ended > 0 ? ended : (double)NAN;
+        samples[i].step_ended_ns = ended > 0 ? 1e9 + 5e8 * ended : (double)NAN;
+    }
+    ASSERT_OK(bt_telemetry_summary_of(&round, &summary));
+    assert_true(fabs(summary.work_power_w - 600.0) < 1e-9);
+    assert_true(summary.power_w == 600.0);
+    assert_int_equal(summary.busy, 10);
+    double begin_ns = 0, end_ns = 0;
+    assert_true(bt_telemetry_window(&round, &begin_ns, &end_ns));
+    assert_true(begin_ns == 1.5e9 && end_ns == 2.5e9);
+    steps[2].profiled = true;
+    assert_true(bt_telemetry_window(&round, &begin_ns, &end_ns));
+    assert_true(begin_ns == 1.5e9 && end_ns == 2e9);
+    steps[1].warmup = true; // none is timed
+    assert_true(bt_telemetry_window(&round, &begin_ns, &end_ns));
+    assert_true(begin_ns == 1e9 && end_ns == 2.5e9);
+    for (int i = 10; i < 15; i++) {
+        samples[i].steps = 1; // copied from an interrupted round
+    }
+    for (int i = 15; i < 20; i++) {
+        samples[i].step_ended_ns = (double)NAN;
+    }
+    assert_true(bt_telemetry_window(&round, &begin_ns, &end_ns));
+    assert_true(begin_ns == 1.5e9 && end_ns == 2.5e9);
+    for (int i = 0; i < SAMPLES; i++) {
+        samples[i].steps = samples[i].step_ended_ns = (double)NAN; // an earlier version
+    }
+    assert_false(bt_telemetry_window(&round, &begin_ns, &end_ns));
+    ASSERT_OK(bt_telemetry_summary_of(&round, &summary));
+    assert_int_equal(summary.busy, SAMPLES);
 }
 
 static void foreign_processes_are_labelled(void **state)
@@ -154,9 +211,9 @@ static void nothing_known_is_quiet(void **state)
         ((double *)samples)[i] = (double)NAN;
     }
     expect(BT_NOISE_QUIET, "", samples);
-    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    ASSERT_OK(summary_of(samples, SAMPLES, &summary));
     assert_true(isnan(summary.sm_clock_mhz) && isnan(summary.power_w));
-    ASSERT_OK(bt_telemetry_summary_of(NULL, 0, &summary));
+    ASSERT_OK(summary_of(NULL, 0, &summary));
     assert_true(isnan(summary.sm_clock_mhz) && summary.busy == 0);
 }
 
@@ -174,7 +231,7 @@ static void summary_leaves_idle_samples_out_of_the_clocks(void **state)
     samples[35].sm_clock_mhz = 1200.0;
     samples[36].temperature_c = 81.0;
     samples[37].throttle = BT_THROTTLE_POWER_CAP;
-    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    ASSERT_OK(summary_of(samples, SAMPLES, &summary));
     assert_true(summary.sm_clock_mhz == 1980.0 && summary.memory_clock_mhz == 3201.0);
     assert_true(summary.power_w == 400.0 && summary.temperature_c == 81.0);
     assert_int_equal(summary.busy, 10);
@@ -273,6 +330,7 @@ int main(void)
         cmocka_unit_test(throttled_rounds_are_labelled),
         cmocka_unit_test(the_power_cap_is_shown_and_no_noise),
         cmocka_unit_test(energy_is_that_of_the_work),
+        cmocka_unit_test(clocks_and_energy_are_those_of_the_timed_steps),
         cmocka_unit_test(foreign_processes_are_labelled),
         cmocka_unit_test(loaded_machines_are_labelled),
         cmocka_unit_test(nothing_known_is_quiet),

@@ -485,6 +485,18 @@ static void samples_stand_at_the_steps_they_were_taken_in(void **state)
             fail_msg("sample %d at %g with %g", i, x[i], y[i]);
         }
     }
+    // The same with the ends of steps: the worker runs on for 2 s after the last.
+    static const double ends_s[9] = {0, 0, 0, 3, 4, 4, 6, 7, 7};
+    static const int ended[9] = {0, 0, 0, 1, 2, 2, 3, 4, 4};
+    for (int i = 0; i < 9; i++) {
+        samples[i].steps = ended[i] > 0 ? ended[i] : (double)NAN;
+        samples[i].step_ended_ns = ended[i] > 0 ? 1e9 * ends_s[i] : (double)NAN;
+    }
+    round.ended_ns += 2000000000;
+    assert_int_equal(bt_curve_of_samples(&round, clock_of, x, y), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_true(fabs(x[i] - wanted[i][0]) < 0.011 && y[i] == wanted[i][1]);
+    }
     round.step_count = 0;
     assert_int_equal(bt_curve_of_samples(&round, clock_of, x, y), 0);
 }

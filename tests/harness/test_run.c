@@ -251,6 +251,8 @@ static void good_worker_is_recorded(void **state)
     assert_string_equal(round->params_digest, "00112233445566778899aabbccddeeff");
     assert_string_equal(round->shape.device, "no device");
     assert_int_equal(round->step_count, 6);
+    const bt_store_telemetry *end = &round->telemetry[round->telemetry_count - 1];
+    assert_true(end->steps == 6.0 && end->step_ended_ns > 0.0 && end->step_ended_ns <= end->t_ns);
     assert_true(round->steps[0].warmup);
     assert_int_equal(round->eval_count, 2);
     assert_int_equal(round->range_count, 1);

@@ -174,8 +174,8 @@ static void columns_have_names(void **state)
     const bt_store_telemetry one = sample(4);
     assert_string_equal(bt_telemetry_column_info(0)->name, "t_ns");
     assert_true(bt_telemetry_value(&one, 0) == one.t_ns);
-    assert_string_equal(bt_telemetry_column_info(BT_TELEMETRY_COLUMNS - 1)->name, "cost_ns");
-    assert_true(bt_telemetry_value(&one, BT_TELEMETRY_COLUMNS - 1) == one.cost_ns);
+    assert_string_equal(bt_telemetry_column_info(BT_TELEMETRY_COLUMNS - 1)->name, "step_ended_ns");
+    assert_true(bt_telemetry_value(&one, BT_TELEMETRY_COLUMNS - 1) == one.step_ended_ns);
     assert_string_equal(bt_noise_name(BT_NOISE_QUIET), "");
     assert_true(bt_noise_invalidates(BT_NOISE_FOREIGN_PROCESS));
     assert_false(bt_noise_invalidates(BT_NOISE_LOADED));
