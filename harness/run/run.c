@@ -121,13 +121,25 @@ static bt_status record_schedule(const bt_running *self, const bt_store_build *o
     return bt_store_schedule_set(self->store, self->outcome->run, &schedule);
 }
 
+// The seed of the first training case; without one, of the first case.
+static uint64_t seed_of(const bt_plan *plan)
+{
+    const cJSON *values = NULL;
+    for (int64_t i = 0; i < plan->case_count && !values; ++i) {
+        values = bt_json_get(bt_plan_case(plan, i), "train");
+    }
+    if (!values) {
+        const cJSON *first = bt_plan_case(plan, 0);
+        values = bt_json_get(first, bt_json_get(first, "kind")->valuestring);
+    }
+    return (uint64_t)bt_json_number_of(values, "seed");
+}
+
 // The record's description of plan, program and machine.
 static void describe(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
     const bt_build *build = bt_build_get();
-    const cJSON *first = bt_plan_case(plan, 0);
-    const cJSON *values = bt_json_get(first, bt_json_get(first, "kind")->valuestring);
     const char *path = self->request->suite ? self->request->suite->json.name : NULL;
     bt_build_digest(self->build_digest);
     self->info = (bt_store_run_info){
@@ -136,7 +148,7 @@ static void describe(bt_running *self)
                   build->compiler, build->flags, build->type, build->cuda},
         .env = {self->facts.digest, self->facts.rows, self->facts.count},
         .command = self->request->command,
-        .seed = (uint64_t)bt_json_number_of(values, "seed"),
+        .seed = seed_of(plan),
     };
 }
 

@@ -234,6 +234,35 @@ static void run_mode(const char *mode, bt_run_outcome *outcome, bt_store_run *ru
     run_plan(&plan, mode, outcome, run);
 }
 
+// A suite that measures collectives first: the seed of a run is that of its training.
+static void the_seed_is_that_of_training(void **state)
+{
+    (void)state;
+    char text[1024];
+    (void)snprintf(
+        text, sizeof text,
+        "{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": ["
+        "{\"name\": \"c\", \"kind\": \"collective\", \"collective\": {\"op\": \"all_reduce\","
+        "\"size\": \"64KiB\"}},"
+        "{\"name\": \"one\", \"kind\": \"train\", \"dataset\": {\"train\": [\"%s\"]},"
+        "\"train\": {\"steps\": 6, \"micro_batch\": 4, \"sequence\": 64, \"seed\": 42}}]}}}",
+        test_scratch_path("a_train_1.bin"));
+    const bt_plan_options options = {.seed = -1};
+    bt_suite mixed;
+    bt_plan both;
+    bt_run_outcome outcome;
+    ASSERT_OK(bt_suite_parse("t.json", text, strlen(text), &mixed));
+    ASSERT_OK(bt_plan_make(&mixed, &options, &machine, &both));
+    bt_run_request request = scratch_run_request(&mixed, &both, &machine, WORKER);
+    setenv("BT_FAKE_WORKER", "ok", 1);
+    ASSERT_OK(bt_run_execute(&request, &outcome));
+    bt_store_run run = scratch_run_read(outcome.run);
+    assert_int_equal(run.info.seed, 42);
+    bt_store_run_release(&run);
+    bt_plan_release(&both);
+    bt_suite_release(&mixed);
+}
+
 static void good_worker_is_recorded(void **state)
 {
     (void)state;
@@ -465,6 +494,7 @@ int main(void)
         cmocka_unit_test(steps_may_count_from_a_recorded_one),
         cmocka_unit_test(step_survives_the_wire),
         cmocka_unit_test(good_worker_is_recorded),
+        cmocka_unit_test(the_seed_is_that_of_training),
         cmocka_unit_test(not_finite_losses_are_kept),
         cmocka_unit_test(bad_workers_fail_with_a_reason),
         cmocka_unit_test(worker_that_closes_its_input_is_fine),
