@@ -87,8 +87,9 @@ static void write_link(const ratio_list *list, const ratio_row *row, bt_str *out
 {
     bt_str_append(out, "<a href=\"#");
     bt_html_anchor(out, list->id, row->name, row->metric);
-    bt_html(out, row->metric[0] ? "\">%s</a> <span class=muted>%s</span>" : "\">%s</a>%s",
-            row->name, row->metric);
+    bt_str_append(out, "\">");
+    bt_html_name(out, row->name);
+    bt_html(out, row->metric[0] ? "</a> <span class=muted>%s</span>" : "</a>%s", row->metric);
     if (row->title[0]) {
         bt_html(out, "<small class=muted>%s%s</small>", row->title,
                 row->repeated ? "; another claim is about the same measurement" : "");
