@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "framework/base/scoped.h"
+#include "harness/plan/plan.h"
 #include "harness/record/keep.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
@@ -100,10 +101,28 @@ bt_status bt_report_recompute(const bt_store_round *round, char text[BT_REPORT_R
     return BT_OK;
 }
 
+// The ranks of a training case on GPUs each have their own.
+static bt_status read_gpus(report_case *item)
+{
+    BT_SCOPED(bt_json_doc) axes = {0};
+    BT_SCOPED(bt_json_doc) plan = {0};
+    const char *json = item->round->what.axes_json;
+    const char *plan_json = item->run->info.suite.plan_json;
+    item->gpus = 1;
+    BT_TRY(bt_json_parse("axes", json, strlen(json), &axes));
+    const int64_t ranks = bt_plan_mesh_of(bt_json_get(axes.root, "train")).ranks;
+    if (ranks > 1) {
+        BT_TRY(bt_json_parse("plan", plan_json, strlen(plan_json), &plan));
+        item->gpus = bt_json_is_text(plan.root, "device", "cuda") ? ranks : 1;
+    }
+    return BT_OK;
+}
+
 bt_status bt_case_summarise(report_case *item, bt_arena *arena)
 {
     BT_TRY(read_kernel(item, arena));
     BT_TRY(bt_report_recompute(item->round, item->recompute));
+    BT_TRY(read_gpus(item));
     BT_TRY(BT_ARENA_ARRAY(arena, item->round_count, &item->summaries));
     for (int64_t i = 0; i < item->round_count; i++) {
         BT_TRY(bt_summary_of(item->rounds[i], &item->summaries[i]));

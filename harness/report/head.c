@@ -354,10 +354,14 @@ bt_status bt_page_head(const report_set *set, bt_str *out)
     bt_html(out, "<h1>%s", bt_str_text(&sentence));
     bt_status status = bt_str_status(&sentence);
     bt_str_append(out, "</h1>\n");
-    for (int64_t i = 0; i < set->run_count; i++) {
-        if (set->runs[i].message[0]) {
-            bt_html(out, "<p class=why>run %lld: %s</p>\n", (long long)set->runs[i].id,
-                    set->runs[i].message);
+    BT_EACH(const bt_store_run, run, set->runs, set->run_count) {
+        if (run->message[0]) {
+            bt_html(out, "<p class=why>run %lld: %s</p>\n", (long long)run->id, run->message);
+        }
+        for (int64_t i = 0; i < run->gap_count; i++) {
+            bt_str_format(out, "<p class=muted>run %lld was ", (long long)run->id);
+            bt_report_gap(&run->gaps[i], out);
+            bt_str_append(out, "</p>\n");
         }
     }
     BT_TRY(status);

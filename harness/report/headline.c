@@ -128,11 +128,20 @@ static const struct {
 } sayings[] = {
     {"gate", say_changes}, {"ab", say_changes}, {"replicate", say_claims}, {"pairs", say_pairs}};
 
+// "4 x " in front of a device, "" for one.
+static bt_text gpus_text(const report_case *item)
+{
+    return item->gpus > 1 ? bt_textf("%lld x ", (long long)item->gpus) : (bt_text){""};
+}
+
 // ---- what ran ----------------------------------------------------------------------------------
 
 static void say_case(const report_case *item, bt_str *out)
 {
     const bt_metric_value *metrics = item->summary.metrics;
+    if (strcmp(item->round->what.system, "blutrain") != 0) {
+        bt_str_format(out, " with %s", item->round->what.system);
+    }
     if (metrics[BT_METRIC_LOSS_LAST].count > 0) {
         bt_str_format(out, ": loss %s \xe2\x86\x92 %s in %s steps",
                       bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_FIRST].value).text,
@@ -145,8 +154,9 @@ static void say_case(const report_case *item, bt_str *out)
             bt_format_value(BT_UNIT_TOKENS_PER_S, metrics[BT_METRIC_TOKENS_PER_S].value).text);
     }
     if (item->round->shape.device[0]) {
-        bt_str_format(out, ", %s%son %s", item->round->shape.precision,
-                      item->round->shape.precision[0] ? " " : "", item->round->shape.device);
+        bt_str_format(out, ", %s%son %s%s", item->round->shape.precision,
+                      item->round->shape.precision[0] ? " " : "", gpus_text(item).text,
+                      item->round->shape.device);
     }
     bt_str_format(out, "%s%s", item->recompute[0] ? ", " : "", item->recompute);
 }
@@ -168,8 +178,9 @@ static void say_fastest(const report_set *set, bt_str *out)
     const report_case *best = bt_report_best(set, BT_METRIC_TOKENS_PER_S);
     if (best) {
         double value = best->summary.metrics[BT_METRIC_TOKENS_PER_S].value;
-        bt_str_format(out, ", fastest %s with %s on %s", best->label,
-                      bt_format_value(BT_UNIT_TOKENS_PER_S, value).text, bt_report_device(set));
+        bt_str_format(out, ", fastest %s with %s on %s%s", best->label,
+                      bt_format_value(BT_UNIT_TOKENS_PER_S, value).text, gpus_text(best).text,
+                      bt_report_device(set));
     } else {
         bt_str_format(out, ", on %s", bt_report_device(set));
     }

@@ -19,6 +19,9 @@
 // Path of the newest artifact of kind "report", NULL when there is none. Borrowed from the run.
 const char *bt_run_report_path(const bt_store_run *run);
 
+// "paused for 2 min from ...: interrupted, then resumed".
+void bt_report_gap(const bt_store_gap *gap, bt_str *out);
+
 // Keys of an open object that `show --format json` and the JSON report have in common.
 void bt_report_json_run(bt_json_writer *json, const bt_store_run *run);
 BT_CHECKED bt_status bt_report_json_case(bt_json_writer *json, const bt_store_round *round);
@@ -44,8 +47,9 @@ typedef struct report_case {
     bt_summary *summaries; // [round_count], one entry per round
     bt_summary summary;    // of all rounds that count (cases.c)
     report_kernel kernel;
-    char tag[4]; // A, B, ... Z, A1 ...: represents it wherever colour does; "" for kernel cases,
-                 // which have no curves
+    char tag[4];  // A, B, ... Z, A1 ...: represents it wherever colour does; "" for kernel cases,
+                  // which have no curves
+    int64_t gpus; // on which its ranks train; 1 on CPUs and for other cases
     char recompute[BT_REPORT_RECOMPUTE_BYTES]; // from bt_report_recompute
     const char *label; // "fp32", or "run 1, fp32, pytorch" as far as needed to tell it apart
 } report_case;

@@ -16,6 +16,7 @@ static void add_case(const report_set *set, const report_case *item, bt_table *t
                               value->high);
         }
     }
+    bt_table_cells(table, "%lld", (long long)bt_report_counted(item));
     bt_table_cells(table, "%s", item->round->params_digest[0] ? item->round->params_digest : "-");
 }
 
@@ -180,7 +181,7 @@ bt_status bt_markdown_cases(const report_set *set, bt_str *out)
             bt_table_heads(&table, ">%s", bt_report_columns[c].title);
         }
     }
-    bt_table_heads(&table, "parameters");
+    bt_table_heads(&table, ">rounds|parameters");
     for (int64_t i = 0; i < set->case_count; i++) {
         add_case(set, &set->cases[i], &table);
     }

@@ -81,6 +81,17 @@ static void write_origin(const report_set *set, bt_str *out)
                   "Written by `bt-bench report --publish`, never by hand.\n");
 }
 
+static void write_gaps(const report_set *set, bt_str *out)
+{
+    BT_EACH(const bt_store_run, run, set->runs, set->run_count) {
+        for (int64_t i = 0; i < run->gap_count; i++) {
+            bt_str_format(out, "\nRun %lld was ", (long long)run->id);
+            bt_report_gap(&run->gaps[i], out);
+            bt_str_append(out, ".\n");
+        }
+    }
+}
+
 static bool is_judged(const ratio_list *list)
 {
     return (list->count > 0 ? list->rows : list->rest)->verdict[0] != '\0';
@@ -396,6 +407,7 @@ bt_status bt_publish_readme(const report_set *set, const bt_publication *publica
         bt_markdown(out, "\n**This is a draft, not to be relied on**: %s.\n", set->draft);
     }
     write_origin(set, out);
+    write_gaps(set, out);
     write_verdicts(set, out);
     write_plots(files, count, out);
     write_deviations(set, publication, out);

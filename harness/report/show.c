@@ -180,6 +180,14 @@ const char *bt_run_report_path(const bt_store_run *run)
     return NULL;
 }
 
+void bt_report_gap(const bt_store_gap *gap, bt_str *out)
+{
+    const double time_ns = (double)(gap->resumed_ns - gap->stopped_ns);
+    bt_str_format(out, "paused for %s from %s: %s, then resumed",
+                  bt_format_value(BT_UNIT_NS, time_ns).text, bt_format_date(gap->stopped_ns).text,
+                  bt_run_status_name(gap->status));
+}
+
 static void print_head(const bt_store_run *run, bt_str *out)
 {
     const bt_store_suite *suite = &run->info.suite;
@@ -204,10 +212,8 @@ static void print_head(const bt_store_run *run, bt_str *out)
         bt_str_format(out, "message %s\n", run->message);
     }
     BT_EACH(const bt_store_gap, gap, run->gaps, run->gap_count) {
-        double time_ns = (double)(gap->resumed_ns - gap->stopped_ns);
-        bt_str_format(out, "paused for %s from %s: %s, then resumed\n",
-                      bt_format_value(BT_UNIT_NS, time_ns).text,
-                      bt_format_date(gap->stopped_ns).text, bt_run_status_name(gap->status));
+        bt_report_gap(gap, out);
+        bt_str_append(out, "\n");
     }
 }
 

@@ -105,6 +105,7 @@ static void a_replication_has_verdicts_plots_and_how_to_rerun(void **state)
     bt_mem_free(plot);
     char *page = file_text("index.html");
     assert_has(page, "<!doctype html>");
+    assert_has(page, "\">B.<wbr>1.<wbr>forward.<wbr>f32.<wbr>1024x768</a>"); // breaks at these
     bt_mem_free(page);
     char *environment = file_text("environment.json");
     cJSON *json = cJSON_Parse(environment);
@@ -173,6 +174,35 @@ static void what_each_rank_waits_for_is_in_the_readme(void **state)
     assert_has(readme, "\n## One step of each rank: fp32\n");
     assert_has(readme, "| 1 | 900 us | 360 us | 120 us | 120 us | 240 us | 60.0 us |");
     bt_mem_free(readme);
+}
+
+static void a_peer_its_gpus_and_a_pause_are_named(void **state)
+{
+    (void)state;
+    int64_t run = 0;
+    sample_run sample = sample_run_default();
+    sample.kind = "train";
+    sample.axes_json = "{\"train\":{\"mesh\":{\"data\":2}}}";
+    sample.plan_json = "{\"device\":\"cuda\"}";
+    sample.device = "NVIDIA H200";
+    sample.system = "pytorch-compile";
+    sample.status = BT_RUN_INTERRUPTED;
+    ASSERT_OK(sample_run_record(scratch_store, &sample, &run));
+    ASSERT_OK(bt_store_run_resume(scratch_store, run));
+    ASSERT_OK(bt_store_run_end(scratch_store, run, BT_RUN_PASSED, ""));
+    bt_publication publication = {.folder = target, .draft = true};
+    ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
+    char *readme = file_text("README.md"), *page = file_text("index.html");
+    assert_has(readme, " passed with pytorch-compile: loss ");
+    assert_has(readme, " on 2 x NVIDIA H200.");
+    assert_has(readme, "\n| fp32, pytorch-compile | ");
+    assert_has(readme, " | rounds | parameters |\n");
+    assert_has(readme, "\nRun 1 was paused for ");
+    assert_has(readme, ": interrupted, then resumed.\n");
+    assert_has(page, "run 1 was paused for ");
+    assert_has(page, "fp32, pytorch-compile");
+    bt_mem_free(readme);
+    bt_mem_free(page);
 }
 
 // Every file of the folder, the plots too.
@@ -505,6 +535,7 @@ int main(void)
         TEST(the_json_satisfies_its_schema),
         TEST(paths_and_markup_stay_here),
         TEST(what_each_rank_waits_for_is_in_the_readme),
+        TEST(a_peer_its_gpus_and_a_pause_are_named),
         TEST(what_identifies_the_machine_stays_here),
         TEST(another_publication_is_left_alone),
         TEST(rules_are_kept_or_the_draft_says_so),
