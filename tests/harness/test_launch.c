@@ -742,29 +742,6 @@ static void events_are_told_once(void **state)
     bt_relay_release(&relay);
 }
 
-static bt_status note_event(void *self, const bt_run_event *event)
-{
-    bt_str_format(self, " %s", bt_run_event_name(event->type));
-    return bt_str_status(self);
-}
-
-static void faults_before_the_start_follow_it(void **state)
-{
-    (void)state;
-    bt_str told = {0};
-    bt_relay relay = {.tell = note_event, .self = &told};
-    const bt_run_event start = {.type = BT_RUN_EVENT_START};
-    const bt_run_event fault = {.type = BT_RUN_EVENT_FAULT, .as.fault = {0, "a", "b", "c"}};
-    ASSERT_OK(bt_relay_report(&relay, &fault));
-    bt_relay_restart(&relay, true);
-    ASSERT_OK(bt_relay_report(&relay, &fault));
-    ASSERT_OK(bt_relay_take(&relay, &start));
-    ASSERT_OK(bt_relay_report(&relay, &fault));
-    assert_string_equal(bt_str_text(&told), " start fault fault fault");
-    bt_relay_release(&relay);
-    bt_str_release(&told);
-}
-
 // A generation that had to take an older state than the first one did: its steps up to there are
 // unknown. After a gap the steps before it are not known either.
 static void steps_before_the_first_are_passed_over(void **state)
@@ -803,7 +780,6 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_told_once),
-        cmocka_unit_test(faults_before_the_start_follow_it),
         cmocka_unit_test(steps_before_the_first_are_passed_over),
         cmocka_unit_test(ranks_come_back),
         cmocka_unit_test(faults_can_be_caused),

@@ -16,6 +16,7 @@
 #include "harness/launch/devices.h"
 #include "harness/launch/inject.h"
 #include "harness/launch/interface.h"
+#include "harness/launch/relay.h"
 #include "harness/launch/state_folder.h"
 #include "harness/launch/supervisor.h"
 #include "harness/launch/world.h"
@@ -95,6 +96,29 @@ static void faults_to_cause_are_read(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
         assert_int_equal(bt_launch_fault_parse(wrong[i], 2, &fault), BT_STATUS_INVALID_ARGUMENT);
     }
+}
+
+static bt_status note_event(void *self, const bt_run_event *event)
+{
+    bt_str_format(self, " %s", bt_run_event_name(event->type));
+    return bt_str_status(self);
+}
+
+static void faults_before_the_start_follow_it(void **state)
+{
+    (void)state;
+    bt_str told = {0};
+    bt_relay relay = {.tell = note_event, .self = &told};
+    const bt_run_event start = {.type = BT_RUN_EVENT_START};
+    const bt_run_event fault = {.type = BT_RUN_EVENT_FAULT, .as.fault = {0, "a", "b", "c"}};
+    ASSERT_OK(bt_relay_report(&relay, &fault));
+    bt_relay_restart(&relay, true);
+    ASSERT_OK(bt_relay_report(&relay, &fault));
+    ASSERT_OK(bt_relay_take(&relay, &start));
+    ASSERT_OK(bt_relay_report(&relay, &fault));
+    assert_string_equal(bt_str_text(&told), " start fault fault fault");
+    bt_relay_release(&relay);
+    bt_str_release(&told);
 }
 
 static void every_kind_of_fault_says_what_is_done(void **state)
@@ -433,6 +457,7 @@ int main(void)
         cmocka_unit_test(lists_of_processors_are_read),
         cmocka_unit_test(ranks_get_equal_shares_of_whole_nodes),
         cmocka_unit_test(faults_to_cause_are_read),
+        cmocka_unit_test(faults_before_the_start_follow_it),
         cmocka_unit_test(every_kind_of_fault_says_what_is_done),
         cmocka_unit_test(an_interface_must_be_there),
         cmocka_unit_test(the_first_host_of_a_list_is_found),
