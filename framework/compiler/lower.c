@@ -69,8 +69,9 @@ bt_status bt_target_parse(const char *name, bt_target *out)
     if (strcmp(name, "cpu") == 0) {
         return bt_target_host(out);
     }
-    const long arch = strncmp(name, "sm_", 3) == 0 ? strtol(name + 3, &end, 10) : 0;
-    if (!end || end == name + 3 || *end || arch < 0 || arch > 999) {
+    const bool numbered = strncmp(name, "sm_", 3) == 0 && name[3] >= '1' && name[3] <= '9';
+    const long arch = numbered ? strtol(name + 3, &end, 10) : 0;
+    if (!end || *end || arch > 999) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "unknown target \"%s\"; expected cpu, or sm_ and a number as in sm_90",
                         name);

@@ -50,6 +50,18 @@ static bool fits_gradients(const bt_compiled_step *step, const bt_step_variant *
     return true;
 }
 
+// Do the same parameters require a gradient?
+static bool wants_the_same(const bt_compiled_step *step, const bt_step_variant *v)
+{
+    const bt_params *params = step->model->params;
+    for (int64_t i = 0; i < params->count && v->wanted; ++i) {
+        if (v->wanted[i] != params->items[i].value->requires_grad) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bt_step_variant *find(const bt_compiled_step *step, const bt_batch *batch, bool adds,
                              bool now)
 {
@@ -60,7 +72,7 @@ static bt_step_variant *find(const bt_compiled_step *step, const bt_batch *batch
         if (v->adds == adds && v->compute == step->context->compute &&
             v->look_count == batch->count &&
             memcmp(v->looks, looks, (size_t)batch->count * sizeof *looks) == 0 &&
-            (!now || fits_gradients(step, v))) {
+            wants_the_same(step, v) && (!now || fits_gradients(step, v))) {
             return v;
         }
     }
@@ -89,6 +101,7 @@ static void release_parts(bt_step_variant *v)
     BT_MEM_FREE(v->sources);
     BT_MEM_FREE(v->gradients);
     BT_MEM_FREE(v->had);
+    BT_MEM_FREE(v->wanted);
     BT_MEM_FREE(v->memory);
 }
 

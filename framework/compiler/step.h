@@ -3,11 +3,14 @@
 //   bt_compiled_step_create(&context, &model, &cache, &step);
 //   bt_compiled_step_run(step, &batch, &loss); // in place of bt_model_loss and bt_backward
 //
-// At the first call of a kind (shapes and strides of the batch; which parameters have a gradient to
-// add to) the step is captured without launching a kernel, simplified and fused, and its groups are
-// compiled. Later calls run the program (program.h): generated kernels for groups, the kernels of
-// eager execution for the other calls, with a fixed order and a fixed sequence of allocations. A
-// batch of another size gets another program with the same kernels, which serve any number of rows.
+// At the first call of a kind (shapes and strides of the batch; which parameters require a
+// gradient, and which have one to add to) the step is captured without launching a kernel,
+// simplified and fused, and its groups are compiled. Later calls run the program (program.h):
+// generated kernels for groups, the kernels of eager execution for the other calls, with a fixed
+// order and a fixed sequence of allocations. A batch of another size gets another program with the
+// same kernels, which serve any number of rows. The loss may depend on the batch, on parameters,
+// and on tensors that stay, whose values may change; anything else is as it was at the first call
+// of a kind.
 //
 // Invariants
 //   1. A step that cannot be compiled runs eagerly, and `reason` says why: the graph cannot be

@@ -142,14 +142,27 @@ static bt_status note_gradients(const bt_params *params, bt_step_variant *v)
 {
     BT_TRY(BT_MEM_ARRAY(params->count + 1, &v->gradients));
     BT_TRY(BT_MEM_ARRAY(params->count + 1, &v->had));
+    BT_TRY(BT_MEM_ARRAY(params->count + 1, &v->wanted));
     for (int64_t i = 0; i < params->count; ++i) {
         v->gradients[i] = -1;
         v->had[i] = params->items[i].value->grad != NULL;
+        v->wanted[i] = params->items[i].value->requires_grad;
     }
     return BT_OK;
 }
 
-static bool leaves_are_plain(const bt_compiled_step *step, bt_step_variant *v)
+static bool is_in_batch(const bt_batch *batch, const bt_tensor *x)
+{
+    for (int i = 0; i < batch->count; ++i) {
+        if (batch->items[i].tensor->storage == x->storage) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool leaves_are_plain(const bt_compiled_step *step, const bt_batch *batch,
+                             bt_step_variant *v)
 {
     const bt_params *params = step->model->params;
     for (int64_t i = 0; i < params->count; ++i) {
@@ -158,8 +171,22 @@ static bool leaves_are_plain(const bt_compiled_step *step, bt_step_variant *v)
             refuse(v, "gradients have their own memory or hooks (several ranks)");
             return false;
         }
+        if (is_in_batch(batch, value)) {
+            refuse(v, "a tensor of the batch is a parameter's memory");
+            return false;
+        }
     }
     return true;
+}
+
+// Batches and parameters change from step to step, whatever they contain now.
+static void keep_constant_half_turns(bt_step_variant *v)
+{
+    for (int i = 0; i < v->source_count; ++i) {
+        if (v->sources[i].kind != BT_STEP_CONSTANT) {
+            v->half_turns[v->sources[i].value] = 0;
+        }
+    }
 }
 
 static bt_status capture_graph(bt_compiled_step *step, const bt_batch *batch, bt_step_variant *v,
@@ -201,12 +228,15 @@ bt_status bt_step_capture(bt_compiled_step *step, const bt_batch *batch, bt_step
     const bt_params *params = step->model->params;
     bt_dag_capture capture;
     BT_TRY(note_gradients(params, v));
-    if (!leaves_are_plain(step, v)) {
+    if (!leaves_are_plain(step, batch, v)) {
         return BT_OK;
     }
     bt_status status = capture_graph(step, batch, v, &capture);
     if (status == BT_OK && !v->kind.reason[0]) {
         status = bt_dag_find_half_turns(&capture, &v->graph, &v->half_turns);
+        if (status == BT_OK) {
+            keep_constant_half_turns(v);
+        }
     }
     for (int64_t i = 0; i < params->count; ++i) {
         if (!v->had[i]) {

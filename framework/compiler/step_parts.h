@@ -34,8 +34,9 @@ typedef struct bt_step_look {
 typedef struct bt_step_variant {
     bt_step_look looks[BT_BATCH_TENSORS];
     int look_count;
-    bool adds; // some gradient existed
-    bool *had; // owned [parameters]: whether its gradient existed
+    bool adds;    // some gradient existed
+    bool *had;    // owned [parameters]: whether its gradient existed
+    bool *wanted; // owned [parameters]: whether it requires a gradient
     bt_compute compute;
     bt_compiled_kind kind;
     bt_dag graph;            // as bt_dag_form makes it

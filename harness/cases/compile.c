@@ -2,6 +2,7 @@
 
 #include "framework/autograd/session.h"
 #include "framework/base/file.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "framework/compiler/capture.h"
 #include "framework/compiler/form.h"
@@ -25,6 +26,19 @@ typedef struct step {
     bt_compile_dumper dumper;
 } step;
 
+static bt_status check_ranks(const cJSON *train)
+{
+    static const char *const degrees[] = {"data", "tensor", "context"};
+    const cJSON *mesh = bt_json_get(train, "mesh");
+    for (int64_t i = 0; i < BT_COUNT(degrees); ++i) {
+        BT_FAIL_IF(bt_json_number_of(mesh, degrees[i]) > 1, BT_STATUS_INVALID_ARGUMENT,
+                   "train.mesh.%s: steps of several ranks run eagerly, so nothing is compiled; "
+                   "choose other cases with --filter",
+                   degrees[i]);
+    }
+    return BT_OK;
+}
+
 static bt_status open_step(step *s)
 {
     bt_context *context = &s->session.context;
@@ -32,6 +46,7 @@ static bt_status open_step(step *s)
     const bt_shape shape = BT_SHAPE(s->plan.micro_batch, s->plan.sequence);
     BT_TRY(bt_session_open("cpu", 0, 0, &s->session));
     bt_params_init(&s->params, context, BT_F32, compute, s->plan.seed);
+    s->params.uninitialised = true; // only shapes matter
     BT_TRY(bt_model_open(&s->params, &s->plan.model, s->plan.recompute, s->plan.recompute_blocks,
                          &s->model));
     context->dry = true;
@@ -277,7 +292,7 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
                          .target = &meant,
                          .dumps = dumps}};
     const bt_case_work work = {.item = item,
-                               .device = meant.kind == BT_TARGET_CUDA ? "cuda" : "cpu",
+                               .device = target && meant.kind == BT_TARGET_CPU ? "cpu" : "cuda",
                                .train_shards = &shard,
                                .train_shard_count = 1,
                                .val_shards = &shard,
@@ -291,8 +306,9 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
         return bt_error_context(compile_kernel(bt_json_get(item, "kernel"), target, &s.dumper, out),
                                 "compile %s", s.dumper.name);
     }
-    BT_TRY(bt_case_train_plan(&work, &s.plan));
-    bt_status status = compile(&s, out);
+    bt_status status = check_ranks(bt_json_get(item, "train"));
+    BT_IF_OK(status, bt_case_train_plan(&work, &s.plan));
+    BT_IF_OK(status, compile(&s, out));
     bt_fusion_plan_release(&s.fusion);
     bt_dag_release(&s.graph);
     bt_mem_free(s.half_turns);

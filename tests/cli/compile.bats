@@ -272,6 +272,21 @@ JSON
     [[ $output == *"no case trains"* ]]
 }
 
+@test "cases for a GPU are captured on the CPU, and those of several ranks are refused" {
+    sed 's/"precision": "fp32"/"precision": "tf32"/; s/"device": "cpu"/"device": "cuda"/' s.json >tf32.json
+    run --separate-stderr "$bench" compile tf32.json --profile cpu --dump groups -o d
+    [ "$status" = 0 ]
+    run "$bench" compile tf32.json --profile cpu --target cpu
+    [ "$status" = 2 ]
+    [[ $output == *"compile "*"precision tf32 needs a GPU"* ]]
+    run "$bench" compile s.json --set train.mesh.data=2 --set train.tokens_per_step=64
+    [ "$status" = 2 ]
+    [[ $output == *"train.mesh.data: steps of several ranks run eagerly"* ]]
+    run "$bench" compile s.json --target "sm_ 90"
+    [ "$status" = 2 ]
+    [[ $output == *'unknown target "sm_ 90"'* ]]
+}
+
 @test "the dump bt is the graph as MLIR, verified where the compiler is built" {
     run --separate-stderr "$bench" compile s.json --dump bt -o d
     [ "$status" = 0 ]

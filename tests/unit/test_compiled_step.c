@@ -155,6 +155,34 @@ static void graphs_that_run_eagerly(void **state)
     }
 }
 
+// A parameter that is frozen between steps gets no gradient from then on.
+static void frozen_parameters_are_another_kind(void **state)
+{
+    (void)state;
+    compiled_world w;
+    bt_compiled_step *step = NULL;
+    compiled_tokens t;
+    bt_tensor *loss = NULL;
+    compiled_world_open(&w, "llama", BT_F32);
+    bt_tensor *frozen = w.params.items[1].value;
+    ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
+    compiled_world_same(&w, step, 2, 1);
+    frozen->requires_grad = false;
+    compiled_world_tokens(&w, 2, 0, &t);
+    ASSERT_OK(bt_compiled_step_run(step, &t.batch, &loss));
+    assert_null(frozen->grad);
+    assert_non_null(w.params.items[2].value->grad);
+    assert_true(bt_compiled_step_kind(step, 1)->compiled);
+    frozen->requires_grad = true;
+    bt_tensor_release(loss);
+    compiled_world_release_tokens(&t);
+    bt_params_clear_grads(&w.params);
+    compiled_world_same(&w, step, 2, 1);
+    assert_null(bt_compiled_step_kind(step, 2));
+    bt_compiled_step_destroy(step);
+    compiled_world_close(&w);
+}
+
 // Its elementwise work is in hand-written kernels already.
 static void gpt2_has_nothing_to_fuse(void **state)
 {
@@ -378,6 +406,7 @@ int main(void)
         cmocka_unit_test(another_batch_makes_no_code),
         cmocka_unit_test(prepared_ahead),
         cmocka_unit_test(graphs_that_run_eagerly),
+        cmocka_unit_test(frozen_parameters_are_another_kind),
         cmocka_unit_test(gpt2_has_nothing_to_fuse),
         cmocka_unit_test(a_failing_disk_changes_nothing),
         cmocka_unit_test(damaged_code_is_made_again),
