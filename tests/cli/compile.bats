@@ -279,9 +279,9 @@ JSON
     run "$bench" compile tf32.json --profile cpu --target cpu
     [ "$status" = 2 ]
     [[ $output == *"compile "*"precision tf32 needs a GPU"* ]]
-    run "$bench" compile s.json --set train.mesh.data=2 --set train.tokens_per_step=64
+    run "$bench" compile s.json --set train.mesh.tensor=2 --set train.mesh.invariant=0
     [ "$status" = 2 ]
-    [[ $output == *"train.mesh.data: steps of several ranks run eagerly"* ]]
+    [[ $output == *"train.mesh.tensor: steps of several ranks run eagerly"* ]]
     run "$bench" compile s.json --target "sm_ 90"
     [ "$status" = 2 ]
     [[ $output == *'unknown target "sm_ 90"'* ]]
