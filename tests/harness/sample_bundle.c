@@ -61,6 +61,9 @@ static void add_telemetry(int64_t round)
             ((double *)(void *)&samples[i])[column] =
                 column % 4 == 3 ? (double)NAN : column + 0.1 * i;
         }
+        if (i == 0) {
+            samples[i].steps = samples[i].step_ended_ns = (double)NAN; // absent from the file
+        }
         samples[i].other_processes = 0.0; // undisturbed
         samples[i].steal_share = samples[i].held_share = samples[i].other_cores = 0.0;
     }

@@ -55,6 +55,8 @@ static void sound_bundles_hold(void **state)
     assert_true(check.run.schedule.seed == UINT64_MAX - 1);
     assert_string_equal(check.run.schedule.systems[1].build.compiler, "gcc");
     assert_true(isnan(bt_telemetry_value(&check.run.rounds[0].telemetry[1], 3)));
+    assert_true(isnan(check.run.rounds[0].telemetry[0].steps));
+    assert_true(check.run.rounds[0].telemetry[1].step_ended_ns > 0.0);
     bt_bundle_check_release(&check);
     ASSERT_OK(
         bt_bundle_verify_bytes("b", sample_kernels.bytes, sample_kernels.size_bytes, NULL, &check));
