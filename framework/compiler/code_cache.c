@@ -35,6 +35,7 @@ bt_status bt_code_cache_open(const bt_file_ops *ops, const char *folder, int64_t
     memset(out, 0, sizeof *out);
     out->ops = ops;
     out->limit_bytes = limit_bytes;
+    out->held_bytes = -1;
     return folder ? bt_mem_strdup(folder, &out->folder) : BT_OK;
 }
 
@@ -134,20 +135,22 @@ static int64_t file_bytes(const bt_file_ops *ops, const char *path)
     return size < 0 ? 0 : size;
 }
 
-// Removes entries until the folder holds at most the limit; never removes `kept`. Entries that
-// cannot be read or removed are skipped: another process may have removed them.
+// Lists the folder, and if it holds more than the limit, removes entries until three quarters of it
+// are left; never removes `kept`. Entries that cannot be read or removed are skipped: another
+// process may have removed them.
 static void evict(bt_code_cache *cache, const char *kept)
 {
     bt_io_names names = {0};
     char path[BT_PATH_CAPACITY];
-    int64_t total = 0;
+    int64_t total = 0, most = cache->limit_bytes;
     if (bt_io_list(cache->ops, cache->folder, &names) == BT_OK) {
         for (int64_t i = 0; i < names.count; ++i) {
             if (bt_io_path(cache->folder, names.items[i], path) == BT_OK) {
                 total += file_bytes(cache->ops, path);
             }
         }
-        for (int64_t i = 0; i < names.count && total > cache->limit_bytes; ++i) {
+        most = total > most ? most / 4 * 3 : most;
+        for (int64_t i = 0; i < names.count && total > most; ++i) {
             if (strcmp(names.items[i], kept) == 0 ||
                 bt_io_path(cache->folder, names.items[i], path) != BT_OK) {
                 continue;
@@ -158,7 +161,19 @@ static void evict(bt_code_cache *cache, const char *kept)
             }
         }
     }
+    atomic_store(&cache->held_bytes, total);
     bt_io_names_release(&names);
+}
+
+// Counts an entry; lists the folder only if its size is not known, or above the limit.
+static void count_entry(bt_code_cache *cache, const char *key, int64_t size_bytes)
+{
+    const long long held = atomic_load(&cache->held_bytes);
+    if (held < 0 || held + size_bytes > cache->limit_bytes) {
+        evict(cache, key);
+    } else {
+        atomic_fetch_add(&cache->held_bytes, size_bytes);
+    }
 }
 
 // Writes the entry under a temporary name that is unique to this process.
@@ -217,7 +232,7 @@ bt_status bt_code_cache_add(bt_code_cache *cache, const char *key, const void *b
         return bt_error_context(status, "generated code was not saved to the cache");
     }
     bt_error_quiet_begin();
-    evict(cache, key);
+    count_entry(cache, key, (int64_t)(size_bytes + sizeof(entry_head)));
     bt_error_quiet_end();
     return BT_OK;
 }

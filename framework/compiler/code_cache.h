@@ -6,8 +6,10 @@
 //
 // Invariants
 //   1. find() verifies the hash of an entry: a damaged one is removed and reported as missing.
-//   2. After add() the folder holds at most limit_bytes, or only the new entry. Entries are removed
-//      in the order of their names; keys are hashes, so this order is arbitrary.
+//   2. After add() the folder holds at most limit_bytes, or only the new entry, and what other
+//      processes have added since this one last listed the folder: at its first add, and when the
+//      limit is reached. Then entries are removed until three quarters of the limit are left, in
+//      the order of their names; keys are hashes, so this order is arbitrary.
 //   3. The cache is optional: a caller may record and ignore an error of add().
 // find and add are thread-safe.
 #ifndef BT_COMPILER_CODE_CACHE_H
@@ -34,8 +36,10 @@ typedef struct bt_code_cache {
     int64_t limit_bytes;                // of all files in the folder
     atomic_llong hits, misses, damaged; // calls of find; damaged entries are misses too
     atomic_llong unwritten;             // calls of add that failed
-    atomic_uint writes;                 // makes temporary names distinct
-    char why_unwritten[256];            // the first failure of add; "": none
+    atomic_llong held_bytes; // of the folder as last listed, and of what was added since;
+                             // -1: not listed yet
+    atomic_uint writes;      // makes temporary names distinct
+    char why_unwritten[256]; // the first failure of add; "": none
 } bt_code_cache;
 
 // folder NULL: a cache that stores nothing. The first add creates the folder.
