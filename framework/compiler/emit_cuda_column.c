@@ -395,7 +395,7 @@ const char *bt_cuda_column_refuses(const bt_cuda_emitter *e)
         if (x->op == BT_FUSED_COLUMN_SUM) {
             const bool real = x->order.sum == BT_F32 || x->order.sum == BT_F64;
             shared += (int64_t)e->threads * e->lanes * (int64_t)bt_dtype_size(x->order.sum);
-            if (x->order.lanes || !real || depends(g, i) || bt_cuda_is_scalar(e, i)) {
+            if (x->order.lanes || !real || depends(g, i)) {
                 return sums;
             }
         } else if (bt_fused_op_reduces(x->op) || (store && !is_at_columns(e, i) && depends(g, i))) {
