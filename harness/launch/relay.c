@@ -137,7 +137,8 @@ bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
         return take_counted(relay, event, event->as.score.step);
     case BT_RUN_EVENT_STATE:
         return take_counted(relay, event, event->as.state.step);
-    case BT_RUN_EVENT_RANGE: // comes before its step; reported with it, so that a lost step has none
+    case BT_RUN_EVENT_RANGE: // comes before its step; reported with it, so that a lost step has
+                             // none
         return keep(event, &relay->ranges);
     case BT_RUN_EVENT_KERNEL:
         return take_kernel(relay, event);

@@ -28,8 +28,8 @@ typedef struct bt_relay {
 void bt_relay_restart(bt_relay *relay, bool same_bits);
 // Errors  CORRUPT_DATA (a step that was done again has another loss), those of `tell`
 BT_CHECKED bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event);
-// Forwards an event of the launcher itself. The first event must be start: an event that precedes it
-// is held until then.
+// Forwards an event of the launcher itself. The first event must be start: an event that precedes
+// it is held until then.
 BT_CHECKED bt_status bt_relay_report(bt_relay *relay, const bt_run_event *event);
 void bt_relay_release(bt_relay *relay);
 
