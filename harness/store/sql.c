@@ -17,7 +17,8 @@ static const char *system_reason(const bt_store *store)
     if (number == ENOENT) {
         char folder[4096];
         const char *slash = strrchr(store->path, '/');
-        const int length = slash > store->path ? (int)(slash - store->path) : 1;
+        const int before = slash ? (int)(slash - store->path) : 0;
+        const int length = before > 0 ? before : 1;
         (void)snprintf(folder, sizeof folder, "%.*s", length, slash ? store->path : ".");
         number = access(folder, W_OK | X_OK) != 0 ? errno : number;
     }
