@@ -88,8 +88,8 @@ static bt_status in_sequences(bt_context *context, int64_t tokens, bt_tensor **x
     return BT_OK;
 }
 
-// Of two ranks: of more, each call of attention would have few sequences and few heads, too little
-// for a GPU.
+// Only two ranks do: with more, each call of attention has few sequences and few heads, which do
+// not fill a GPU.
 static bool attends_by_sequences(const bt_nn_tensor_ranks *ranks, const bt_tensor *qkv)
 {
     const int count = ranks->chunks ? bt_row_chunks_ranks(ranks->chunks) : 0;

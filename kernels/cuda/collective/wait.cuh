@@ -18,8 +18,9 @@ namespace bt_collective
 {
 
 constexpr int THREADS = 512;
-// How often a thread that waits reads the abort word. All threads of a sum of 256 KiB together do
-// so in 0.65 ms, for which another rank then waits: often enough, and they would never stop.
+// How often a thread that waits reads the abort word, which is in host memory. All threads of a sum
+// of 256 KiB take 0.65 ms to read it, and the other rank waits for them meanwhile: with a shorter
+// period each rank would make the other read it again.
 constexpr uint64_t POLL_NS = 2000000;
 
 // The head of a window: written by peers.
