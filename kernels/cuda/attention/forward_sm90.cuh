@@ -81,9 +81,10 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
     using rows = float *; // lse [B, H, q_tokens]
     static constexpr bool WIDE = F::TILE_BYTES > 2 * TILE, UPWARDS = false;
     // P shares registers with the scores, so that three groups fit; they take turns at multiplying.
-    static constexpr bool SERIAL = F::TRANSPOSES && !FEW;
+    static constexpr bool SERIAL = WIDE && F::TRANSPOSES;
     static constexpr int GROUPS = SERIAL ? 3 : WIDE || FEW ? 2 : 3, BUFFERS = WIDE ? 1 : 2;
-    static constexpr bool HOLDS = F::TRANSPOSES && !WIDE; // q in registers: shared memory is busy
+    // Of scores, the k-steps of 8 whose q is in registers, as many as fit: shared memory is busy.
+    static constexpr int HELD = !F::TRANSPOSES ? 0 : FEW ? 8 : WIDE ? 4 : 7;
     static constexpr int STAGES = WIDE ? 2 : F::TILE_BYTES > TILE ? 4 : 7;
     static constexpr transposition TRANSPOSED = F::TRANSPOSES ? BESIDE : NONE; // v, in its place
     static constexpr int SPLIT = F::TRANSPOSES ? 2 : 1, PARTS = SPLIT; // the second: transposed
@@ -146,10 +147,10 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
     static __device__ __forceinline__ void scores(float (&s)[32], const uint32_t (&q)[32],
                                                   uint64_t queries, uint64_t keys)
     {
-        if constexpr (HOLDS) {
-            multiply_tf32(s, q, keys, false);
-        } else {
+        if constexpr (HELD == 0) {
             F::scores(s, queries, keys);
+        } else {
+            F::template scores_partly_held<HELD>(s, q, queries, keys);
         }
     }
 
@@ -158,7 +159,7 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
     {
         const uint64_t stages = operand(mem.stage(0));
         float s[32], o[F::COLUMN_TILES][32];
-        uint32_t p[F::FRAGMENT], q[32]; // q: if HOLDS
+        uint32_t p[F::FRAGMENT], q[32]; // q: as far as HELD
         reader<forward> from = {mem, at, {}};
         ring_place<STAGES> &ring = from.ring;
         for (int round = 0;; ++round) {
@@ -173,7 +174,7 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
             from.pass(visible.item.top - visible.own.top);
             const uint64_t queries = operand(mem.own(own));
             mbarrier_wait(mem.own_full(own), mem.phase_of(round));
-            if constexpr (HOLDS) {
+            if constexpr (HELD > 0) {
                 load_fragments(q, mem.own(own), at);
                 __syncwarp(); // results take its place
             }

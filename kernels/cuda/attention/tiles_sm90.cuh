@@ -102,6 +102,21 @@ template <int N> struct tf32_tiles {
             wgmma_tf32_shared(d, a + tf32_step(k), b + tf32_step(k), k > 0);
         }
     }
+    // With A's first HELD k-steps of 8 in registers.
+    template <int HELD>
+    static __device__ __forceinline__ void
+    scores_partly_held(float (&d)[32], const uint32_t (&held)[32], uint64_t a, uint64_t b)
+    {
+#pragma unroll
+        for (int k = 0; k < 8 * N; ++k) {
+            if (k < HELD) {
+                const uint32_t(&left)[4] = *(const uint32_t(*)[4])(held + 4 * k);
+                wgmma_tf32<64>::multiply(d, left, b + tf32_step(k), k > 0);
+            } else {
+                wgmma_tf32_shared(d, a + tf32_step(k), b + tf32_step(k), k > 0);
+            }
+        }
+    }
     static __device__ __forceinline__ void accumulate(float (&d)[N][32], const uint32_t (&p)[32],
                                                       uint64_t b, bool adds)
     {
