@@ -216,6 +216,30 @@ bt_status gpu_aborts(bt_group *group, void *argument, rank_result *result)
     return outcome(group, how, bt_barrier(group, how->stream));
 }
 
+bt_status gpu_aborts_a_queue(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    enum { CALLS = 600 }; // a wait reads the abort word every 2 ms: 1.2 s if each call did
+    const int64_t limit_ns = 600000000;
+    sweep *how = argument;
+    bt_status given = bt_barrier(group, how->stream);
+    if (group->rank == 1) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        bt_group_abort(group, "the loss is NaN");
+        return outcome(group, how, given);
+    }
+    const int64_t begin_ns = bt_clock_ns();
+    for (int call = 0; call < CALLS && given == BT_OK; ++call) {
+        given = bt_all_reduce(group, how->memory, COUNT, BT_F32, BT_REDUCE_SUM, how->stream);
+    }
+    const bt_status ended = how->device->backend->stream_synchronize(how->device, how->stream);
+    const int64_t took_ns = bt_clock_ns() - begin_ns;
+    if (took_ns > limit_ns) {
+        return bt_error(BT_STATUS_INTERNAL, "the queue took %.3f s to end", (double)took_ns / 1e9);
+    }
+    return outcome(group, how, given != BT_OK ? given : ended);
+}
+
 bt_status gpu_stress(bt_group *group, void *argument, rank_result *result)
 {
     (void)result;

@@ -39,12 +39,14 @@ bt_status gpu_body(bt_group *control, void *argument, rank_result *result);
 // than most cases. The message begins with the name of the case, also if the rank has ended in it.
 bt_status gpu_bodies(bt_group *control, void *argument, rank_result *result);
 
-// Bodies: ranks that diverge, that are silent, of which one is killed, of which one aborts. Each
-// runs until the device is idle and returns the group's status.
+// Bodies: ranks that diverge, that are silent, of which one is killed, of which one aborts,
+// and aborts while the other has a queue of calls. Each runs until the device is idle and returns
+// the group's status.
 bt_status gpu_diverges(bt_group *group, void *argument, rank_result *result);
 bt_status gpu_is_silent(bt_group *group, void *argument, rank_result *result);
 bt_status gpu_is_killed(bt_group *group, void *argument, rank_result *result);
 bt_status gpu_aborts(bt_group *group, void *argument, rank_result *result);
+bt_status gpu_aborts_a_queue(bt_group *group, void *argument, rank_result *result);
 // Sums of 5 MiB + 1056 bytes over and over, with ranks late by up to 300 us.
 bt_status gpu_stress(bt_group *group, void *argument, rank_result *result);
 // Parts of two ranks in reverse order, then the whole, by turns.

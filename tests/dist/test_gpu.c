@@ -196,6 +196,9 @@ static void failures_are_named(void **state)
         "rank 1 ended", 10 * second_ns);
     expect_words((gpu_case){.name = "aborts", .body = gpu_aborts}, "the loss is NaN",
                  10 * second_ns);
+    expect_words(
+        (gpu_case){.name = "aborts a queue", .body = gpu_aborts_a_queue, .in_memory = true},
+        "the loss is NaN", 10 * second_ns);
 }
 
 static void failures_of_nccl_are_named(void **state)

@@ -34,6 +34,7 @@ static_assert(sizeof(head) <= BT_P2P_HEAD_BYTES, "the head must fit into its byt
 struct state {
     uint32_t meetings[BT_P2P_BLOCKS_MAX][BT_P2P_RANKS_MAX];
     uint32_t small_epoch, small_ticket; // of low-latency sums
+    uint32_t gave_up;                   // 1: a wait has ended without its peer; later ones end too
 };
 static_assert(sizeof(state) <= BT_P2P_STATE_BYTES,
               "the state must fit into its bytes of the window");
@@ -75,17 +76,19 @@ static __device__ __forceinline__ void say_fault(const bt_p2p_view &view, uint32
     __threadfence_system();
 }
 
-// False when the host aborts or the timeout has passed.
+// False when the host aborts or the timeout has passed; the view's later waits end at once then,
+// so that the calls that are queued behind this one take no POLL_NS each.
 static __device__ __noinline__ bool may_wait(const bt_p2p_view &view, uint64_t since_ns, int peer)
 {
-    if (load_host(view.abort_word) != 0) {
-        return false;
-    }
-    if (view.patience_ns != 0 && now_ns() - since_ns > view.patience_ns) {
+    bool go_on = load_host(view.abort_word) == 0;
+    if (go_on && view.patience_ns != 0 && now_ns() - since_ns > view.patience_ns) {
         say_fault(view, BT_P2P_FAULT_SILENT, peer);
-        return false;
+        go_on = false;
     }
-    return true;
+    if (!go_on) {
+        *(volatile uint32_t *)&reinterpret_cast<state *>(view.state)->gave_up = 1;
+    }
+    return go_on;
 }
 
 // The slow path of a wait, every 64th look.
@@ -97,6 +100,9 @@ struct wait_clock {
         const uint64_t now = now_ns();
         if (since_ns == 0) {
             since_ns = polled_ns = now;
+        }
+        if (*(volatile const uint32_t *)&reinterpret_cast<state *>(view.state)->gave_up != 0) {
+            return false;
         }
         if (now - polled_ns < POLL_NS) {
             return true;
