@@ -79,8 +79,8 @@ BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, const bt_cuda_tiling *t
 // The launch configuration by the emitter's rule, without a text. For groups that
 // bt_emit_cuda_refuses has no reason against.
 void bt_emit_cuda_rule(const bt_fused *group, bt_emitted_cuda *out);
-// The reason why no code can be generated, as far as kinds, rows and strides show; NULL: none
-// known.
+// The reason why no code can be generated, as far as kinds, rows, strides and functions show; NULL:
+// none known. Groups that fuse forms by it have code.
 const char *bt_emit_cuda_refuses(const bt_fused *group);
 // Blocks of a call; `rows` is the size of axis 0.
 int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows);

@@ -14,6 +14,7 @@
 
 #include "framework/base/idioms.h"
 #include "framework/base/mem.h"
+#include "framework/compiler/emit_math.h"
 
 enum {
     STREAM_THREADS = 128, // of an elementwise block
@@ -311,6 +312,12 @@ static const char *refuses(const bt_cuda_emitter *e)
             (g->kind != BT_FUSED_ROW && stride == 0 && g->operands[k].is_written &&
              (g->kind == BT_FUSED_ELEMENTWISE || g->shape[g->rank - 1] > 1))) {
             return "no CUDA code is generated for inner strides other than 0 and 1";
+        }
+    }
+    for (int i = 0; i < g->code_count; ++i) {
+        const char *why = bt_emit_math_cuda_refuses(&g->code[i]);
+        if (why) {
+            return why;
         }
     }
     return g->kind == BT_FUSED_COLUMN    ? bt_cuda_column_refuses(e)

@@ -16,9 +16,11 @@ int bt_emit_slope_cpu(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 int bt_emit_softmax_exp_cpu(bt_ir *ir, bt_ir_type type, int x);
 
 // The same in f32 for CUDA: the operations of kernels/cuda/unary.cu and softmax.cu.
-// f64 supports SQRT only; other functions make ir->out UNSUPPORTED.
+// f64 supports SQRT and RELU only; other functions make ir->out UNSUPPORTED.
 int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
+// Why there is no code for an instruction's function; NULL: there is, or it has none.
+const char *bt_emit_math_cuda_refuses(const bt_fused_instruction *x);
 // exp(x) for x <= 0, by ex2.approx: relative error below 2^-21 where x > -10.
 int bt_emit_softmax_exp_cuda(bt_ir *ir, bt_ir_type type, int x);
 

@@ -74,14 +74,29 @@ static int root(bt_ir *ir, bt_ir_type t, int x)
                                            ") : (f64) -> f64", x);
 }
 
+static bool is_f32_only(bt_unary function)
+{
+    return function == BT_UNARY_GELU || function == BT_UNARY_SILU || function == BT_UNARY_TANH ||
+           function == BT_UNARY_SIGMOID || function == BT_UNARY_EXP || function == BT_UNARY_LOG;
+}
+
+const char *bt_emit_math_cuda_refuses(const bt_fused_instruction *x)
+{
+    const bool has_function = x->op == BT_FUSED_UNARY || x->op == BT_FUSED_SLOPE;
+    const bool is_quotient = x->op == BT_FUSED_SLOPE && x->function == BT_UNARY_LOG; // 1 / a
+    return has_function && x->dtype != BT_F32 && is_f32_only(x->function) && !is_quotient
+               ? "no CUDA code is generated for this function of f64"
+               : NULL;
+}
+
 static bool is_refused(bt_ir *ir, bt_unary function, bt_ir_type t)
 {
-    const bool simple = function == BT_UNARY_SQRT || function == BT_UNARY_RELU;
-    if (t.kind != BT_IR_F32 && !simple && ir->out.status == BT_OK) {
+    const bool refused = t.kind != BT_IR_F32 && is_f32_only(function);
+    if (refused && ir->out.status == BT_OK) {
         ir->out.status = bt_error(BT_STATUS_UNSUPPORTED, "no generated %s of f64 for CUDA",
                                   bt_unary_name(function));
     }
-    return t.kind != BT_IR_F32 && !simple;
+    return refused;
 }
 
 int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, bt_ir_type t, int x)

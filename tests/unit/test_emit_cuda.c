@@ -257,6 +257,13 @@ static void test_refused(void **state)
     moved.operands[0].offset_bytes = 8;
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "a multiple of 16 bytes",
                  bt_emit_cuda(&moved, NULL, false, &emitted));
+    // What is refused for its functions is known before it is emitted.
+    const bt_fused doubles = group_unary(BT_F64, 8, BT_UNARY_SILU, 0);
+    assert_non_null(bt_emit_cuda_refuses(&doubles));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "function of f64",
+                 bt_emit_cuda(&doubles, NULL, false, &emitted));
+    const bt_fused roots = group_unary(BT_F64, 8, BT_UNARY_SQRT, 0);
+    assert_null(bt_emit_cuda_refuses(&roots));
     const bt_fused long_rows = group_softmax(BT_F32, 8, BT_CUDA_ROW_MOST * 4, BT_F32);
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "rows of", bt_emit_cuda(&long_rows, NULL, false, &emitted));
 }
