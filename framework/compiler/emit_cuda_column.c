@@ -333,10 +333,10 @@ void bt_cuda_column_finish(bt_cuda_emitter *e)
     for (int k = 0; k < count; ++k) {
         const bt_fused_instruction *x = &g->code[sums[k]];
         const bt_ir_type type = bt_cuda_type(e, x->order.sum, 0);
-        const int total = over_warps(e, type, sums[k], p.thread, BT_CUDA_WARP);
-        e->vector[sums[k]][0] =
-            bt_ir_broadcast(&e->ir, bt_cuda_type(e, x->dtype, 1),
-                            bt_ir_cast(&e->ir, x->order.sum, x->dtype, 0, total));
+        const int total = bt_ir_cast(&e->ir, x->order.sum, x->dtype, 0,
+                                     over_warps(e, type, sums[k], p.thread, BT_CUDA_WARP));
+        e->scalar[sums[k]] = total; // read where all columns have this sum, of a value per row
+        e->vector[sums[k]][0] = bt_ir_broadcast(&e->ir, bt_cuda_type(e, x->dtype, 1), total);
     }
     for (int i = 0; i < g->code_count; ++i) {
         if (bt_cuda_is_store(g->code[i].op) && is_at_columns(e, i)) {

@@ -458,6 +458,13 @@ class Case:
             (out, False, totals, self.rows),
         ]
 
+    def column_of_rows(self, a, x, rows, y):
+        """The sum of a value per row is the same for each column."""
+        given = sample(self.rows, 1)
+        out = self.put([7.0] * self.cols, False)
+        expected = [-math.fsum(f32(v) for v in given)] * self.cols
+        return [self.put(given, False), out], [(out, False, expected, self.rows)]
+
     def matrix(self, rows, cols, seed):
         """[batch, rows, cols] with gaps as memory, and as a function of the indices."""
         ld, stride = cols + self.pad, rows * (cols + self.pad) + self.pad

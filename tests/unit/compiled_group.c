@@ -234,6 +234,18 @@ bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide)
     return g;
 }
 
+bt_fused group_column_of_rows(int64_t rows, int64_t cols)
+{
+    bt_fused_builder b;
+    bt_fused g = started(BT_FUSED_COLUMN, 2, rows, cols, &b);
+    b.group = &g;
+    const int sum = bt_fused_reduce(&b, BT_FUSED_COLUMN_SUM, loaded(&b, BT_F32, per_row), -1,
+                                    (bt_fused_order){.sum = BT_F32});
+    stored(&b, BT_F32, per_column, bt_fused_unary(&b, BT_UNARY_NEGATE, 0, sum));
+    ASSERT_OK(b.status);
+    return g;
+}
+
 // Of a matrix with `rows` rows of `cols` elements, and of an entry of the batch.
 static int64_t stride_of(int64_t rows, int64_t cols, int64_t pad)
 {

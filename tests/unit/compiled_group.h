@@ -40,5 +40,7 @@ bt_fused group_rmsnorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilo
 bt_fused group_cross_entropy(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide);
 // Operands x, weight [1, cols], y, total: y = x weight, total += sums of y's columns.
 bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide);
+// Operands x [rows, 1], y [1, cols]: y = -(sum of x), the same sum for each column. In f32.
+bt_fused group_column_of_rows(int64_t rows, int64_t cols);
 
 #endif

@@ -43,6 +43,7 @@ static const ptx_case cases[] = {
     {"quotient", BT_F32, 100, {0}, false},
     {"column", BT_F32, 100, {0}, true},
     {"column", BT_BF16, 768, {0}, false},
+    {"column_of_rows", BT_F32, 36, {0}, false},
     {"product", BT_BF16, 24, {2, 16, 24, 72, false, true, 0}, false},
     {"product", BT_BF16, 33, {1, 35, 33, 41, true, false, 0}, false},
     {"product", BT_BF16, 34, {1, 20, 34, 66, false, false, 3}, true},
@@ -88,6 +89,9 @@ static bt_fused group_of(const ptx_case *c, int64_t rows)
     }
     if (strcmp(c->kind, "column") == 0) { // more than one chunk, and a part of one
         return group_column(c->dtype, BT_CUDA_CHUNK + rows, c->cols, BT_F32);
+    }
+    if (strcmp(c->kind, "column_of_rows") == 0) {
+        return group_column_of_rows(BT_CUDA_CHUNK + rows, c->cols);
     }
     if (strcmp(c->kind, "product") == 0) {
         return group_product(c->dtype, &c->product, false);
