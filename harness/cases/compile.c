@@ -12,6 +12,7 @@
 #include "harness/cases/chain.h"
 #include "harness/cases/compile_dump.h"
 #include "harness/cases/kernel.h"
+#include "harness/plan/plan.h"
 
 typedef struct step {
     bt_train_plan plan;
@@ -28,15 +29,15 @@ typedef struct step {
 
 static bt_status check_ranks(const cJSON *train)
 {
-    static const char *const degrees[] = {"data", "tensor", "context"};
-    const cJSON *mesh = bt_json_get(train, "mesh");
-    for (int64_t i = 0; i < BT_COUNT(degrees); ++i) {
-        BT_FAIL_IF(bt_json_number_of(mesh, degrees[i]) > 1, BT_STATUS_INVALID_ARGUMENT,
-                   "train.mesh.%s: steps of several ranks run eagerly, so nothing is compiled; "
-                   "choose other cases with --filter",
-                   degrees[i]);
-    }
-    return BT_OK;
+    const bt_plan_mesh mesh = bt_plan_mesh_of(train);
+    return mesh.ranks == 1
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "train.mesh.%s: steps of several ranks run eagerly, so nothing is "
+                          "compiled; choose other cases with --filter",
+                          mesh.data > 1     ? "data"
+                          : mesh.tensor > 1 ? "tensor"
+                                            : "context");
 }
 
 static bt_status open_step(step *s)
