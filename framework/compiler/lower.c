@@ -71,12 +71,12 @@ bt_status bt_target_parse(const char *name, bt_target *out)
     }
     const bool numbered = strncmp(name, "sm_", 3) == 0 && name[3] >= '1' && name[3] <= '9';
     const long arch = numbered ? strtol(name + 3, &end, 10) : 0;
-    if (!end || *end || arch > 999) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "unknown target \"%s\"; expected cpu, or sm_ and a number as in sm_90",
-                        name);
-    }
-    return bt_target_cuda((int)arch, out);
+    const bool known = end && arch <= 999;
+    const bool whole = known && (!*end || strcmp(name, cuda_processor((int)arch)) == 0); // sm_90a
+    return whole ? bt_target_cuda((int)arch, out)
+                 : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "unknown target \"%s\"; expected cpu, or sm_ and a number as in sm_90",
+                            name);
 }
 
 // ---- the library --------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ BT_CHECKED bt_status bt_target_host(bt_target *out);
 // Errors  UNSUPPORTED below 80
 BT_CHECKED bt_status bt_target_cuda(int arch, bt_target *out);
 
-// By name: "cpu", this machine's; "sm_80", "sm_89", "sm_90".
+// By name: "cpu", this machine's; "sm_80", "sm_89", "sm_90", which is also "sm_90a".
 // Errors  INVALID_ARGUMENT, UNSUPPORTED
 BT_CHECKED bt_status bt_target_parse(const char *name, bt_target *out);
 

@@ -15,19 +15,20 @@ static const char *const words[BT_COMPILE_DUMP_COUNT] = {
 #undef WORD
 };
 
+#define WORDS "graph, simple, bt, groups, mlir, llvm, ptx"
+
 bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps)
 {
     *dumps = 0;
+    BT_FAIL_IF(!*list, BT_STATUS_INVALID_ARGUMENT, "--dump \"\": expected a list of " WORDS);
     for (const char *at = list; *at;) {
         const size_t length = strcspn(at, ",");
         unsigned found = 0;
         for (unsigned i = 0; i < BT_COMPILE_DUMP_COUNT; ++i) {
             found |= strlen(words[i]) == length && strncmp(words[i], at, length) == 0 ? 1U << i : 0;
         }
-        BT_FAIL_IF(
-            !found, BT_STATUS_INVALID_ARGUMENT,
-            "--dump %s: unknown dump \"%.*s\"; expected graph, simple, bt, groups, mlir, llvm, ptx",
-            list, (int)length, at);
+        BT_FAIL_IF(!found, BT_STATUS_INVALID_ARGUMENT,
+                   "--dump %s: unknown dump \"%.*s\"; expected " WORDS, list, (int)length, at);
         *dumps |= found;
         at += length + (at[length] == ',');
     }

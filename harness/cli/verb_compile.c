@@ -50,8 +50,10 @@ bt_status bt_verb_compile(bt_cli_call *call)
     if (dump) {
         BT_TRY(bt_compile_dumps_parse(dump, &dumps));
     }
-    BT_FAIL_IF(dumps && !folder, BT_STATUS_INVALID_ARGUMENT,
+    BT_FAIL_IF(dumps && (!folder || !*folder), BT_STATUS_INVALID_ARGUMENT,
                "--dump %s: -o DIR, the output folder, is missing", dump);
+    BT_FAIL_IF(folder && !dumps, BT_STATUS_INVALID_ARGUMENT,
+               "-o %s: --dump LIST, what to write there, is missing", folder);
     BT_TRY(bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite));
     bt_table_heads(&table, "case|>calls|>saved|>simplified|>groups|>code|>fused|>before|"
                            ">after");

@@ -362,7 +362,9 @@ const bt_cli_verb bt_cli_verbs[] = {
      "With --target, generates the code of each group that train.compile would form into the cache,\n"
      "also for machines without the compiler.\n"
      "  bt-bench compile suites/llama_124m --profile cpu --dump graph,groups -o compiled\n"
-     "  bt-bench compile suites/llama_124m --profile gpu --filter bf16 --target sm_90",
+     "  bt-bench compile suites/llama_124m --profile gpu --filter bf16 --target sm_90\n"
+     "Exit codes: 0 done, 2 usage or nothing to compile, 4 no compiler, or code or dumps that cannot be\n"
+     "written, 5 out of memory or an internal error.",
      compile_options, 1, 1, bt_verb_compile},
     {"sample", "--from MODEL [--prompt TEXT]", "generate text from a model",
      "A MODEL is as in 'bt-bench checkpoint'. The same build, device, model, prompt and seed give the\n"

@@ -256,10 +256,33 @@ PY
     [ ! -e none ]
 }
 
+@test "the help lists the exit codes, and a target may be named as its code is" {
+    [[ $("$bench" compile --help) == *"Exit codes: 0 done, 2 usage"*"4 no compiler"* ]]
+    if ! "$bench" doctor | grep -q 'compiler: not built'; then
+        export BT_CACHE_DIR=$PWD/cache
+        run "$bench" compile s.json --filter fp32 --target sm_90a
+        [ "$status" = 0 ]
+    fi
+    for target in sm_100a sm_89a sm_90b sm_a; do
+        run "$bench" compile s.json --target "$target"
+        [ "$status" = 2 ]
+        [[ $output == *"unknown target \"$target\"; expected cpu, or sm_ and a number as in sm_90"* ]]
+    done
+}
+
 @test "a dump without a folder, an unknown one and a suite without training are refused" {
-    run "$bench" compile s.json --dump graph
+    for folder in "" "-o ''"; do
+        run bash -c "'$bench' compile s.json --dump graph $folder"
+        [ "$status" = 2 ]
+        [[ $output == *"-o DIR, the output folder, is missing"* ]]
+    done
+    run "$bench" compile s.json -o d
     [ "$status" = 2 ]
-    [[ $output == *"-o DIR, the output folder, is missing"* ]]
+    [[ $output == *"-o d: --dump LIST, what to write there, is missing"* ]]
+    run "$bench" compile s.json --dump "" -o d
+    [ "$status" = 2 ]
+    [[ $output == *'--dump "": expected a list of graph, simple, bt, groups, mlir, llvm, ptx'* ]]
+    [ ! -e d ]
     run "$bench" compile s.json --dump graph,tree -o d
     [ "$status" = 2 ]
     [[ $output == *'unknown dump "tree"; expected graph, simple, bt, groups, mlir, llvm, ptx'* ]]
