@@ -182,6 +182,61 @@ static void test_bounded(void **state)
     fake_disk_free(disk);
 }
 
+static const bt_file_ops *counted; // whose listings count_lists counts
+static int lists;
+
+static int count_lists(void *self, const char *path, void *target,
+                       void (*entry)(void *target, const char *name))
+{
+    ++lists;
+    return counted->list(self, path, target, entry);
+}
+
+// Adds entries of one size with names of their own.
+static void add_some(bt_code_cache *cache, int count, char name)
+{
+    const char code[1000] = "x";
+    char at[BT_CODE_KEY_BYTES];
+    for (int i = 0; i < count; ++i) {
+        (void)snprintf(at, sizeof at, "%c%07d", name, i);
+        ASSERT_OK(bt_code_cache_add(cache, at, code, sizeof code));
+    }
+}
+
+// The folder, which may have many entries, is listed at the first addition and then when the limit
+// is reached, which finds what another process has added in between.
+static void test_lists_rarely(void **state)
+{
+    (void)state;
+    enum { ROOM = 32, FIRST = 20 };
+    fake_disk *disk = fake_disk_make();
+    bt_io_names names = {0};
+    size_t entry_bytes = 0;
+    counted = fake_disk_ops(disk);
+    bt_file_ops ops = *counted;
+    ops.list = count_lists;
+    lists = 0;
+    bt_code_cache other = opened(counted, "/cache", 1 << 20);
+    add_some(&other, 1, 'a');
+    (void)fake_disk_bytes(disk, "/cache/a0000000", &entry_bytes);
+    bt_code_cache cache = opened(&ops, "/cache", (int64_t)entry_bytes * ROOM);
+    add_some(&cache, FIRST, 'b');
+    assert_int_equal(lists, 1);
+    add_some(&other, ROOM - 1 - FIRST, 'c'); // now it is full
+    add_some(&cache, ROOM - 1 - FIRST, 'd'); // as far as this process knows, there was room
+    assert_int_equal(lists, 1);
+    add_some(&cache, 1, 'e');
+    assert_int_equal(lists, 2);
+    ASSERT_OK(bt_io_list(counted, "/cache", &names));
+    assert_int_equal(names.count, ROOM / 4 * 3);
+    add_some(&cache, ROOM / 4, 'f');
+    assert_int_equal(lists, 2);
+    bt_io_names_release(&names);
+    bt_code_cache_close(&cache);
+    bt_code_cache_close(&other);
+    fake_disk_free(disk);
+}
+
 // Processes that add and read the same few entries never see a part of one.
 static void test_shared(void **state)
 {
@@ -224,7 +279,7 @@ int main(void)
         cmocka_unit_test(test_keeps),        cmocka_unit_test(test_without_a_folder),
         cmocka_unit_test(test_damage),       cmocka_unit_test(test_renamed),
         cmocka_unit_test(test_failing_disk), cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_shared),       cmocka_unit_test(test_lists_rarely),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }
