@@ -81,6 +81,7 @@ void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps,
     (void)snprintf(view->label, sizeof view->label, "%s", label);
     view->steps = steps;
     view->evaluates = evaluates;
+    view->eager_said = false;
     view->steps_done = 0;
     view->spent_ns = 0;
     view->rate_tok_s = 0;
@@ -112,6 +113,19 @@ static void show_step(bt_progress_view *view, const bt_store_step *step)
     }
 }
 
+// Says once a round that a step which was to be compiled runs eagerly, with the first reason; the
+// log has all.
+static void say_eager(bt_progress_view *view, const bt_store_kernel *kernel)
+{
+    static const char eager[] = "eager: ";
+    if (strcmp(kernel->op, "compile") == 0 && !view->eager_said &&
+        strncmp(kernel->kernel, eager, sizeof eager - 1) == 0) {
+        bt_progress_say(view, "compile   %s: the step runs eagerly: %s\n", view->label,
+                        kernel->kernel + sizeof eager - 1);
+        view->eager_said = true;
+    }
+}
+
 void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
 {
     int64_t now_ns = bt_clock_ns();
@@ -121,6 +135,9 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
         bt_progress_say(view, "fault     %s step %lld: %s, %s%s%s\n", view->label,
                         (long long)fault->step, fault->kind, fault->action,
                         fault->message[0] ? ": " : "", fault->message);
+    }
+    if (event->type == BT_RUN_EVENT_KERNEL) {
+        say_eager(view, &event->as.kernel);
     }
     if (event->type == BT_RUN_EVENT_START && view->steps > 0) {
         show_phase(view, view->evaluates && event->as.start.first_step == 0

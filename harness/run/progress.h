@@ -22,6 +22,7 @@ typedef struct bt_progress_view {
     int64_t began_ns;   // when the first kernel case began
     bool line_open;     // a rewriting line is on the screen
     bool evaluates;     // a validation comes before the first step
+    bool eager_said;    // that this round is not compiled
     char label[96];     // "fp32", "fp32 round 2/3"
 } bt_progress_view;
 

@@ -125,9 +125,12 @@ C
 @test "training without the compiler runs eagerly, says so, and has the same bits" {
     local with without
     sed -i 's/"layers"/"family": "llama", "hidden": 48, "layers"/; s/"vocab": 64/"vocab": 50304/' s.json
-    sed -i 's/"steps": 1/"steps": 6, "warmup_timing_steps": 1, "profile_steps": 1, "compile": "on"/' s.json
+    sed -i 's/"steps": 1/"steps": 6, "warmup_timing_steps": 1, "profile_steps": 1, "compile": "on"/; s/"tokens_per_step": 32/"tokens_per_step": 64/' s.json
     run --separate-stderr "$bench" run ./s.json --filter fp32 --db a.sqlite
     [ "$status" = 0 ]
+    if ! "$bench" doctor | grep -q 'compiler: not built'; then
+        [[ $stderr != *'runs eagerly'* ]]
+    fi
     with=$(grep -o 'state:[0-9a-f]*' <<<"$output")
     mkdir alone
     cp "$bench" "$(dirname "$bench")/libblutrain.so" alone/
@@ -138,6 +141,9 @@ C
     [ -n "$with" ]
     [ "$with" = "$without" ]
     grep -q 'note: compile: the step runs eagerly: compiler: ' b-run-1/*.log
+    # Both programs of a step of two micro-batches, the first and those that add, are one line.
+    [ "$(grep -c 'note: compile: the step runs eagerly' b-run-1/*.log)" = 2 ]
+    [ "$(grep -c '^compile   fp32: the step runs eagerly: compiler: ' <<<"$stderr")" = 1 ]
     if ! "$bench" doctor | grep -q 'compiler: not built'; then
         grep -q 'note: compile: [0-9]* of [0-9]* kernel calls run as [0-9]* groups' a-run-1/*.log
     fi
