@@ -113,9 +113,6 @@ static bt_status record(bt_context *context, bt_op_call *call)
         }
     }
     node->maker = call->remake;
-    for (int i = 0; i < BT_OP_MAX_SAVED && !node->maker; ++i) {
-        BT_TRY(bt_kept_set(context, call->saved[i], &node->saved[i]));
-    }
     for (int i = 0; i < call->in_count && node->maker; ++i) {
         BT_TRY(bt_kept_set(context, call->in[i], &node->inputs[i]));
     }
@@ -127,6 +124,10 @@ static bt_status record(bt_context *context, bt_op_call *call)
             call->out[i]->producer_output = i;
             call->out[i]->producer_generation = tape->generation;
         }
+    }
+    // After the outputs have their producer: a saved output is offloaded like other activations.
+    for (int i = 0; i < BT_OP_MAX_SAVED && !node->maker; ++i) {
+        BT_TRY(bt_kept_set(context, call->saved[i], &node->saved[i]));
     }
     return BT_OK;
 }

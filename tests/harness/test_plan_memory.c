@@ -81,6 +81,7 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
                 {{2, 2, 1}, BT_PRECISION_FP32, 4, 512, true, BT_RECOMPUTE_GELU_LN},
                 {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, false, BT_RECOMPUTE_BLOCK},
                 {{2, 1, 1}, BT_PRECISION_FP32, 8, 512, false, BT_RECOMPUTE_BLOCK},
+                {{2, 1, 1}, BT_PRECISION_FP32, 8, 512, false, BT_RECOMPUTE_BLOCK_OFFLOAD},
                 {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, true, BT_RECOMPUTE_BLOCK}};
     // Under sanitizers every fourth: they are slow, and all rows run in the other builds.
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i += TEST_SANITIZED ? 4 : 1) {

@@ -144,6 +144,42 @@ static void an_overwritten_output_is_kept(void **state)
     assert_true(grads[0][0] == 0.5F * ROWS);
 }
 
+// Device memory in use after `layers` of a linear layer and attention, whose node saves its output.
+static uint64_t used_by_attention(int64_t layers, uint64_t *output_bytes)
+{
+    setting s;
+    bt_pool_stats stats;
+    open_setting(&s, BT_RECOMPUTE_BLOCK_OFFLOAD);
+    bt_context *c = &s.f.context;
+    bt_tensor *w = fixture_random(&s.f, BT_F32, BT_SHAPE(3 * COLS, COLS), -1, 1, 1);
+    bt_tensor *x = fixture_random(&s.f, BT_F32, BT_SHAPE(1, 64, COLS), -1, 1, 2);
+    w->requires_grad = true;
+    *output_bytes = bt_tensor_bytes(x);
+    for (int64_t i = 0; i < layers; ++i) {
+        bt_tensor *qkv = NULL, *y = NULL;
+        ASSERT_OK(bt_linear(c, x, w, NULL, NULL, BT_ACTIVATION_NONE, &qkv));
+        ASSERT_OK(bt_attention(c, qkv, 1, true, &y));
+        bt_tensor_release(qkv);
+        bt_tensor_release(x);
+        x = y;
+    }
+    bt_pool_stats_read(s.f.pool, &stats);
+    bt_tape_reset(s.f.tape);
+    bt_tensor_release(w);
+    bt_tensor_release(x);
+    close_setting(&s);
+    return stats.allocated_bytes;
+}
+
+static void an_output_that_is_saved_is_offloaded(void **state)
+{
+    (void)state;
+    uint64_t output_bytes = 0;
+    const uint64_t few = used_by_attention(6, &output_bytes);
+    const uint64_t more = used_by_attention(12, &output_bytes);
+    assert_true(more - few < 6 * output_bytes); // the log-sum-exps only
+}
+
 static void modes_have_names(void **state)
 {
     (void)state;
@@ -191,6 +227,7 @@ int main(void)
         cmocka_unit_test(gradients_have_the_same_bits),
         cmocka_unit_test(what_is_kept_is_checked),
         cmocka_unit_test(an_overwritten_output_is_kept),
+        cmocka_unit_test(an_output_that_is_saved_is_offloaded),
         cmocka_unit_test(modes_have_names),
         cmocka_unit_test(failing_allocations_leak_nothing),
     };
