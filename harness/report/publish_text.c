@@ -5,6 +5,7 @@
 
 #include "framework/base/find.h"
 #include "framework/base/idioms.h"
+#include "framework/base/scoped.h"
 #include "harness/redact/redact.h"
 #include "harness/report/marks.h"
 #include "harness/stats/loss.h"
@@ -349,8 +350,8 @@ static void write_versions(const bt_store_run *run, bt_str *out)
     cJSON_Delete(said);
 }
 
-// A user's own suite file is not in a clone.
-static void write_own_suite(const bt_store_run *run, bool bundled, bt_str *out)
+// A user's own suite file is not in a clone. bundle: its path in a clone, NULL: there is none.
+static void write_own_suite(const bt_store_run *run, const char *bundle, bt_str *out)
 {
     static const char shipped[] = "suites/";
     const char *path = run->info.suite.path ? run->info.suite.path : "";
@@ -358,13 +359,17 @@ static void write_own_suite(const bt_store_run *run, bool bundled, bt_str *out)
         return;
     }
     bt_markdown(out, "\nThe suite file %s", path);
-    bt_str_append(out, bundled
-                           ? " is not part of the repository. The bundle contains a copy:\n\n```\n"
-                             "tar --zstd -xf bundle.tar.zst from/suite.json\n```\n"
-                           : " is not part of the repository.\n");
+    bt_str_append(out, " is not part of the repository.");
+    if (bundle) {
+        bt_str_format(out,
+                      " The bundle contains a copy:\n\n```\n"
+                      "tar --zstd -xf %s from/suite.json\n```",
+                      bundle);
+    }
+    bt_str_append(out, "\n");
 }
 
-static void write_rerun(const report_set *set, bool bundled, bt_str *out)
+static void write_rerun(const report_set *set, const char *bundle, bt_str *out)
 {
     bt_str_append(out, "\n## How to run it again\n");
     BT_EACH(const bt_store_run, run, set->runs, set->run_count) {
@@ -376,7 +381,7 @@ static void write_rerun(const report_set *set, bool bundled, bt_str *out)
         }
         write_command(run->info.command, out);
         bt_str_append(out, "```\n");
-        write_own_suite(run, bundled, out);
+        write_own_suite(run, bundle, out);
         if (run->info.build.git_diff[0]) {
             bt_markdown(
                 out, "\nThe build had changes that are not in that commit; their digest is %s.\n",
@@ -384,9 +389,11 @@ static void write_rerun(const report_set *set, bool bundled, bt_str *out)
         }
         write_digests(set, run, out);
     }
-    if (bundled) {
-        bt_str_append(out, "\nEvery verdict can be recomputed from the raw samples, without a GPU:"
-                           "\n\n```\n./bt-bench verify bundle.tar.zst\n```\n");
+    if (bundle) {
+        bt_str_format(out,
+                      "\nEvery verdict can be recomputed from the raw samples, without a GPU:"
+                      "\n\n```\n./bt-bench verify %s\n```\n",
+                      bundle);
     }
 }
 
@@ -402,6 +409,12 @@ static void write_files(const publish_file *files, int count, bt_str *out)
 bt_status bt_publish_readme(const report_set *set, const bt_publication *publication,
                             const publish_file *files, int count, bt_str *out)
 {
+    // As the commands: from the root of a clone, without folders of this machine.
+    BT_SCOPED(bt_str) path = {0}, bundle = {0};
+    bt_str_format(&path, "%s/bundle.tar.zst", publication->folder);
+    bt_redact_shorten(bt_str_text(&path), path.length_bytes, &bundle);
+    BT_TRY(bt_str_status(&path));
+    BT_TRY(bt_str_status(&bundle));
     bt_markdown_headline(set, out);
     if (set->draft) {
         bt_markdown(out, "\n**This is a draft, not to be relied on**: %s.\n", set->draft);
@@ -421,7 +434,7 @@ bt_status bt_publish_readme(const report_set *set, const bt_publication *publica
         write_environment(&set->runs[i], out);
         write_versions(&set->runs[i], out);
     }
-    write_rerun(set, has_file(files, count, "bundle."), out);
+    write_rerun(set, has_file(files, count, "bundle.") ? bt_str_text(&bundle) : NULL, out);
     write_files(files, count, out);
     return bt_str_status(out);
 }
