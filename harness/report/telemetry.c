@@ -3,6 +3,7 @@
 
 #include "framework/base/idioms.h"
 #include "harness/report/curves.h"
+#include "harness/stats/noise.h"
 
 // Time in the steps and evaluations up to the end of step `index`; all of it with step_count - 1.
 static double time_before(const bt_store_round *round, int64_t index, int64_t *eval, double time_ns)
@@ -56,56 +57,34 @@ typedef struct running_step {
     double begin_ns;
 } running_step;
 
-static bool has_end(const bt_store_round *round, const bt_store_telemetry *sample)
-{
-    return sample->steps >= 1.0 && sample->steps <= (double)round->step_count &&
-           isfinite(sample->step_ended_ns);
-}
-
-// Of a step and of the evaluations between it and the step before.
-static double time_of(const bt_store_round *round, const running_step *self, int64_t index)
-{
-    double time_ns = (double)round->steps[index].host_ns;
-    for (int64_t i = 0; index > self->copied && i < round->eval_count; i++) {
-        const bt_store_eval *eval = &round->evals[i];
-        if (eval->step > round->steps[index - 1].step && eval->step <= round->steps[index].step) {
-            time_ns += (double)eval->host_ns;
-        }
-    }
-    return time_ns;
-}
-
 // The begin of the first step, from the first end that is known. False: no end is known.
 static bool find_first(const bt_store_round *round, running_step *out)
 {
-    *out = (running_step){0};
-    BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
-        if (!has_end(round, sample)) {
-            const bool copied = sample->steps >= 1.0 && sample->steps < (double)round->step_count;
-            out->copied = copied ? (int64_t)sample->steps : out->copied;
-            continue;
-        }
-        out->index = out->copied;
-        out->known = (int64_t)sample->steps - 1;
-        out->begin_ns = sample->step_ended_ns;
-        for (int64_t i = out->index; i <= out->known; i++) {
-            out->begin_ns -= time_of(round, out, i);
-        }
-        return true;
+    const int64_t first = bt_telemetry_copied_steps(round);
+    *out = (running_step){.index = first, .copied = first};
+    out->begin_ns = bt_telemetry_step_end(round, first, first, &out->known);
+    if (isnan(out->begin_ns)) {
+        return false;
     }
-    return false;
+    out->begin_ns -= bt_telemetry_step_time(round, first, first);
+    return true;
+}
+
+static double time_of(const bt_store_round *round, const running_step *self)
+{
+    return bt_telemetry_step_time(round, self->copied, self->index);
 }
 
 static void advance(const bt_store_round *round, const bt_store_telemetry *sample,
                     running_step *self)
 {
-    if (has_end(round, sample)) {
+    if (bt_telemetry_has_end(round, sample)) {
         self->index = self->known = (int64_t)sample->steps;
         self->begin_ns = sample->step_ended_ns;
     }
-    while (self->index < self->known &&
-           sample->t_ns > self->begin_ns + time_of(round, self, self->index)) {
-        self->begin_ns += time_of(round, self, self->index++);
+    while (self->index < self->known && sample->t_ns > self->begin_ns + time_of(round, self)) {
+        self->begin_ns += time_of(round, self);
+        ++self->index;
     }
 }
 
@@ -125,7 +104,7 @@ int64_t bt_curve_of_samples(const bt_store_round *round,
         advance(round, sample, &now);
         const double value = of_sample(sample);
         if (now.index < round->step_count && sample->t_ns >= now.begin_ns && isfinite(value)) {
-            const double time_ns = fmax(1.0, time_of(round, &now, now.index));
+            const double time_ns = fmax(1.0, time_of(round, &now));
             const double share = fmin(1.0, (sample->t_ns - now.begin_ns) / time_ns);
             x[count] = (double)round->steps[now.index].step + rint(100.0 * share) / 100.0;
             y[count++] = value;

@@ -135,8 +135,7 @@ void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_v
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-// Number of steps that were copied from an interrupted round: their times are not known.
-static int64_t copied_steps(const bt_store_round *round)
+int64_t bt_telemetry_copied_steps(const bt_store_round *round)
 {
     int64_t copied = 0;
     BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
@@ -147,15 +146,33 @@ static int64_t copied_steps(const bt_store_round *round)
     return copied;
 }
 
-// When a step ended: the next sample has the end of it or of a later one. NaN: unknown.
-static double end_of_step(const bt_store_round *round, int64_t index)
+bool bt_telemetry_has_end(const bt_store_round *round, const bt_store_telemetry *sample)
+{
+    return sample->steps >= 1.0 && sample->steps <= (double)round->step_count &&
+           isfinite(sample->step_ended_ns);
+}
+
+double bt_telemetry_step_time(const bt_store_round *round, int64_t copied, int64_t index)
+{
+    double time_ns = (double)round->steps[index].host_ns;
+    for (int64_t i = 0; index > copied && i < round->eval_count; i++) {
+        const bt_store_eval *eval = &round->evals[i];
+        if (eval->step > round->steps[index - 1].step && eval->step <= round->steps[index].step) {
+            time_ns += (double)eval->host_ns;
+        }
+    }
+    return time_ns;
+}
+
+double bt_telemetry_step_end(const bt_store_round *round, int64_t copied, int64_t index,
+                             int64_t *known)
 {
     BT_EACH(const bt_store_telemetry, sample, round->telemetry, round->telemetry_count) {
-        if (sample->steps > (double)index && sample->steps <= (double)round->step_count &&
-            !isnan(sample->step_ended_ns)) {
+        if (sample->steps > (double)index && bt_telemetry_has_end(round, sample)) {
             double end_ns = sample->step_ended_ns;
-            for (int64_t i = (int64_t)sample->steps - 1; i > index; i--) {
-                end_ns -= (double)round->steps[i].host_ns;
+            *known = (int64_t)sample->steps - 1;
+            for (int64_t i = *known; i > index; i--) {
+                end_ns -= bt_telemetry_step_time(round, copied, i);
             }
             return end_ns;
         }
@@ -165,8 +182,8 @@ static double end_of_step(const bt_store_round *round, int64_t index)
 
 bool bt_telemetry_window(const bt_store_round *round, double *begin_ns, double *end_ns)
 {
-    const int64_t copied = copied_steps(round);
-    int64_t first = round->step_count, last = round->step_count - 1;
+    const int64_t copied = bt_telemetry_copied_steps(round);
+    int64_t first = round->step_count, last = round->step_count - 1, known = 0;
     for (int64_t i = round->step_count - 1; i >= copied; i--) {
         if (!round->steps[i].warmup && !round->steps[i].profiled) {
             last = first == round->step_count ? i : last;
@@ -177,8 +194,9 @@ bool bt_telemetry_window(const bt_store_round *round, double *begin_ns, double *
     if (first > last) {
         return false;
     }
-    *begin_ns = end_of_step(round, first) - (double)round->steps[first].host_ns;
-    *end_ns = end_of_step(round, last);
+    *begin_ns = bt_telemetry_step_end(round, copied, first, &known);
+    *begin_ns -= (double)round->steps[first].host_ns;
+    *end_ns = bt_telemetry_step_end(round, copied, last, &known);
     return !isnan(*begin_ns) && !isnan(*end_ns);
 }
 

@@ -25,6 +25,18 @@ typedef struct bt_noise_verdict {
 // load. bt_telemetry_summary reports how often it limited clocks.
 void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_verdict *out);
 
+// Number of steps of a training round that were copied from an interrupted one: when they ended is
+// not known.
+int64_t bt_telemetry_copied_steps(const bt_store_round *round);
+// Whether the sample has the end of the step before it; records of earlier versions do not.
+bool bt_telemetry_has_end(const bt_store_round *round, const bt_store_telemetry *sample);
+// Time of a step and of the evaluations between it and the step before, if that was not copied.
+double bt_telemetry_step_time(const bt_store_round *round, int64_t copied, int64_t index);
+// When a step ended, in ns since the round began, from the first sample that has the end of it or
+// of a later one: *known. NaN: unknown.
+double bt_telemetry_step_end(const bt_store_round *round, int64_t copied, int64_t index,
+                             int64_t *known);
+
 // The time of a training round from the begin of its first timed step to the end of its last one
 // (if none is timed: of all steps), in ns since the round began. False if the samples do not
 // have the times of steps: other cases, and records of earlier versions.

@@ -163,6 +163,19 @@ static void clocks_and_energy_are_those_of_the_timed_steps(void **state)
     }
     assert_true(bt_telemetry_window(&round, &begin_ns, &end_ns));
     assert_true(begin_ns == 1.5e9 && end_ns == 2.5e9);
+    // No sample between two steps: the evaluation between them is not part of the window.
+    bt_store_eval eval = {.step = 2, .host_ns = 200000000};
+    for (int i = 0; i < 3; i++) {
+        steps[i] = (bt_store_step){.step = i, .host_ns = 500000000, .warmup = i == 0};
+    }
+    round.evals = &eval;
+    round.eval_count = 1;
+    for (int i = 0; i < SAMPLES; i++) {
+        samples[i].steps = i < 27 ? (double)NAN : 3;
+        samples[i].step_ended_ns = i < 27 ? (double)NAN : 2.7e9;
+    }
+    assert_true(bt_telemetry_window(&round, &begin_ns, &end_ns));
+    assert_true(begin_ns == 1.5e9 && end_ns == 2.7e9);
     for (int i = 0; i < SAMPLES; i++) {
         samples[i].steps = samples[i].step_ended_ns = (double)NAN; // an earlier version
     }
