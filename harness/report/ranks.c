@@ -17,8 +17,9 @@
 
 typedef struct ranks_row {
     const report_case *item; // borrowed
-    double ranks, bucket_mb, tokens;
-    const char *sharding; // in the arena; "" if unknown
+    double ranks, tokens;
+    double bucket_mb;     // 0: no ranks reduce gradients
+    const char *sharding; // in the arena; "" if unknown, or if no ranks reduce gradients
     const char *work;     // the settings without ranks and lengths, as JSON
 } ranks_row;
 
@@ -67,15 +68,17 @@ static bt_status add_row(ranks_table *table, const report_case *item)
     const char *json = item->round->what.axes_json;
     BT_TRY(bt_json_parse("axes", json, strlen(json), &axes));
     const cJSON *train = bt_json_get(axes.root, "train"), *mesh = bt_json_get(train, "mesh");
-    const double ranks = (double)bt_plan_mesh_of(train).ranks;
+    const bt_plan_mesh degrees = bt_plan_mesh_of(train);
+    const double ranks = (double)degrees.ranks;
+    const bool reduces = degrees.data * degrees.context > 1; // tensor parallel ranks alone do not
     ranks_row *row = &table->rows[table->count++];
     *row = (ranks_row){.item = item,
                        .ranks = ranks > 1 ? ranks : 1,
-                       .bucket_mb = bt_json_number_of(mesh, "bucket_mb"),
+                       .bucket_mb = reduces ? bt_json_number_of(mesh, "bucket_mb") : 0,
                        .tokens = bt_json_number_of(train, "tokens_per_step")};
     table->several = table->several || ranks > 1;
     const char *sharding =
-        ranks > 1 && shards_as_planned(item) ? bt_json_text_of(mesh, "sharding") : "";
+        reduces && shards_as_planned(item) ? bt_json_text_of(mesh, "sharding") : "";
     BT_TRY(bt_keep(&table->arena, sharding, &row->sharding));
     return keep_work(train, &table->arena, &row->work);
 }
@@ -225,7 +228,7 @@ static bt_text cell_of(const ranks_table *table, const ranks_row *row, int colum
     case SHARDING:
         return bt_textf("%s", row->sharding);
     case BUCKET:
-        return row->ranks > 1 ? bt_textf("%.4g MiB", row->bucket_mb) : nothing;
+        return row->bucket_mb > 0 ? bt_textf("%.4g MiB", row->bucket_mb) : nothing;
     case EFFICIENCY:
         value = efficiency_of(table, row);
         return isnan(value) ? nothing : bt_textf("%.3f", value);

@@ -244,6 +244,23 @@ static void the_table_of_ranks_says_what_is_known(void **state)
     assert_has(text, "| case | ranks | speed | step | bucket | peak memory |\n");
     assert_null(strstr(text, "zero1"));
     bt_mem_free(text);
+    // Tensor parallel ranks alone reduce no gradients; context parallel ranks do.
+    static const char *const meshes[][2] = {
+        {"tensor", "| case | ranks | speed | step | peak memory |\n"},
+        {"context", "| case | ranks | speed | step | sharding | bucket | peak memory |\n"}};
+    sample = sample_run_default();
+    sample.kind = "train";
+    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
+        char axes[128];
+        (void)snprintf(axes, sizeof axes,
+                       "{\"train\":{\"mesh\":{\"%s\":2,\"sharding\":\"zero1\",\"bucket_mb\":25}}}",
+                       meshes[i][0]);
+        sample.axes_json = axes;
+        run = record(&sample);
+        text = report_text(&run, 1, ".md");
+        assert_has(text, meshes[i][1]);
+        bt_mem_free(text);
+    }
 }
 
 static const bt_store_group groups[] = {
