@@ -18,16 +18,42 @@
 #include "harness/suite/suite.h"
 #include "harness/suite/words.h"
 #include "harness/text/paint.h"
+#include "harness/text/wrap.h"
 
 #define OPTION_BASE 1000 // getopt codes of the verb's options
 
 // ---- errors ------------------------------------------------------------------------------------
 
-// Prints this thread's message on standard error and returns the exit code of the status.
+// The width of lines on a descriptor: COLUMNS, else that of its terminal, 80 if it does not tell;
+// 0, any number, if the descriptor is none.
+static int terminal_columns(int descriptor)
+{
+    enum { COLUMNS_UNKNOWN = 80, COLUMNS_MAX = 10000 };
+    struct winsize size = {0};
+    const char *given = bt_environment(BT_VARIABLE_COLUMNS);
+    const long columns = given ? strtol(given, NULL, 10) : 0;
+    if (columns > 0 && columns <= COLUMNS_MAX) {
+        return (int)columns;
+    }
+    if (!isatty(descriptor)) {
+        return 0;
+    }
+    return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                                        : COLUMNS_UNKNOWN;
+}
+
+// Tables and texts are fitted to this, in a pipe too if COLUMNS is set.
+static int output_columns(void) { return terminal_columns(STDOUT_FILENO); }
+
+// Prints this thread's message on standard error and returns the exit code of the status. Lines are
+// broken only on a terminal: programs read them, too.
 static int fail(bt_status status)
 {
-    const char *message = bt_error_message();
-    fprintf(stderr, "%s\n", *message ? message : bt_status_text(status));
+    BT_SCOPED(bt_str) lines = {0};
+    const int columns = isatty(STDERR_FILENO) ? terminal_columns(STDERR_FILENO) : 0;
+    const char *message = *bt_error_message() ? bt_error_message() : bt_status_text(status);
+    bt_wrap_text(message, columns, BT_WRAP_LABEL, &lines);
+    fprintf(stderr, "%s\n", lines.status == BT_OK ? bt_str_text(&lines) : message);
     return bt_status_exit_code(status);
 }
 
@@ -38,24 +64,6 @@ static bool is_painted(const bt_str *text)
     const bool json = text->length_bytes > 0 && (text->text[0] == '{' || text->text[0] == '[');
     return !json && isatty(STDOUT_FILENO) && !bt_environment(BT_VARIABLE_NO_COLOR) && terminal &&
            strcmp(terminal, "dumb") != 0;
-}
-
-// The width to which tables are fitted: COLUMNS, else that of the terminal on standard output, 80
-// if it does not tell; 0, any number, if the output goes elsewhere.
-static int output_columns(void)
-{
-    enum { COLUMNS_UNKNOWN = 80, COLUMNS_MAX = 10000 };
-    struct winsize size = {0};
-    const char *given = bt_environment(BT_VARIABLE_COLUMNS);
-    const long columns = given ? strtol(given, NULL, 10) : 0;
-    if (columns > 0 && columns <= COLUMNS_MAX) {
-        return (int)columns;
-    }
-    if (!isatty(STDOUT_FILENO)) {
-        return 0;
-    }
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
-                                                                           : COLUMNS_UNKNOWN;
 }
 
 // Prints the help of a verb, or for NULL the list of verbs; returns the exit code.
@@ -110,16 +118,15 @@ static int unknown_verb(const char *given)
     }
     bt_words_hint(given, bt_str_text(&words), &hint);
     bt_words_join(bt_str_text(&words), " ", &listed);
-    fprintf(stderr, "bt-bench: unknown verb \"%s\"%s\nverbs: %s\n", given, bt_str_text(&hint),
-            bt_str_text(&listed));
-    return 2;
+    return fail(bt_error(BT_STATUS_INVALID_ARGUMENT, "bt-bench: unknown verb \"%s\"%s\nverbs: %s",
+                         given, bt_str_text(&hint), bt_str_text(&listed)));
 }
 
 static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_value)
 {
     if (needs_value) {
-        fprintf(stderr, "bt-bench %s: %s needs a value\n", verb->name, given);
-        return 2;
+        return fail(bt_error(BT_STATUS_INVALID_ARGUMENT, "bt-bench %s: %s needs a value",
+                             verb->name, given));
     }
     BT_SCOPED(bt_str) words = {0}, hint = {0};
     for (const bt_cli_option *option = verb->options; option && option->name; ++option) {
@@ -130,9 +137,9 @@ static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_val
     char word[65];
     (void)snprintf(word, sizeof word, "%.*s", (int)strcspn(given, "="), given);
     bt_words_hint(word, bt_str_text(&words), &hint);
-    fprintf(stderr, "bt-bench %s: unknown option %s%s\nusage: bt-bench %s %s\n", verb->name, given,
-            bt_str_text(&hint), verb->name, verb->usage);
-    return 2;
+    return fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
+                         "bt-bench %s: unknown option %s%s\nusage: bt-bench %s %s", verb->name,
+                         given, bt_str_text(&hint), verb->name, verb->usage));
 }
 
 // ---- options -----------------------------------------------------------------------------------
@@ -300,10 +307,9 @@ static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argum
     if (arguments->word_count < verb->words_min || arguments->word_count > verb->words_max) {
         const char *extra =
             arguments->word_count > verb->words_max ? arguments->words[verb->words_max] : NULL;
-        fprintf(stderr, "bt-bench %s: %s%s\nusage: bt-bench %s %s\n", verb->name,
-                extra ? "unexpected argument: " : "an argument is missing", extra ? extra : "",
-                verb->name, verb->usage);
-        return 2;
+        return fail(bt_error(BT_STATUS_INVALID_ARGUMENT, "bt-bench %s: %s%s\nusage: bt-bench %s %s",
+                             verb->name, extra ? "unexpected argument: " : "an argument is missing",
+                             extra ? extra : "", verb->name, verb->usage));
     }
     return call_verb(arguments);
 }

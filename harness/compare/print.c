@@ -111,7 +111,7 @@ static bt_status print_runs(const bt_comparison *both, int columns, bt_str *out)
 {
     const bt_store_run *runs[] = {&both->left, &both->right};
     bt_table table = {0};
-    bt_table_heads(&table, "||||");
+    bt_table_heads(&table, "||||<");
     bt_table_fit(&table, columns, "");
     for (int i = 0; i < 2; i++) {
         bt_table_cells(&table, "run %lld|%s|%s|%s|%s", (long long)runs[i]->id,
@@ -144,7 +144,8 @@ static bt_status print_items(const bt_comparison *both, int columns, bt_str *out
     }
     bt_str_append(out, "\nwhat differs\n");
     bt_table table = {0};
-    bt_table_heads(&table, "||<|<|");
+    bt_table_heads(&table, "||<run %lld|<run %lld|", (long long)both->left.id,
+                   (long long)both->right.id);
     bt_table_fit(&table, columns, "");
     BT_EACH(const bt_compare_item, item, both->items, both->item_count) {
         bool fact = strcmp(item->group, "environment") == 0;

@@ -66,7 +66,8 @@ bt_str *bt_table_part(bt_table *table, bt_cell_part part);
 // As text, fits the table into `width` columns of a terminal (0: any number). First the columns
 // marked with '<' are made narrower, down to 16 or their longest words. Then columns with the heads
 // `least`, "kernel|rate", are omitted in this order as far as necessary. If that is not sufficient,
-// the first column is printed on lines of its own, above the others. Call after the heads.
+// the first column is printed on lines of its own, above the others; then each cell on a line,
+// after its head. Call after the heads.
 void bt_table_fit(bt_table *table, int width, const char *least);
 
 // Aligned columns, each row indented by `indent` spaces, columns two spaces apart, no trailing

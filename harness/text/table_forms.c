@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/scoped.h"
 #include "harness/text/escape.h"
 #include "harness/text/table.h"
 #include "harness/text/wrap.h"
@@ -55,12 +56,12 @@ static bool has_heads(const bt_table *table)
 }
 
 // How a table is printed: widths of texts and notes, omitted columns, and whether the first column
-// has lines of its own.
+// or each cell has lines of its own.
 typedef struct text_layout {
     int widths[BT_TABLE_COLUMNS][2];
     int least[BT_TABLE_COLUMNS]; // width down to which a column folds: its longest word, and 16
     bool omitted[BT_TABLE_COLUMNS];
-    bool stacked;
+    bool stacked, listed;
 } text_layout;
 
 // Longer words, such as digests, are cut.
@@ -137,7 +138,7 @@ static void fit(const bt_table *table, int indent, text_layout *layout)
         memcpy(layout->widths, measured.widths, sizeof layout->widths);
         if (left == table->least_count) {
             layout->stacked = true;
-            (void)fold(table, indent, layout);
+            layout->listed = !fold(table, indent, layout);
             return;
         }
         layout->omitted[table->least[left]] = true;
@@ -185,6 +186,34 @@ static void print_row(const bt_table *table, int64_t first, int indent, const te
     }
 }
 
+// A line for each cell that is not empty: "head  text  note".
+static void print_list(const bt_table *table, int64_t first, int indent, const text_layout *layout,
+                       bt_str *out)
+{
+    int widest = 0;
+    for (int c = 1; c < table->columns; c++) {
+        const int width = layout->omitted[c] ? 0 : width_of(part_of(table, c, BT_CELL_TEXT));
+        widest = width > widest ? width : widest;
+    }
+    for (int c = 0; c < table->columns && first + c < table->count; c++) {
+        const char *head = part_of(table, c, BT_CELL_TEXT);
+        const char *text = part_of(table, first + c, BT_CELL_TEXT);
+        const char *note = part_of(table, first + c, BT_CELL_NOTE);
+        const int heads = c > 0 ? widest : width_of(head);
+        BT_SCOPED(bt_str) line = {0};
+        if (!*text || layout->omitted[c]) {
+            continue;
+        }
+        bt_str_format(&line, "%*s%s%*s", indent + (c > 0 ? GAP : 0), "", head,
+                      heads - width_of(head) + (heads > 0 ? GAP : 0), "");
+        const int begin = (int)line.length_bytes;
+        bt_str_format(&line, "%s%s%s\n", text, table->noted[c] && *note ? "  " : "",
+                      table->noted[c] ? note : "");
+        bt_wrap_text(bt_str_text(&line), table->width, begin, out);
+        out->status = out->status == BT_OK ? line.status : out->status;
+    }
+}
+
 bt_status bt_table_print(bt_table *table, int indent, bt_str *out)
 {
     text_layout layout = {0};
@@ -195,8 +224,9 @@ bt_status bt_table_print(bt_table *table, int indent, bt_str *out)
     if (table->width > 0) {
         fit(table, indent, &layout);
     }
-    for (int64_t i = has_heads(table) ? 0 : table->columns; i < table->count; i += table->columns) {
-        print_row(table, i, indent, &layout, out);
+    const bool heads = has_heads(table) && !layout.listed;
+    for (int64_t i = heads ? 0 : table->columns; i < table->count; i += table->columns) {
+        (layout.listed ? print_list : print_row)(table, i, indent, &layout, out);
     }
     bt_table_release(table);
     return bt_str_status(out);

@@ -31,6 +31,9 @@ size_t bt_wrap_line(const char *text, int columns, bool cuts, const char **rest)
     while (end > 0 && text[end] != ' ') {
         end--;
     }
+    while (end > 0 && text[end - 1] == ' ') {
+        end--;
+    }
     if (end == 0) {
         end = cuts ? longest : strcspn(text, " \n");
     }
@@ -57,7 +60,7 @@ static size_t label_length(const char *line, size_t length, int columns)
     return margin;
 }
 
-// One line, without its newline.
+// One line, without its newline. A word that is too long below the label begins further left.
 static void append_line(const char *line, size_t length, int columns, size_t indent, bt_str *out)
 {
     const int margin = bt_wrap_width(line, indent);
@@ -66,11 +69,18 @@ static void append_line(const char *line, size_t length, int columns, size_t ind
         bt_str_append_bytes(out, line, length);
         return;
     }
-    bt_str_append_bytes(out, line, indent);
-    for (const char *gap = ""; rest < end; gap = "\n") {
+    size_t label = indent;
+    while (label > 0 && line[label - 1] == ' ') {
+        label--;
+    }
+    bt_str_append_bytes(out, line, label);
+    for (int used = bt_wrap_width(line, label); rest < end; used = columns) {
         const char *from = rest;
         const size_t taken = bt_wrap_line(from, columns - margin, false, &rest);
-        bt_str_format(out, "%s%*s%.*s", gap, *gap ? margin : 0, "", (int)taken, from);
+        const int room = columns - bt_wrap_width(from, taken);
+        const int at = room >= margin ? margin : room > 0 ? room : 0;
+        bt_str_format(out, "%s%*s%.*s", used > at ? "\n" : "", used > at ? at : at - used, "",
+                      (int)taken, from);
     }
 }
 

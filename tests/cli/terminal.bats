@@ -20,12 +20,13 @@ words() {
     tr -s ' \n' '\n'
 }
 
-# At 80 columns no line is longer; the output is in the file `narrow`. The program exits with `code`.
+# At $columns, 80, no line is longer; the output is in the file `narrow`. The program exits with
+# `code`.
 is_narrow() { # code argument...
-    local code=0
-    COLUMNS=80 "$bench" "${@:2}" >narrow || code=$?
+    local code=0 columns=${columns:-80}
+    COLUMNS=$columns "$bench" "${@:2}" >narrow || code=$?
     [ "$code" = "$1" ]
-    awk 'length($0) > 80 { print; found = 1 } END { exit found }' narrow
+    awk -v most="$columns" 'length($0) > most || / $/ { print; found = 1 } END { exit found }' narrow
 }
 
 # Also, the words are those that the program prints to a pipe, there in some line of more than 80.
@@ -97,11 +98,38 @@ fits() { # argument...
     "$bench" run s.json -q --trust --rounds 2 >/dev/null
     "$bench" baseline set main 1 --accept-noise "only the words matter" >/dev/null \
         --reason "the release of the year, after a reboot, with the clocks of the card at their default"
-    folds 0 baseline list
+    is_narrow 0 baseline list # without the time if the machine has a long name
     folds 0 baseline show main
     folds 0 gate 2 --baseline main
     grep -q '^          baseline has 1 session of the 5' narrow
     "$bench" gate 2 --baseline main --format json >wide
     COLUMNS=80 "$bench" gate 2 --baseline main --format json >narrow
     diff narrow wide
+}
+
+@test "show, compare and the list of runs fit 40 columns" {
+    gelu_suite '["64x16", "4x5"]' >k.json
+    "$bench" run k.json -q --trust >/dev/null
+    "$bench" run k.json -q --trust --rounds 2 >/dev/null
+    columns=40
+    is_narrow 0 show 1
+    is_narrow 0 compare 1 2
+    grep -qx '    run 2/run 1  [0-9.]*x' narrow
+    is_narrow 0 list runs
+}
+
+@test "an error is broken at words on a terminal, and nowhere else" {
+    script -qec true /dev/null </dev/null >/dev/null 2>&1 || skip "no terminal can be made here"
+    in_terminal() { # arguments: standard error alone is a terminal
+        COLUMNS=40 script -qec "'$bench' $1 >/dev/null" /dev/null </dev/null | tr -d '\r' >narrow
+        # shellcheck disable=SC2086 # words
+        COLUMNS=40 "$bench" $1 >/dev/null 2>wide || true
+        awk 'length($0) > 40 { print; found = 1 } END { exit found }' narrow
+        grep -Eq '.{41}' wide
+        diff <(words <narrow) <(words <wide)
+    }
+    in_terminal "run missing.json"
+    in_terminal "run --unknown"
+    in_terminal "show 77"
+    in_terminal "bogus"
 }

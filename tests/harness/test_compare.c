@@ -326,6 +326,12 @@ static void a_table_is_fitted_to_the_terminal(void **state)
                   "  layernorm\n"
                   "    10 us  [9, 11]  3 GB/s  cpu_f32\n"
                   "    12 us  [9, 15]\n");
+    // Each cell has a line.
+    assert_fitted(26, "rate",
+                  "  case  layernorm\n"
+                  "    time    10 us  [9, 11]\n"
+                  "    kernel  cpu_f32\n"
+                  "    time    12 us  [9, 15]\n");
 }
 
 // Two texts in a terminal of this width.
@@ -365,14 +371,13 @@ static void texts_of_a_table_continue_on_further_lines(void **state)
                   "                        yz123\n");
     // Nor does this suffice.
     assert_folded(30, "status",
-                  "run\n"
-                  "  note              reason\n"
-                  "12\n"
-                  "  without the       fast \xc2\xb5s\n"
-                  "  fused epilogue\n"
-                  "3\n"
-                  "                    abcdefghijklmnopqrstuvwx\n"
-                  "                    yz123\n");
+                  "run  12\n"
+                  "  note    without the fused\n"
+                  "          epilogue\n"
+                  "  reason  fast \xc2\xb5s\n"
+                  "run  3\n"
+                  "  reason\n"
+                  " abcdefghijklmnopqrstuvwxyz123\n");
 }
 
 static void assert_wrapped(const char *text, int columns, int indent, const char *expected)
@@ -398,6 +403,9 @@ static void lines_are_broken_at_words(void **state)
     // A path or a hash stays whole.
     assert_wrapped("report results/run-1/report.html there\n", 12, BT_WRAP_LABEL,
                    "report\nresults/run-1/report.html\nthere\n");
+    assert_wrapped("bits    state:0123456789abcdef  there\n", 24, BT_WRAP_LABEL,
+                   "bits\n  state:0123456789abcdef\n        there\n");
+    assert_wrapped("one  two   three\n", 8, 0, "one  two\nthree\n"); // no space ends a line
     assert_wrapped("\xc2\xb5s \xc2\xb5s \xc2\xb5s", 5, BT_WRAP_LABEL,
                    "\xc2\xb5s \xc2\xb5s\n\xc2\xb5s");
 }
@@ -412,7 +420,7 @@ static void differences_fit_the_terminal(void **state)
     sample.plan_json =
         "{\"train\":{\"steps\":40,\"seed\":1337,\"dataset\":\"some books in English\"}}";
     int64_t right = record(&sample);
-    for (int columns = 60; columns <= 120; columns += 20) {
+    for (int columns = 40; columns <= 120; columns += 20) {
         bt_str text = {0};
         ASSERT_OK(bt_compare_text(scratch_store, left, right, columns, &text, NULL));
         for (const char *line = bt_str_text(&text); *line; line += strcspn(line, "\n") + 1) {
