@@ -51,6 +51,7 @@ extern "C" {
     X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", bt_cross_entropy_backward_args)            \
     X(CROSS_ENTROPY_MEAN, "cross_entropy_mean", bt_cross_entropy_mean_args)                        \
     X(CROSS_ENTROPY_GRAD, "cross_entropy_grad", bt_cross_entropy_grad_args)                        \
+    X(LINEAR_EXPS, "linear_exps", bt_linear_exps_args)                                             \
     X(SHARD_IDS, "shard_ids", bt_shard_ids_args)                                                   \
     X(SHARD_TARGETS, "shard_targets", bt_shard_targets_args)                                       \
     X(DROPOUT, "dropout", bt_dropout_args)                                                         \
@@ -142,15 +143,16 @@ typedef struct bt_unary_backward_args {
     bool accumulate;
 } bt_unary_backward_args;
 
-// y = factor[0] x, or y += that; the factor is in device memory. y may be x; in place, a factor of
-// 1 reads neither.
+// y[i] = factor[i / group] x[i], or y += that; factors are in device memory. y may be x; in place,
+// a single factor of 1 reads neither.
 typedef struct bt_scale_args {
     const void *x;      // [count]
-    const void *factor; // [1], f32 (f64 at f64)
+    const void *factor; // [1], with a group [count / group]; f32 (f64 at f64)
     void *y;            // [count]
     int64_t count;
     bool accumulate; // y is not x then
     bt_dtype dtype;  // of x and y
+    int64_t group;   // elements that share a factor, a divisor of count; 0: all of them
 } bt_scale_args;
 
 #define BT_BINARY_LIST(X)                                                                          \
@@ -418,6 +420,26 @@ typedef struct bt_cross_entropy_grad_args {
     int32_t ignore;
     bt_dtype dtype; // of logits and dlogits
 } bt_cross_entropy_grad_args;
+
+// Loss and gradient of a linear layer's logits, l[r,c] = sum over k of x[r,k] w[c,k], in a form
+// that needs no pass over them. With t = target[r], and m = l[r,t], or the largest l[r,c] where the
+// sum over c of exp(l[r,c] - l[r,t]) exceeds 2^64,
+//   exps[r,c] = exp(l[r,c] - m), but exps[r,t] = - the sum of the others;
+//   total = the sum of the others + exp(l[r,t] - m); scale[r] = inv_count[0] / total;
+//   loss[r] = log(total) + m - l[r,t]; scaled_x[r,k] = scale[r] x[r,k]
+// so that dlogits[r,c] = scale[r] exps[r,c], dx = scale (exps w) and dw = exps^T scaled_x.
+// A row that is ignored has zeros; a logit l[r,t] that is not finite, and a target outside of
+// [0, vocab), make loss, scale and exps of the row NaN.
+typedef struct bt_linear_exps_args {
+    const void *x, *w;      // [rows, width], [vocab, width]
+    const int32_t *targets; // [rows]
+    const void *inv_count;  // [1], f32 (f64 at f64)
+    void *exps, *scaled_x;  // [rows, vocab], [rows, width]
+    void *scale, *loss;     // [rows], f32 (f64 at f64)
+    int64_t rows, vocab, width;
+    int32_t ignore;
+    bt_dtype dtype; // of x, w, exps and scaled_x
+} bt_linear_exps_args;
 
 // Ids of a vocabulary of which this rank has the rows [first, first + rows). For an id among them
 // own = id - first and mask = 1; for the others own = 0, and mask = 0, or NaN for an id outside of

@@ -55,6 +55,8 @@ BT_KERNEL_CPU(CROSS_ENTROPY_MEAN, F32, cross_entropy_mean_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY_MEAN, F64, cross_entropy_mean_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY_GRAD, F32, cross_entropy_grad_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY_GRAD, F64, cross_entropy_grad_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(LINEAR_EXPS, F32, linear_exps_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(LINEAR_EXPS, F64, linear_exps_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(SHARD_IDS, DTYPE_COUNT, shard_ids_cpu, NULL, NULL)
 BT_KERNEL_CPU(SHARD_TARGETS, DTYPE_COUNT, shard_targets_cpu, NULL, NULL)
 BT_KERNEL_CPU(DROPOUT, F32, dropout_cpu_f32, NULL, NULL)
@@ -146,6 +148,8 @@ BT_KERNEL_CUDA(CROSS_ENTROPY_GRAD, F32, 90, cross_entropy_grad_sm90_f32,
                bt_cross_entropy_grad_sm90_f32_accepts, NULL)
 BT_KERNEL_CUDA(CROSS_ENTROPY_GRAD, BF16, 90, cross_entropy_grad_sm90_bf16,
                bt_cross_entropy_grad_sm90_bf16_accepts, NULL)
+BT_KERNEL_CUDA(LINEAR_EXPS, BF16, 90, linear_exps_bf16_sm90, bt_linear_exps_bf16_sm90_accepts,
+               bt_linear_exps_bf16_sm90_workspace)
 BT_KERNEL_CUDA(SCALE, F32, 80, scale_cuda_f32, NULL, NULL)
 BT_KERNEL_CUDA(SCALE, BF16, 80, scale_cuda_bf16, NULL, NULL)
 BT_KERNEL_CUDA(GRAD_NORM, F32, 80, grad_norm_cuda_f32, NULL, bt_grad_norm_cuda_f32_workspace)

@@ -57,11 +57,13 @@ BT_ATTRIBUTE(UNARY_BACKWARD, accumulate, BOOL)
 
 // Where the factor is 1 and y is x, neither is touched.
 BT_OPERAND(SCALE, x, true, false, o->dtype, o->count, o->count)
-BT_OPERAND(SCALE, factor, true, false, WIDE(o->dtype), 1, 1)
+BT_OPERAND(SCALE, factor, true, false, WIDE(o->dtype), o->group ? o->count / o->group : 1,
+           o->group ? o->count / o->group : 1)
 BT_OPERAND(SCALE, y, o->accumulate, true, o->dtype, o->count, o->count)
 BT_ATTRIBUTE(SCALE, count, I64)
 BT_ATTRIBUTE(SCALE, accumulate, BOOL)
 BT_ATTRIBUTE(SCALE, dtype, INT)
+BT_ATTRIBUTE(SCALE, group, I64)
 
 BT_OPERAND(BINARY, a, true, false, o->dtype, distinct_of(o->rank, o->shape, o->a_stride),
            span_of(o->rank, o->shape, o->a_stride))
@@ -290,6 +292,20 @@ BT_ATTRIBUTE(CROSS_ENTROPY_GRAD, vocab, I64)
 BT_ATTRIBUTE(CROSS_ENTROPY_GRAD, logits_stride, I64)
 BT_ATTRIBUTE(CROSS_ENTROPY_GRAD, ignore, I32)
 BT_ATTRIBUTE(CROSS_ENTROPY_GRAD, dtype, INT)
+
+BT_OPERAND(LINEAR_EXPS, x, true, false, o->dtype, o->rows * o->width, o->rows * o->width)
+BT_OPERAND(LINEAR_EXPS, w, true, false, o->dtype, o->vocab * o->width, o->vocab * o->width)
+BT_OPERAND(LINEAR_EXPS, targets, true, false, BT_I32, o->rows, o->rows)
+BT_OPERAND(LINEAR_EXPS, inv_count, true, false, WIDE(o->dtype), 1, 1)
+BT_OPERAND(LINEAR_EXPS, exps, false, true, o->dtype, o->rows * o->vocab, o->rows * o->vocab)
+BT_OPERAND(LINEAR_EXPS, scaled_x, false, true, o->dtype, o->rows * o->width, o->rows * o->width)
+BT_OPERAND(LINEAR_EXPS, scale, false, true, WIDE(o->dtype), o->rows, o->rows)
+BT_OPERAND(LINEAR_EXPS, loss, false, true, WIDE(o->dtype), o->rows, o->rows)
+BT_ATTRIBUTE(LINEAR_EXPS, rows, I64)
+BT_ATTRIBUTE(LINEAR_EXPS, vocab, I64)
+BT_ATTRIBUTE(LINEAR_EXPS, width, I64)
+BT_ATTRIBUTE(LINEAR_EXPS, ignore, I32)
+BT_ATTRIBUTE(LINEAR_EXPS, dtype, INT)
 
 BT_OPERAND(SHARD_IDS, ids, true, false, BT_I32, o->count, o->count)
 BT_OPERAND(SHARD_IDS, own, false, true, BT_I32, o->count, o->count)

@@ -103,6 +103,7 @@ const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *
     case BT_KERNEL_CROSS_ENTROPY_BACKWARD:
     case BT_KERNEL_CROSS_ENTROPY_MEAN:
     case BT_KERNEL_CROSS_ENTROPY_GRAD:
+    case BT_KERNEL_LINEAR_EXPS:
     case BT_KERNEL_SHARD_TARGETS:
         return "it picks targets";
     case BT_KERNEL_ATTENTION_BACKWARD:

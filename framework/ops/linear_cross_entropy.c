@@ -6,6 +6,7 @@
 // from the targets. The backward multiplies by dmean; for dmean = 1 that costs only a launch.
 //
 // If nothing is recorded, no gradients are computed.
+#include "framework/base/find.h"
 #include "framework/linalg/gemm.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/loss.h"
@@ -29,6 +30,8 @@ typedef struct head {
     bt_tensor *loss;            // owned; [rows], loss_dtype
     bt_tensor *inv_count;       // owned; [1], loss_dtype
     bt_tensor *dx, *dw;         // borrowed; NULL if not needed
+    bt_tensor *scaled_x;        // owned; [chunk, width], of LINEAR_EXPS; NULL: it is not used
+    bt_tensor *scale;           // owned; [rows], loss_dtype, likewise
     int64_t rows, vocab, chunk; // chunk: rows per chunk, at least 1
     int32_t ignore;
     bt_dtype loss_dtype;
@@ -73,11 +76,18 @@ bt_status bt_op_linear_cross_entropy_infer(bt_op_call *call)
     return BT_OK;
 }
 
+static void *row_of(const bt_tensor *x, int64_t row, int64_t cols)
+{
+    return (char *)bt_tensor_data(x) + (size_t)(row * cols) * bt_dtype_size(x->dtype);
+}
+
 static void head_release(head *h)
 {
     bt_tensor_release(h->logits);
     bt_tensor_release(h->loss);
     bt_tensor_release(h->inv_count);
+    bt_tensor_release(h->scaled_x);
+    bt_tensor_release(h->scale);
 }
 
 static bt_status make_grads(bt_context *context, bt_op_call *call, head *h)
@@ -93,6 +103,54 @@ static bt_status make_grads(bt_context *context, bt_op_call *call, head *h)
     }
     h->dx = call->saved[SAVED_DX];
     h->dw = call->saved[SAVED_DW];
+    return BT_OK;
+}
+
+// The first call that the rows of a chunk make.
+static bt_linear_exps_args exps_args(const head *h, int64_t first, int64_t count)
+{
+    const int64_t width = h->w->shape.size[1];
+    return (bt_linear_exps_args){.x = row_of(h->x, first, width),
+                                 .w = bt_tensor_data(h->w),
+                                 .targets = (const int32_t *)bt_tensor_data(h->targets) + first,
+                                 .inv_count = bt_tensor_data(h->inv_count),
+                                 .exps = bt_tensor_data(h->logits),
+                                 .scaled_x = bt_tensor_data(h->scaled_x),
+                                 .scale = row_of(h->scale, first, 1),
+                                 .loss = row_of(h->loss, first, 1),
+                                 .rows = count,
+                                 .vocab = h->vocab,
+                                 .width = width,
+                                 .ignore = h->ignore,
+                                 .dtype = h->x->dtype};
+}
+
+// Makes what LINEAR_EXPS needs, where a kernel serves all chunks. Those of the CPU, f32 and f64,
+// are references: there a pass over the logits costs no more.
+static bt_status make_exps(bt_context *context, head *h)
+{
+    const int64_t width = h->w->shape.size[1], last = h->chunk ? h->rows % h->chunk : 0;
+    const bt_kernel *kernel = NULL;
+    if ((!h->dx && !h->dw) || h->rows == 0 || h->x->dtype != BT_BF16) {
+        return BT_OK;
+    }
+    BT_TRY(bt_tensor_create(context, h->x->dtype, BT_SHAPE(h->chunk, width), "scaled rows",
+                            &h->scaled_x));
+    BT_TRY(bt_tensor_create(context, h->loss_dtype, BT_SHAPE(h->rows), "loss scales", &h->scale));
+    const int64_t counts[] = {h->chunk, last};
+    bool served = true;
+    for (int i = 0; i < BT_COUNT(counts) && served; ++i) {
+        const bt_linear_exps_args args = exps_args(h, 0, counts[i]);
+        bt_error_quiet_begin();
+        served = counts[i] == 0 || bt_kernel_find(context->device, BT_KERNEL_LINEAR_EXPS,
+                                                  h->x->dtype, &args, &kernel) == BT_OK;
+        bt_error_quiet_end();
+    }
+    if (!served) {
+        bt_tensor_release(h->scaled_x);
+        bt_tensor_release(h->scale);
+        h->scaled_x = h->scale = NULL;
+    }
     return BT_OK;
 }
 
@@ -112,8 +170,9 @@ static bt_status head_init(bt_context *context, bt_op_call *call, head *h)
     BT_TRY(make_grads(context, call, h));
     BT_TRY(bt_tensor_create(context, h->loss_dtype, BT_SHAPE(h->rows), "loss rows", &h->loss));
     BT_TRY(bt_tensor_create(context, h->loss_dtype, BT_SHAPE(1), "loss count", &h->inv_count));
-    return bt_tensor_create(context, h->x->dtype, BT_SHAPE(h->chunk, h->vocab), "logits",
-                            &h->logits);
+    BT_TRY(
+        bt_tensor_create(context, h->x->dtype, BT_SHAPE(h->chunk, h->vocab), "logits", &h->logits));
+    return make_exps(context, h);
 }
 
 // Count, bad row and, with `mean`, the mean of the losses.
@@ -132,14 +191,17 @@ static bt_status launch_mean(bt_context *context, const head *h, bt_tensor *mean
     return bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY_MEAN, h->loss_dtype, &args);
 }
 
-static void *row_of(const bt_tensor *x, int64_t row, int64_t cols)
-{
-    return (char *)bt_tensor_data(x) + (size_t)(row * cols) * bt_dtype_size(x->dtype);
-}
-
-// Losses of `count` rows starting at `first`; their dlogits if a gradient is needed.
+// Losses of `count` rows starting at `first`; their dlogits if a gradient is needed, or exps.
 static bt_status chunk_loss(bt_context *context, const head *h, int64_t first, int64_t count)
 {
+    if (h->scaled_x) {
+        const bt_linear_exps_args args = exps_args(h, first, count);
+        bt_range_push(context, "logits");
+        const bt_status status =
+            bt_context_launch(context, BT_KERNEL_LINEAR_EXPS, h->x->dtype, &args);
+        bt_range_pop(context);
+        return status;
+    }
     bt_gemm_args product = bt_linear_args(context, h->x, h->w, NULL, h->logits);
     product.m = count;
     product.a = row_of(h->x, first, product.k);
@@ -165,7 +227,7 @@ static bt_status chunk_loss(bt_context *context, const head *h, int64_t first, i
     return status;
 }
 
-// dx of these rows, and their contribution to dw.
+// dx of these rows, with exps still to be scaled, and their contribution to dw.
 static bt_status chunk_grads(bt_context *context, const head *h, int64_t first, int64_t count)
 {
     bt_status status = BT_OK;
@@ -179,12 +241,23 @@ static bt_status chunk_grads(bt_context *context, const head *h, int64_t first, 
     if (h->dw && status == BT_OK) {
         bt_gemm_args args = bt_linear_dw_args(context, h->logits, h->x, h->dw);
         args.k = count;
-        args.b = row_of(h->x, first, args.n);
+        args.b = h->scaled_x ? bt_tensor_data(h->scaled_x) : row_of(h->x, first, args.n);
         args.beta = first > 0 ? 1 : 0;
         status = bt_gemm(context, &args);
     }
     bt_range_pop(context);
     return status;
+}
+
+static bt_status scale_dx(bt_context *context, const head *h)
+{
+    const bt_scale_args args = {.x = bt_tensor_data(h->dx),
+                                .factor = bt_tensor_data(h->scale),
+                                .y = bt_tensor_data(h->dx),
+                                .count = bt_tensor_count(h->dx),
+                                .dtype = h->dx->dtype,
+                                .group = h->w->shape.size[1]};
+    return bt_context_launch(context, BT_KERNEL_SCALE, h->dx->dtype, &args);
 }
 
 bt_status bt_op_linear_cross_entropy_forward(bt_context *context, bt_op_call *call)
@@ -198,6 +271,9 @@ bt_status bt_op_linear_cross_entropy_forward(bt_context *context, bt_op_call *ca
         const int64_t count = rest < h.chunk ? rest : h.chunk;
         BT_TRY_GOTO(chunk_loss(context, &h, first, count), done);
         BT_TRY_GOTO(chunk_grads(context, &h, first, count), done);
+    }
+    if (h.scaled_x && h.dx) {
+        BT_TRY_GOTO(scale_dx(context, &h), done);
     }
     BT_TRY_GOTO(launch_mean(context, &h, call->out[MEAN], call->out[BAD_ROW]), done);
     if (context->anomaly) {

@@ -17,15 +17,16 @@ bt_status FN(bt_scale_cpu)(const bt_launch *launch, const void *args)
 {
     (void)launch;
     const bt_scale_args *op = args;
-    const REAL factor = *(const REAL *)op->factor;
-    if (is_idle(op, (double)factor)) {
+    const REAL *factor = op->factor;
+    if (op->group == 0 && is_idle(op, (double)*factor)) {
         return BT_OK;
     }
+    const int64_t step = op->group > 0 ? op->group : BT_CHUNK;
 #pragma omp parallel for schedule(static) if (op->count > BT_CHUNK)
-    for (int64_t at = 0; at < op->count; at += BT_CHUNK) {
+    for (int64_t at = 0; at < op->count; at += step) {
         FN(scale_block)
-        ((const REAL *)op->x + at, factor, (REAL *)op->y + at,
-         op->count - at < BT_CHUNK ? op->count - at : BT_CHUNK, op->accumulate);
+        ((const REAL *)op->x + at, factor[op->group > 0 ? at / step : 0], (REAL *)op->y + at,
+         op->count - at < step ? op->count - at : step, op->accumulate);
     }
     return BT_OK;
 }

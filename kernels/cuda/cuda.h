@@ -93,6 +93,8 @@ BT_CUDA_ACCEPTS(gemm_tf32_sm90);
 BT_CUDA_WORKSPACE(gemm_tf32_sm90);
 BT_CUDA_ACCEPTS(cross_entropy_grad_sm90_f32);
 BT_CUDA_ACCEPTS(cross_entropy_grad_sm90_bf16);
+BT_CUDA_ACCEPTS(linear_exps_bf16_sm90);
+BT_CUDA_WORKSPACE(linear_exps_bf16_sm90);
 BT_CUDA_ACCEPTS(layernorm_cuda);
 BT_CUDA_ACCEPTS(layernorm_backward_cuda);
 BT_CUDA_WORKSPACE(layernorm_backward_cuda);

@@ -120,12 +120,20 @@ static void scale_with(bt_dtype dtype, int64_t count, double by, bool accumulate
     test_twin *z = test_twin_inout(dtype, count, 7, -6, 6); // in place
     bt_scale_args args[TEST_SIDES], in_place[TEST_SIDES];
     for (test_side side = 0; side < TEST_SIDES; ++side) {
-        args[side] =
-            (bt_scale_args){test_at(x, side), test_at(factor, side), test_at(y, side), count,
-                            accumulate,       test_type(dtype, side)};
-        in_place[side] = (bt_scale_args){
-            test_at(z, side),      test_at(factor, side), test_at(z, side), count, false,
-            test_type(dtype, side)};
+        args[side] = (bt_scale_args){test_at(x, side),
+                                     test_at(factor, side),
+                                     test_at(y, side),
+                                     count,
+                                     accumulate,
+                                     test_type(dtype, side),
+                                     0};
+        in_place[side] = (bt_scale_args){test_at(z, side),
+                                         test_at(factor, side),
+                                         test_at(z, side),
+                                         count,
+                                         false,
+                                         test_type(dtype, side),
+                                         0};
     }
     test_run(BT_KERNEL_SCALE, dtype, &args[0], &args[1]);
     test_twin_check(y, 2 * EPSILON, 2 * EPSILON + bt_dtype_epsilon(dtype), "scale");
@@ -142,9 +150,39 @@ static void scale_case(bt_dtype dtype, int64_t count)
     }
 }
 
+// A factor for each group of elements.
+static void scale_groups_with(bt_dtype dtype, int64_t groups, int64_t group, bool accumulate)
+{
+    test_twin *factors = test_twin_random(BT_F32, groups, 8, -2, 2);
+    test_twin *y = test_twin_inout(dtype, groups * group, 9, -6, 6);
+    test_twin *x = accumulate ? test_twin_random(dtype, groups * group, 10, -6, 6) : y;
+    bt_scale_args args[TEST_SIDES];
+    test_case_name("%d groups of %d", (int)groups, (int)group);
+    for (test_side side = 0; side < TEST_SIDES; ++side) {
+        args[side] = (bt_scale_args){test_at(x, side),
+                                     test_at(factors, side),
+                                     test_at(y, side),
+                                     groups * group,
+                                     accumulate,
+                                     test_type(dtype, side),
+                                     group};
+    }
+    test_run(BT_KERNEL_SCALE, dtype, &args[0], &args[1]);
+    test_twin_check(y, 4 * EPSILON, 2 * EPSILON + bt_dtype_epsilon(dtype), "scale by groups");
+    test_twins_release();
+}
+
 static void scale(void **state)
 {
     (void)state;
+    for (int type = 0; type < 2; ++type) {
+        for (int i = 0; i < 2; ++i) {
+            scale_groups_with(dtypes[type], 1, 1, i == 1);
+            scale_groups_with(dtypes[type], 37, 13, i == 1);
+            scale_groups_with(dtypes[type], 301, 768, i == 1);
+            scale_groups_with(dtypes[type], 40000, 264, i == 1);
+        }
+    }
     for_each(scale_case);
     scale_with(BT_BF16, 1 << 24, 0.5, true); // more than the grid takes at once
 }

@@ -108,8 +108,8 @@ static void elementwise(void **state)
         y = twin_random(count, 3, -1, 1);
         const double third = 1.0 / 3;
         test_buffer factor = test_buffer_make(BT_F32, &third, 1);
-        bt_scale_args scale = {dy.narrow.data, factor.data, y.narrow.data, count, i % 2, BT_BF16};
-        bt_scale_args scale32 = {dy.wide.data, factor.data, y.wide.data, count, i % 2, BT_F32};
+        bt_scale_args scale = {dy.narrow.data, factor.data, y.narrow.data, count, i % 2, BT_BF16, 0};
+        bt_scale_args scale32 = {dy.wide.data, factor.data, y.wide.data, count, i % 2, BT_F32, 0};
         BOTH(BT_KERNEL_SCALE, &scale, &scale32, &y.narrow, &y.wide);
         twin_check(&y, 0, "scale");
         test_buffer_release(&factor);

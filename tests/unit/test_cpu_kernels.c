@@ -67,7 +67,7 @@ static void check_scale(bt_dtype dtype, int64_t count, double factor)
     test_random(x, count, 5, -6, 6);
     test_buffer bx = test_buffer_make(dtype, x, count), by = test_buffer_make(dtype, NULL, count);
     test_buffer by_factor = test_buffer_make(dtype, &factor, 1);
-    bt_scale_args args = {bx.data, by_factor.data, by.data, count, false, dtype};
+    bt_scale_args args = {bx.data, by_factor.data, by.data, count, false, dtype, 0};
     for (int i = 0; i < 2; ++i) { // overwrites the NaN of nothing; then adds
         args.accumulate = i;
         TEST_KERNEL(BT_KERNEL_SCALE, dtype, &args, &by);
@@ -77,7 +77,7 @@ static void check_scale(bt_dtype dtype, int64_t count, double factor)
         test_buffer_read(&by, got);
         test_assert_close(got, expected, count, 0, 2 * eps, "scale");
     }
-    args = (bt_scale_args){bx.data, by_factor.data, bx.data, count, false, dtype};
+    args = (bt_scale_args){bx.data, by_factor.data, bx.data, count, false, dtype, 0};
     TEST_KERNEL(BT_KERNEL_SCALE, dtype, &args, &bx); // in place
     for (int64_t k = 0; k < count; ++k) {
         expected[k] = factor * x[k];
@@ -88,9 +88,37 @@ static void check_scale(bt_dtype dtype, int64_t count, double factor)
     test_buffer_release(&bx), test_buffer_release(&by), test_buffer_release(&by_factor);
 }
 
+// A factor for each group of elements.
+static void check_scale_groups(bt_dtype dtype, int64_t groups, int64_t group, bool in_place)
+{
+    const int64_t count = groups * group;
+    const double eps = bt_dtype_epsilon(dtype);
+    double *x = test_doubles(count), *expected = test_doubles(count), *got = test_doubles(count);
+    double *factors = test_doubles(groups);
+    test_random(x, count, 5, -6, 6);
+    test_random(factors, groups, 6, -2, 2);
+    for (int64_t k = 0; k < count; ++k) {
+        expected[k] = factors[k / group] * x[k];
+    }
+    test_buffer bx = test_buffer_make(dtype, x, count), by = test_buffer_make(dtype, NULL, count);
+    test_buffer by_factor = test_buffer_make(dtype, factors, groups);
+    test_buffer *out = in_place ? &bx : &by;
+    const bt_scale_args args = {bx.data, by_factor.data, out->data, count, false, dtype, group};
+    TEST_KERNEL(BT_KERNEL_SCALE, dtype, &args, out);
+    test_buffer_read(out, got);
+    test_assert_close(got, expected, count, 0, 2 * eps, "scale by groups");
+    free(x), free(expected), free(got), free(factors);
+    test_buffer_release(&bx), test_buffer_release(&by), test_buffer_release(&by_factor);
+}
+
 static void test_scale(void **state)
 {
     (void)state;
+    for (int t = 0; t < 2; ++t) {
+        check_scale_groups(reals[t], 1, 1, false);
+        check_scale_groups(reals[t], 7, 5, true);
+        check_scale_groups(reals[t], 300, 129, false);
+    }
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         for (int t = 0; t < 2; ++t) {
             check_scale(reals[t], sizes[i], -0.75);

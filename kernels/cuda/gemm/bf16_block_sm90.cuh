@@ -45,6 +45,8 @@ static __device__ __forceinline__ void consume(WORK work, const shared_map<C> &s
             finish_f32<C>(p, t, me, sums, bias, boxes, used);
         } else if constexpr (C::EPILOGUE == EPILOGUE_ADD || C::EPILOGUE == EPILOGUE_DGELU) {
             finish_with_input<C>(p, t, me, sums, bias, shared, used);
+        } else if constexpr (C::EPILOGUE == EPILOGUE_EXP) {
+            finish_exp<C>(p, t, me, sums, boxes, used);
         } else {
             finish_store<C>(p, t, me, sums, bias, boxes, used);
         }

@@ -55,6 +55,7 @@ static const variant variants[] = {
     BOTH_WIDTHS(false, false, EPILOGUE_ADD),  BOTH_WIDTHS(false, false, EPILOGUE_DGELU),
     BOTH_WIDTHS(true, false, EPILOGUE_F32),   BOTH_WIDTHS(false, true, EPILOGUE_F32),
     BOTH_WIDTHS(false, false, EPILOGUE_F32),  IN_CLUSTERS,
+    BOTH_WIDTHS(false, true, EPILOGUE_EXP),
 };
 
 const family family_bf16 = {"gemm_bf16_sm90",

@@ -53,7 +53,8 @@ template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, epilogue E, bool SHARED = fal
     static constexpr int M_PARTS = TILE_M / 64 / (SHARED ? CONSUMERS : 1), SUMS = N / 2;
     static constexpr int BOXES = SHARED ? 2 : 4; // staging buffers of the epilogue, per consumer
     // Weight gradients have no bias. With DGELU its place holds zeros, for sums of columns.
-    static constexpr bool BIASED = E != EPILOGUE_DGELU && !(E == EPILOGUE_F32 && A_MN_MAJOR);
+    static constexpr bool BIASED =
+        E != EPILOGUE_DGELU && E != EPILOGUE_EXP && !(E == EPILOGUE_F32 && A_MN_MAJOR);
     static constexpr int A_BYTES = TILE_M * DEPTH * 2, B_BYTES = N * DEPTH * 2;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;

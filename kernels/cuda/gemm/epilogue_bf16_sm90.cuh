@@ -4,6 +4,9 @@
 // belong to the consumer: stmatrix writes values in TMA's 128-byte swizzle, and one thread issues
 // the store. Buffers are used round robin; `used` counts their uses over the whole kernel.
 //   STORE         four stores are in flight
+//   EXP           as STORE; each thread sums its part of four rows in order of columns, then the
+//   four
+//                 threads of a row
 //   GELU          stores pre-activation and activation together: two buffers, two pairs in flight
 //   ADD, DGELU    load the second input into the buffer of the result, two boxes ahead; the first
 //                 two loads are issued before the multiplication (begin_boxes)
@@ -109,6 +112,81 @@ static __device__ __forceinline__ void finish_store(const problem &p, const unit
             }
             tma_store_commit();
         }
+    }
+}
+
+// ---- EXP ----------------------------------------------------------------------------------------
+// A row that a thread has values of.
+struct exp_row {
+    int row;         // of D
+    float reference; // in units of log 2
+    int target;      // its column, from this thread's first one on
+    float sum;
+};
+
+static __device__ __forceinline__ exp_row exp_row_of(const problem &p, int row, int first_column)
+{
+    const bool there = row < p.m;
+    return {row, there ? p.reference[row] * LOG2_E : 0.0f,
+            there ? p.targets[row] - first_column : -1, 0.0f};
+}
+
+// `column` from this thread's first one on, of which `columns` are within D.
+static __device__ __forceinline__ float exp_of(float s, int column, int columns, exp_row &r)
+{
+    const float e = exp2_approximate(fmaf(s, LOG2_E, -r.reference));
+    const float value = column == r.target || column >= columns ? 0.0f : e;
+    r.sum += value;
+    return value;
+}
+
+static __device__ __forceinline__ void write_sum(const problem &p, const exp_row &r, int tile,
+                                                 const consumer &me)
+{
+    float sum = r.sum + __shfl_xor_sync(ALL_LANES, r.sum, 1);
+    sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+    if (me.lane % 4 == 0 && r.row < p.m) {
+        p.row_sums[(int64_t)tile * p.m + r.row] = sum;
+    }
+}
+
+template <class C>
+static __device__ __forceinline__ void finish_exp(const problem &p, const unit &t,
+                                                  const consumer &me, tile_sums<C> &sums,
+                                                  uint32_t boxes, int &used)
+{
+    const int first = t.n + me.lane % 4 * 2, columns = p.n - first;
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+        const int row = t.m + part * 64 + me.thread / 32 * 16 + me.lane / 4;
+        exp_row upper = exp_row_of(p, row, first), lower = exp_row_of(p, row + 8, first);
+#pragma unroll
+        for (int col = 0; col < C::TILE_N / 64; ++col) {
+            const uint32_t box = boxes + used % C::BOXES * BOX_BYTES;
+            ++used;
+            if (me.leads()) {
+                tma_store_wait_read<C::BOXES - 1>();
+            }
+            me.sync(); // the buffer is free
+#pragma unroll
+            for (int q = 0; q < 4; ++q) {
+                float *s = &sums[part][(col * 8 + 2 * q) * 4];
+#pragma unroll
+                for (int e = 0; e < 8; ++e) {
+                    const int column = (col * 8 + 2 * q + e / 4) * 8 + e % 2;
+                    s[e] = exp_of(s[e], column, columns, e % 4 < 2 ? upper : lower);
+                }
+                put(box, q, s, me);
+            }
+            fence_async();
+            me.sync();
+            if (me.leads()) {
+                tma_store(&p.d, box, t.n + col * 64, t.m + part * 64, t.batch);
+                tma_store_commit();
+            }
+        }
+        write_sum(p, upper, t.n / C::TILE_N, me);
+        write_sum(p, lower, t.n / C::TILE_N, me);
     }
 }
 

@@ -271,6 +271,39 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
                : BT_OK;
 }
 
+// The plan of the plain call, with the other epilogue, which is as short beside a multiplication.
+static plan exps_plan(const family &of, const bt_gemm_args *args, int processors)
+{
+    plan chosen = plan_of(of, args, processors);
+    for (int i = 0; i < of.variant_count; ++i) {
+        const variant &v = of.variants[i];
+        if (v.kind == EPILOGUE_EXP && v.tile_n == chosen.how->tile_n) {
+            chosen.how = &v;
+            break;
+        }
+    }
+    return chosen;
+}
+
+int64_t exps_parts(const family &of, const bt_gemm_args *args, int processors)
+{
+    return bt_div_up(args->n, exps_plan(of, args, processors).how->tile_n);
+}
+
+bt_status launch_exps(const bt_launch *launch, const family &of, const bt_gemm_args *args,
+                      const float *reference, const int *targets, float *row_sums)
+{
+    const int processors = launch->device->info.processor_count;
+    const plan chosen = exps_plan(of, args, processors);
+    problem p;
+    BT_TRY(make_problem(of, args, chosen, NULL, &p));
+    p.reference = reference;
+    p.targets = targets;
+    p.row_sums = row_sums;
+    return start(launch->device, "linear_exps_bf16_sm90", chosen.how, p,
+                 blocks_of(*chosen.how, p, processors), bt_cuda_stream(launch));
+}
+
 bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args)
 {
     const bt_cuda_gemm_choice choice = ((bt_cuda_device *)device->impl)->gemm_choice;

@@ -2,7 +2,8 @@
 //   variant, plan
 //
 // Layouts and epilogues that the kernels have:
-//   bf16  NT: alpha and bias; + beta C; GELU with the pre-activation; f32 with bias. NN: plain;
+//   bf16  NT: alpha and bias; + beta C; GELU with the pre-activation; f32 with bias; exponentials
+//         (exps_sm90.cu, no call of GEMM). NN: plain;
 //         + beta C; GELU's derivative, with D's column sums; f32 with bias. TN: f32, with A's
 //         column sums. f32 is stored or added to D; K may be split, in TN also in clusters of 2
 //         or 3.
@@ -38,19 +39,23 @@ enum epilogue {
     EPILOGUE_GELU,  // aux = alpha s + bias, d = gelu(aux)
     EPILOGUE_DGELU, // d = alpha s gelu'(aux); in bf16 the sums of its columns, where asked for
     EPILOGUE_F32,   // d = alpha s + bias, or d += that, f32; K may be split
+    EPILOGUE_EXP,   // d = exp(s - reference of the row), 0 at the row's target; sums of rows
     EPILOGUE_COUNT
 };
 
 // A kernel's one argument. `units`, `tiles_*` and `splits` describe how the work is divided.
 struct problem {
-    CUtensorMap a, b;      // operands
-    CUtensorMap d, other;  // output; c (ADD), aux (GELU: output, DGELU: input)
-    const float *b_values; // tf32, unless a pass rounds b: the matrix B
-    int64_t ldb, stride_b; // its strides in elements
-    const void *bias;      // [n] of the operands' type, or NULL
-    float *column_sums;    // DGELU: [tiles_m, n], of each row of tiles, or NULL
-    float *a_sums;         // A MN-major: [parts, m], of op(A)'s rows, in parts of K, or NULL
-    float *out;            // d where threads write it (clusters)
+    CUtensorMap a, b;       // operands
+    CUtensorMap d, other;   // output; c (ADD), aux (GELU: output, DGELU: input)
+    const float *b_values;  // tf32, unless a pass rounds b: the matrix B
+    int64_t ldb, stride_b;  // its strides in elements
+    const void *bias;       // [n] of the operands' type, or NULL
+    float *column_sums;     // DGELU: [tiles_m, n], of each row of tiles, or NULL
+    float *a_sums;          // A MN-major: [parts, m], of op(A)'s rows, in parts of K, or NULL
+    const float *reference; // EXP: [m]
+    const int *targets;     // EXP: [m], columns
+    float *row_sums;        // EXP: [tiles_n, m], of each tile's values before they are rounded
+    float *out;             // d where threads write it (clusters)
     int64_t ld_out, stride_out;
     int *turn; // F32, splits > 1: splits of each part of a tile that are done, 0 first
     float alpha, beta;
@@ -126,6 +131,11 @@ bt_status add_column_sums(const bt_launch *launch, const bt_gemm_args *args, con
                           int64_t rows, int64_t count);
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);
+// d = exp(a b^T - reference), a product whose plain call is legal. row_sums: [parts, m], parts =
+// exps_parts of the call.
+int64_t exps_parts(const family &of, const bt_gemm_args *args, int processors);
+bt_status launch_exps(const bt_launch *launch, const family &of, const bt_gemm_args *args,
+                      const float *reference, const int *targets, float *row_sums);
 
 // ---- groups: bf16 weight gradients (EPILOGUE_F32) of several products, or of one, in one launch
 // ---
