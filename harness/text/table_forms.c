@@ -207,8 +207,12 @@ static void print_list(const bt_table *table, int64_t first, int indent, const t
         bt_str_format(&line, "%*s%s%*s", indent + (c > 0 ? GAP : 0), "", head,
                       heads - width_of(head) + (heads > 0 ? GAP : 0), "");
         const int begin = (int)line.length_bytes;
-        bt_str_format(&line, "%s%s%s\n", text, table->noted[c] && *note ? "  " : "",
+        bt_str_format(&line, "%s%s%s", text, table->noted[c] && *note ? "  " : "",
                       table->noted[c] ? note : "");
+        for (char *at = line.text; at && (at = strchr(at, '\n')) != NULL;) {
+            *at = ' '; // what follows would look like another cell
+        }
+        bt_str_append(&line, "\n");
         bt_wrap_text(bt_str_text(&line), table->width, begin, out);
         out->status = out->status == BT_OK ? line.status : out->status;
     }

@@ -74,13 +74,16 @@ static void append_line(const char *line, size_t length, int columns, size_t ind
         label--;
     }
     bt_str_append_bytes(out, line, label);
+    int gap = label > 0 && label < indent; // spaces that must stay between label and text
     for (int used = bt_wrap_width(line, label); rest < end; used = columns) {
         const char *from = rest;
         const size_t taken = bt_wrap_line(from, columns - margin, false, &rest);
         const int room = columns - bt_wrap_width(from, taken);
         const int at = room >= margin ? margin : room > 0 ? room : 0;
-        bt_str_format(out, "%s%*s%.*s", used > at ? "\n" : "", used > at ? at : at - used, "",
-                      (int)taken, from);
+        const bool fits = used + gap <= at;
+        bt_str_format(out, "%s%*s%.*s", fits ? "" : "\n", fits ? at - used : at, "", (int)taken,
+                      from);
+        gap = 0;
     }
 }
 

@@ -380,6 +380,25 @@ static void texts_of_a_table_continue_on_further_lines(void **state)
                   " abcdefghijklmnopqrstuvwxyz123\n");
 }
 
+// A newline would make what follows look like another cell.
+static void lines_of_a_cell_are_joined_in_a_list(void **state)
+{
+    (void)state;
+    bt_table table = {0};
+    bt_str out = {0};
+    bt_table_heads(&table, "run|<note|host");
+    bt_table_fit(&table, 30, "");
+    bt_table_cells(&table, "12|%s|%s", "first\nsecond, which is long enough",
+                   "a-host-name-of-26-letters-");
+    ASSERT_OK(bt_table_print(&table, 0, &out));
+    assert_string_equal(bt_str_text(&out), "run  12\n"
+                                           "  note  first second, which is\n"
+                                           "        long enough\n"
+                                           "  host\n"
+                                           "    a-host-name-of-26-letters-\n");
+    bt_str_release(&out);
+}
+
 static void assert_wrapped(const char *text, int columns, int indent, const char *expected)
 {
     bt_str out = {0};
@@ -405,6 +424,12 @@ static void lines_are_broken_at_words(void **state)
                    "report\nresults/run-1/report.html\nthere\n");
     assert_wrapped("bits    state:0123456789abcdef  there\n", 24, BT_WRAP_LABEL,
                    "bits\n  state:0123456789abcdef\n        there\n");
+    // Nor does it touch its label, where exactly that much room is left.
+    assert_wrapped("bits    state:0123456789abcd  there\n", 24, BT_WRAP_LABEL,
+                   "bits\n    state:0123456789abcd\n        there\n");
+    assert_wrapped("bits    state:0123456789abc  there\n", 24, BT_WRAP_LABEL,
+                   "bits state:0123456789abc\n        there\n");
+    assert_wrapped("  0123456789ab there\n", 12, BT_WRAP_LABEL, "0123456789ab\n  there\n");
     assert_wrapped("one  two   three\n", 8, 0, "one  two\nthree\n"); // no space ends a line
     assert_wrapped("\xc2\xb5s \xc2\xb5s \xc2\xb5s", 5, BT_WRAP_LABEL,
                    "\xc2\xb5s \xc2\xb5s\n\xc2\xb5s");
@@ -503,6 +528,7 @@ int main(void)
         cmocka_unit_test(a_table_is_written_in_each_form),
         cmocka_unit_test(a_table_is_fitted_to_the_terminal),
         cmocka_unit_test(texts_of_a_table_continue_on_further_lines),
+        cmocka_unit_test(lines_of_a_cell_are_joined_in_a_list),
         cmocka_unit_test(lines_are_broken_at_words),
         TEST(differences_fit_the_terminal),
         cmocka_unit_test(json_is_read_back),
