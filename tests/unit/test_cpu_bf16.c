@@ -108,12 +108,31 @@ static void elementwise(void **state)
         y = twin_random(count, 3, -1, 1);
         const double third = 1.0 / 3;
         test_buffer factor = test_buffer_make(BT_F32, &third, 1);
-        bt_scale_args scale = {dy.narrow.data, factor.data, y.narrow.data, count, i % 2, BT_BF16, 0};
+        bt_scale_args scale = {
+            dy.narrow.data, factor.data, y.narrow.data, count, i % 2, BT_BF16, 0};
         bt_scale_args scale32 = {dy.wide.data, factor.data, y.wide.data, count, i % 2, BT_F32, 0};
         BOTH(BT_KERNEL_SCALE, &scale, &scale32, &y.narrow, &y.wide);
         twin_check(&y, 0, "scale");
         test_buffer_release(&factor);
         twin_release(&x), twin_release(&dy), twin_release(&y);
+    }
+}
+
+// A factor for each group of elements.
+static void scale_by_groups(void **state)
+{
+    (void)state;
+    static const int64_t cases[][2] = {{0, 3}, {1, 1}, {7, 5}, {300, 129}, {2, 200000}};
+    for (int i = 0; i < 2 * (int)(sizeof cases / sizeof cases[0]); ++i) {
+        const int64_t groups = cases[i / 2][0], group = cases[i / 2][1], count = groups * group;
+        twin x = twin_random(count, 1, -4, 4), y = twin_random(count, 2, -4, 4);
+        twin factors = twin_random(groups, 3, -2, 2);
+        const void *by = factors.wide.data;
+        bt_scale_args narrow = {x.narrow.data, by, y.narrow.data, count, i % 2, BT_BF16, group};
+        bt_scale_args wide = {x.wide.data, by, y.wide.data, count, i % 2, BT_F32, group};
+        BOTH(BT_KERNEL_SCALE, &narrow, &wide, &y.narrow, &y.wide);
+        twin_check(&y, 0, "scale by groups");
+        twin_release(&x), twin_release(&y), twin_release(&factors);
     }
 }
 
@@ -605,6 +624,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise),
+        cmocka_unit_test(scale_by_groups),
         cmocka_unit_test(binary_with_any_strides),
         cmocka_unit_test(rows_of_softmax),
         cmocka_unit_test(rows_of_layernorm),

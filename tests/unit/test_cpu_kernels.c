@@ -89,7 +89,8 @@ static void check_scale(bt_dtype dtype, int64_t count, double factor)
 }
 
 // A factor for each group of elements.
-static void check_scale_groups(bt_dtype dtype, int64_t groups, int64_t group, bool in_place)
+static void check_scale_groups(bt_dtype dtype, int64_t groups, int64_t group, bool in_place,
+                               bool accumulate)
 {
     const int64_t count = groups * group;
     const double eps = bt_dtype_epsilon(dtype);
@@ -98,15 +99,17 @@ static void check_scale_groups(bt_dtype dtype, int64_t groups, int64_t group, bo
     test_random(x, count, 5, -6, 6);
     test_random(factors, groups, 6, -2, 2);
     for (int64_t k = 0; k < count; ++k) {
-        expected[k] = factors[k / group] * x[k];
+        expected[k] = factors[k / group] * x[k] + (accumulate ? x[k] : 0);
     }
-    test_buffer bx = test_buffer_make(dtype, x, count), by = test_buffer_make(dtype, NULL, count);
+    test_buffer bx = test_buffer_make(dtype, x, count);
+    test_buffer by = test_buffer_make(dtype, accumulate ? x : NULL, count);
     test_buffer by_factor = test_buffer_make(dtype, factors, groups);
     test_buffer *out = in_place ? &bx : &by;
-    const bt_scale_args args = {bx.data, by_factor.data, out->data, count, false, dtype, group};
+    const bt_scale_args args = {bx.data,    by_factor.data, out->data, count,
+                                accumulate, dtype,          group};
     TEST_KERNEL(BT_KERNEL_SCALE, dtype, &args, out);
     test_buffer_read(out, got);
-    test_assert_close(got, expected, count, 0, 2 * eps, "scale by groups");
+    test_assert_close(got, expected, count, accumulate ? 16 * eps : 0, 2 * eps, "scale by groups");
     free(x), free(expected), free(got), free(factors);
     test_buffer_release(&bx), test_buffer_release(&by), test_buffer_release(&by_factor);
 }
@@ -115,9 +118,11 @@ static void test_scale(void **state)
 {
     (void)state;
     for (int t = 0; t < 2; ++t) {
-        check_scale_groups(reals[t], 1, 1, false);
-        check_scale_groups(reals[t], 7, 5, true);
-        check_scale_groups(reals[t], 300, 129, false);
+        check_scale_groups(reals[t], 0, 3, false, false);
+        check_scale_groups(reals[t], 1, 1, false, false);
+        check_scale_groups(reals[t], 7, 5, true, false);
+        check_scale_groups(reals[t], 7, 5, false, true);
+        check_scale_groups(reals[t], 300, 129, false, false);
     }
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         for (int t = 0; t < 2; ++t) {
