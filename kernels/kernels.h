@@ -428,8 +428,9 @@ typedef struct bt_cross_entropy_grad_args {
 //   total = the sum of the others + exp(l[r,t] - m); scale[r] = inv_count[0] / total;
 //   loss[r] = log(total) + m - l[r,t]; scaled_x[r,k] = scale[r] x[r,k]
 // so that dlogits[r,c] = scale[r] exps[r,c], dx = scale (exps w) and dw = exps^T scaled_x.
-// A row that is ignored has zeros; a logit l[r,t] that is not finite, and a target outside of
-// [0, vocab), make loss, scale and exps of the row NaN.
+// A row that is ignored has zeros, except that exps[r,c] is NaN where l[r,c] is NaN or +inf. In the
+// other rows such a logit makes loss and scale NaN; without a finite l[r,t], also for a target
+// outside of [0, vocab), all of the row's exps are NaN, too.
 typedef struct bt_linear_exps_args {
     const void *x, *w;      // [rows, width], [vocab, width]
     const int32_t *targets; // [rows]

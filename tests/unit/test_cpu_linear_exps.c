@@ -158,7 +158,8 @@ static void ignored_rows_are_zero(void **state)
         problem p;
         answer got;
         make(&p, 300);
-        p.targets[1] = 0, p.targets[2] = IGNORE;
+        p.targets[1] = 0, p.targets[2] = IGNORE, p.targets[3] = IGNORE;
+        p.x[3 * WIDTH] = TEST_NAN; // in all of its logits
         run(reals[t], &p, &got);
         double most = fabs(got.scale[2]) + fabs(got.loss[2]);
         for (int c = 0; c < VOCAB; ++c) {
@@ -168,6 +169,11 @@ static void ignored_rows_are_zero(void **state)
             most += fabs(got.scaled_x[2 * WIDTH + k]);
         }
         assert_true(most <= 0 && got.scale[1] > 0);
+        assert_true(fabs(got.scale[3]) <= 0 && fabs(got.loss[3]) <= 0);
+        for (int k = 0; k < WIDTH; ++k) {
+            assert_true(fabs(got.scaled_x[3 * WIDTH + k]) <= 0);
+        }
+        assert_true(isnan(got.exps[3 * VOCAB]));
     }
 }
 
