@@ -5,6 +5,10 @@
 // the gradients are computed in the forward, for dmean = 1: the number of rows that count is known
 // from the targets. The backward multiplies by dmean; for dmean = 1 that costs only a launch.
 //
+// In bf16, where a kernel serves it (LINEAR_EXPS), there is no pass over the logits: the product
+// stores exponentials instead. dlogits are these times a scale per row, with which x is multiplied
+// before dw, and dx after the last chunk.
+//
 // If nothing is recorded, no gradients are computed.
 #include "framework/base/find.h"
 #include "framework/linalg/gemm.h"
@@ -26,7 +30,7 @@ enum { SAVED_DX, SAVED_DW };
 // State shared by the steps of one call.
 typedef struct head {
     bt_tensor *x, *w, *targets; // borrowed
-    bt_tensor *logits;          // owned; [chunk, vocab], dlogits too
+    bt_tensor *logits;          // owned; [chunk, vocab]; also dlogits, or exps of LINEAR_EXPS
     bt_tensor *loss;            // owned; [rows], loss_dtype
     bt_tensor *inv_count;       // owned; [1], loss_dtype
     bt_tensor *dx, *dw;         // borrowed; NULL if not needed
@@ -106,7 +110,7 @@ static bt_status make_grads(bt_context *context, bt_op_call *call, head *h)
     return BT_OK;
 }
 
-// The first call that the rows of a chunk make.
+// The call that takes the place of product and loss for `count` rows starting at `first`.
 static bt_linear_exps_args exps_args(const head *h, int64_t first, int64_t count)
 {
     const int64_t width = h->w->shape.size[1];
@@ -125,8 +129,8 @@ static bt_linear_exps_args exps_args(const head *h, int64_t first, int64_t count
                                  .dtype = h->x->dtype};
 }
 
-// Makes what LINEAR_EXPS needs, where a kernel serves all chunks. Those of the CPU, f32 and f64,
-// are references: there a pass over the logits costs no more.
+// Makes what LINEAR_EXPS needs, if a kernel serves it for whole chunks and for a shorter last one.
+// Only in bf16: the kernels of f32 and f64, on the CPU, are slow references.
 static bt_status make_exps(bt_context *context, head *h)
 {
     const int64_t width = h->w->shape.size[1], last = h->chunk ? h->rows % h->chunk : 0;

@@ -116,8 +116,8 @@ static void faults_stay_in_their_rows(void **state)
     }
 }
 
-// ---- as part of the op
-// ---------------------------------------------------------------------------
+// ---- as part of the op --------------------------------------------------------------------------
+
 enum { ROWS = 300, WIDTH = 64, VOCAB = 520 };
 
 typedef struct answer {

@@ -4,9 +4,8 @@
 // belong to the consumer: stmatrix writes values in TMA's 128-byte swizzle, and one thread issues
 // the store. Buffers are used round robin; `used` counts their uses over the whole kernel.
 //   STORE         four stores are in flight
-//   EXP           as STORE; each thread sums its part of four rows in order of columns, then the
-//   four
-//                 threads of a row
+//   EXP           as STORE; a thread sums its values of a row in order of columns, then come the
+//                 sums of the four threads that share the row
 //   GELU          stores pre-activation and activation together: two buffers, two pairs in flight
 //   ADD, DGELU    load the second input into the buffer of the result, two boxes ahead; the first
 //                 two loads are issued before the multiplication (begin_boxes)

@@ -10,8 +10,8 @@
 //          bytes
 // Types    bf16; sums, scale and loss f32. Logits are not rounded
 // Bitwise  every sum's order is fixed by shape and number of SMs
-// NaN      as bt_linear_exps_args says; also where a logit is +inf
-// Oracle   linear_exps of the CPU in f64, tests/conformance/test_rows.c
+// NaN      as bt_linear_exps_args says
+// Oracle   linear_exps of the CPU in f64, tests/conformance/test_linear_exps.c
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/gemm/sm90.h"
 #include "kernels/cuda/parts.cuh"

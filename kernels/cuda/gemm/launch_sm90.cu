@@ -271,7 +271,8 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
                : BT_OK;
 }
 
-// The plan of the plain call, with the other epilogue, which is as short beside a multiplication.
+// The plan of the plain call with EXP in place of STORE. Its cost model takes EXP to be as fast,
+// which makes no difference where both epilogues are shorter than a multiplication.
 static plan exps_plan(const family &of, const bt_gemm_args *args, int processors)
 {
     plan chosen = plan_of(of, args, processors);

@@ -137,8 +137,7 @@ int64_t exps_parts(const family &of, const bt_gemm_args *args, int processors);
 bt_status launch_exps(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const float *reference, const int *targets, float *row_sums);
 
-// ---- groups: bf16 weight gradients (EPILOGUE_F32) of several products, or of one, in one launch
-// ---
+// ---- groups: bf16 weight gradients (EPILOGUE_F32) of one or several products, in one launch -----
 
 constexpr int GROUP_MOST = 8; // products of a launch; a larger group takes several
 constexpr int BLOCKS_MOST = 160;
