@@ -24,8 +24,8 @@
 
 // ---- errors ------------------------------------------------------------------------------------
 
-// The width of lines on a descriptor: COLUMNS, else that of its terminal, 80 if it does not tell;
-// 0, any number, if the descriptor is none.
+// The width of lines on a descriptor: COLUMNS, else that of its terminal, or 80 if the terminal
+// does not report one. 0, any number, if the descriptor is not a terminal.
 static int terminal_columns(int descriptor)
 {
     enum { COLUMNS_UNKNOWN = 80, COLUMNS_MAX = 10000 };
@@ -46,7 +46,7 @@ static int terminal_columns(int descriptor)
 static int output_columns(void) { return terminal_columns(STDOUT_FILENO); }
 
 // Prints this thread's message on standard error and returns the exit code of the status. Lines are
-// broken only on a terminal: programs read them, too.
+// broken only on a terminal, because programs read them elsewhere.
 static int fail(bt_status status)
 {
     BT_SCOPED(bt_str) lines = {0};

@@ -130,9 +130,8 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     // buffer.
     const double all_logits = tokens * vocab / tensor * element_bytes;
     double logits = tensor > 1 ? all_logits : smaller_of(all_logits, HEAD_LOGITS_BYTES);
-    if (on_gpu && narrow &&
-        tensor <= 1) { // the rows of a chunk, scaled (ops/linear_cross_entropy.c)
-        logits *= 1 + width / vocab;
+    if (on_gpu && narrow && tensor <= 1) {
+        logits *= 1 + width / vocab; // a chunk's rows, scaled (ops/linear_cross_entropy.c)
     }
     double head =
         logits + 3 * unit + 4 * vocab / tensor * width * (ranks.parallel && narrow ? 2 : 1);

@@ -80,7 +80,8 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
     using maps = forward_maps;
     using rows = float *; // lse [B, H, q_tokens]
     static constexpr bool WIDE = F::TILE_BYTES > 2 * TILE, UPWARDS = false;
-    // P shares registers with the scores, so that three groups fit; they take turns at multiplying.
+    // The scores of the next tile follow the sum of this one, so that P and scores share registers
+    // and three groups fit; else they are computed ahead of it.
     static constexpr bool SERIAL = WIDE && F::TRANSPOSES;
     static constexpr int GROUPS = SERIAL ? 3 : WIDE || FEW ? 2 : 3, BUFFERS = WIDE ? 1 : 2;
     // Of scores, the k-steps of 8 whose q is in registers, as many as fit: shared memory is busy.
