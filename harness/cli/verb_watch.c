@@ -11,6 +11,7 @@
 #include "framework/base/scoped.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
+#include "harness/text/wrap.h"
 #include "harness/watch/watch.h"
 
 enum { POLL_MS = 500, PLAIN_EVERY_S = 10, ROWS_MAX = 14 };
@@ -24,7 +25,7 @@ typedef struct watching {
     bool once;
     bool begun;         // something has been printed
     bt_watch_mark mark; // of what was printed last
-    int lines, columns; // of the block on the screen
+    int lines, columns; // of the block on the screen; 0: none
     int64_t seen;       // rounds reported
     int64_t shown_ns;   // monotonic, of the last plain line
     bt_run_status status;
@@ -94,7 +95,10 @@ static bt_status show(watching *self, const bt_watch_view *view, bt_str *out)
     }
     self->begun = true;
     bool over = view->live->status != BT_RUN_RUNNING;
-    return over && self->form != FORM_JSON ? bt_watch_end(view, out) : BT_OK;
+    const size_t end = out->length_bytes;
+    BT_TRY(over && self->form != FORM_JSON ? bt_watch_end(view, out) : BT_OK);
+    bt_wrap_from(out, end, self->columns);
+    return bt_str_status(out);
 }
 
 // Reads and prints once. *gone: the reader of the output is gone.

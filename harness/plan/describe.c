@@ -5,6 +5,7 @@
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
 enum { KERNELS_SHOWN = 12, INDENT = 10 };
 
@@ -63,11 +64,12 @@ static void add_kernel_case(const cJSON *item, bt_table *table)
 }
 
 // The cases of a plan, one a row; of the kernel cases the first KERNELS_SHOWN.
-static bt_status append_cases(const bt_plan *plan, bt_str *out)
+static bt_status append_cases(const bt_plan *plan, int columns, bt_str *out)
 {
     bt_table table = {0};
     int64_t kernels = 0;
-    bt_table_heads(&table, "|");
+    bt_table_heads(&table, "|<");
+    bt_table_fit(&table, columns, "");
     for (const cJSON *item = plan->cases->child; item; item = item->next) {
         if (bt_json_get(item, "kernel")) {
             if (++kernels <= KERNELS_SHOWN) {
@@ -86,8 +88,9 @@ static bt_status append_cases(const bt_plan *plan, bt_str *out)
     return BT_OK;
 }
 
-void bt_plan_describe(const bt_plan *plan, bt_str *out)
+void bt_plan_describe(const bt_plan *plan, int columns, bt_str *out)
 {
+    const size_t start = out->length_bytes;
     bt_str_format(out, "plan      %s, profile %s", plan->suite, plan->profile);
     if (plan->chosen && plan->reason[0]) {
         bt_str_append(
@@ -97,7 +100,8 @@ void bt_plan_describe(const bt_plan *plan, bt_str *out)
         bt_str_append(out, " (the best for this machine; --profile selects another)");
     }
     bt_str_append(out, "\n");
-    if (append_cases(plan, out) != BT_OK) {
+    bt_wrap_from(out, start, columns);
+    if (append_cases(plan, columns, out) != BT_OK) {
         return; // `out` has the status
     }
     const cJSON *system = NULL;

@@ -68,8 +68,8 @@ BT_CHECKED bt_status bt_plan_check_commands(const bt_plan *plan, bool trusted);
 // it is missing.
 double bt_plan_number(const cJSON *object, const char *path);
 
-// Some lines of text about the plan.
-void bt_plan_describe(const bt_plan *plan, bt_str *out);
+// Some lines of text about the plan, for a terminal of so many columns; 0: any number.
+void bt_plan_describe(const bt_plan *plan, int columns, bt_str *out);
 
 // XXH3-128 of text as 32 hex digits.
 void bt_plan_hash(const char *text, char hash[33]);

@@ -11,6 +11,7 @@
 #include "framework/base/scoped.h"
 #include "harness/stats/stats.h"
 #include "harness/text/format.h"
+#include "harness/text/wrap.h"
 
 #define NS_PER_S      1000000000LL
 #define PLAIN_EVERY_S 10
@@ -25,11 +26,36 @@ void bt_progress_open(bt_progress_view *view, bool quiet)
     view->heard_ns = bt_clock_ns();
 }
 
+// Columns of the terminal without the last; a wrapped line could not be rewritten.
+static int columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+}
+
+int bt_progress_columns(const bt_progress_view *view) { return view->terminal ? columns() : 0; }
+
 void bt_progress_pause(bt_progress_view *view)
 {
     if (view->line_open) {
         fputc('\n', view->out);
         view->line_open = false;
+    }
+}
+
+// Breaks the text at words into lines of the terminal.
+static void say_wrapped(bt_progress_view *view, const char *format, va_list arguments)
+{
+    BT_SCOPED(bt_str) lines = {0};
+    BT_SCOPED_MEM(char *) text = NULL;
+    va_list again;
+    va_copy(again, arguments);
+    const int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (length >= 0 && bt_mem_alloc((size_t)length + 1, 1, (void **)&text) == BT_OK) {
+        (void)vsnprintf(text, (size_t)length + 1, format, arguments);
+        bt_wrap_text(text, columns(), BT_WRAP_LABEL, &lines);
+        (void)fputs(bt_str_text(&lines), view->out);
     }
 }
 
@@ -41,22 +67,34 @@ void bt_progress_say(bt_progress_view *view, const char *format, ...)
     bt_progress_pause(view);
     va_list arguments;
     va_start(arguments, format);
-    (void)vfprintf(view->out, format, arguments);
+    if (view->terminal) {
+        say_wrapped(view, format, arguments);
+    } else {
+        (void)vfprintf(view->out, format, arguments);
+    }
     va_end(arguments);
     fflush(view->out);
 }
 
-// Columns of the terminal; a wrapped line could not be rewritten.
-static int columns(void)
+// The bytes of a line that fit, without a value that would be cut: values are two spaces apart.
+static int fitting(const char *text)
 {
-    struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+    const int width = columns();
+    if (bt_wrap_width(text, strlen(text)) <= width) {
+        return (int)strlen(text);
+    }
+    for (int end = width; end > 0; end--) {
+        if (text[end - 1] != ' ' && strncmp(text + end, "  ", 2) == 0) {
+            return end;
+        }
+    }
+    return width;
 }
 
 static void show(bt_progress_view *view, const char *text)
 {
     if (view->terminal) {
-        fprintf(view->out, "\r%.*s\033[K", columns(), text);
+        fprintf(view->out, "\r%.*s\033[K", fitting(text), text);
         view->line_open = true;
     } else {
         fprintf(view->out, "%s\n", text);
@@ -92,7 +130,7 @@ void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps,
     }
 }
 
-// A narrow terminal cuts off the end.
+// A narrow terminal shows the first values.
 static void show_step(bt_progress_view *view, const bt_store_step *step)
 {
     BT_SCOPED(bt_str) text = {0};
@@ -102,7 +140,7 @@ static void show_step(bt_progress_view *view, const bt_store_step *step)
                   (long long)step->step + 1, (long long)view->steps, (double)step->loss);
     bt_str_format(&text, view->rate_tok_s < 10000 ? "%.0f tok/s" : "%.0fK tok/s",
                   view->rate_tok_s < 10000 ? view->rate_tok_s : view->rate_tok_s / 1000);
-    bt_str_format(&text, "  %.1f GiB", (double)memory / 1073741824.0);
+    bt_str_format(&text, "  %s", bt_format_value(BT_UNIT_BYTES, (double)memory).text);
     if (left > 0) {
         bt_str_format(&text, "  %s left",
                       bt_format_clock(bt_time_left(view->spent_ns, view->steps_done, left)).text);

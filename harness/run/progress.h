@@ -35,7 +35,10 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event);
 void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total);
 // Called when the worker is silent: shows this after a minute.
 void bt_progress_silence(bt_progress_view *view);
-// A line of its own: "plan      ...". The text may have several lines.
+// To which a text is fitted; 0: any number, not a terminal.
+int bt_progress_columns(const bt_progress_view *view);
+// A line of its own: "plan      ...", broken at words for a terminal. The text may have several
+// lines.
 void bt_progress_say(bt_progress_view *view, const char *format, ...) BT_PRINTF(2, 3);
 // Ends a rewritten line, so that other text may be printed.
 void bt_progress_pause(bt_progress_view *view);

@@ -220,7 +220,7 @@ static void say_plan(bt_running *self)
 {
     BT_SCOPED(bt_str) text = {0};
     say_data(self);
-    bt_plan_describe(self->request->plan, &text);
+    bt_plan_describe(self->request->plan, bt_progress_columns(&self->view), &text);
     if (bt_str_status(&text) == BT_OK) {
         bt_progress_say(&self->view, "%s", bt_str_text(&text));
     }

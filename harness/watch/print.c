@@ -6,6 +6,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 #include "harness/watch/watch.h"
 
 enum { BAR_MAX = 60, BAR_BESIDE = 42, LINES_BESIDE = 6, RANK_COLUMNS = 240, RANKS_SHOWN = 64 };
@@ -148,6 +149,7 @@ bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_st
         bt_str_append(&text, "\n");
         append_step(view, &text);
     }
+    bt_wrap_from(&text, 0, columns);
     if (!isnan(view->share)) {
         bt_str_append(&text, "\n");
         append_bar(view, columns, &text);

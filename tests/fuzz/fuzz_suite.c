@@ -13,7 +13,7 @@ static void plan_it(const bt_suite *suite, const bt_machine *machine)
     bt_plan plan;
     if (bt_plan_make(suite, &options, machine, &plan) == BT_OK) {
         bt_str text = {0};
-        bt_plan_describe(&plan, &text);
+        bt_plan_describe(&plan, 80, &text);
         bt_str_release(&text);
         bt_plan_release(&plan);
     }

@@ -298,7 +298,7 @@ static void recomputation_follows_the_memory(void **state)
         assert_int_equal((int64_t)bt_plan_number(train, "micro_batch"), cases[i].micro_batch);
         assert_string_equal(bt_json_get(train, "recompute")->valuestring, cases[i].mode);
         assert_true(bt_plan_number(train, "recompute_blocks") == (double)cases[i].blocks);
-        bt_plan_describe(&plan, &shown);
+        bt_plan_describe(&plan, 0, &shown);
         assert_non_null(strstr(bt_str_text(&shown), cases[i].line_end));
         bt_str_release(&shown);
         bt_plan_release(&plan);
