@@ -12,7 +12,7 @@ static void print_plan(const bt_plan *plan, bt_cli_call *call)
     if (call->json) {
         bt_str_format(&call->out, "%s\n", plan->text);
     } else {
-        bt_plan_describe(plan, &call->out);
+        bt_plan_describe(plan, call->columns, &call->out);
         bt_json_write_pretty(plan->root, &call->out);
     }
 }
@@ -28,10 +28,12 @@ static bt_status run_and_show(const bt_cli_suite *suite, bt_cli_call *call)
     BT_TRY(call->json ? bt_show_json(call->store, outcome.run, out)
                       : bt_show_text(call->store, outcome.run, call->columns, out));
     if (!call->json) {
-        bt_str_format(out, "next           bt-bench show %lld", (long long)outcome.run);
+        bt_str_format(out, "next           bt-bench %s %lld",
+                      outcome.status == BT_RUN_INTERRUPTED ? "run --resume" : "show",
+                      (long long)outcome.run);
         bt_cli_append_database(suite->database, out);
         BT_TRY(bt_store_run_before(call->store, outcome.run, &earlier));
-        if (earlier > 0) {
+        if (earlier > 0 && outcome.status != BT_RUN_INTERRUPTED) {
             bt_str_format(out, " · bt-bench compare %lld %lld", (long long)earlier,
                           (long long)outcome.run);
             bt_cli_append_database(suite->database, out);

@@ -26,8 +26,9 @@ static void take_outcome(bt_running *self, const char *name, const bt_round_outc
     if (round->status == BT_RUN_PASSED) {
         return;
     }
-    bt_progress_say(&self->view, "%s %s: %s\n", name, bt_run_status_name(round->status),
-                    round->message);
+    const bool says_more = strcmp(round->message, bt_run_status_name(round->status)) != 0;
+    bt_progress_say(&self->view, "%s %s%s%s\n", name, bt_run_status_name(round->status),
+                    says_more ? ": " : "", says_more ? round->message : "");
     if (round->status == BT_RUN_UNAVAILABLE || round->status == BT_RUN_INVALID) {
         return;
     }
