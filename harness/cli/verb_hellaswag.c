@@ -106,6 +106,7 @@ bt_status bt_verb_hellaswag(bt_cli_call *call)
     BT_SCOPED(bt_hellaswag) questions = {0};
     scoring self = {.shows_progress = isatty(STDERR_FILENO) && !bt_cli_value(arguments, "quiet")};
     BT_TRY(bt_cli_number(arguments, "limit", 1, 1000000000, 0, &limit));
+    BT_TRY(bt_cli_weights_check(arguments));
     BT_TRY(bt_run_data_questions(bt_cli_value(arguments, "questions"), &path));
     BT_TRY(bt_cli_weights_open(arguments, &weights));
     BT_TRY(bt_hellaswag_read(bt_str_text(&path), weights.tokenizer, limit, &questions));

@@ -80,15 +80,21 @@ bt_status bt_cli_model_open(const bt_cli_arguments *arguments, const char *path,
                               &out->model);
 }
 
+bt_status bt_cli_weights_check(const bt_cli_arguments *arguments)
+{
+    BT_FAIL_IF(!bt_cli_value(arguments, "from"), BT_STATUS_INVALID_ARGUMENT,
+               "--from is missing: expected a checkpoint, a folder of checkpoints or a "
+               "model.safetensors");
+    return BT_OK;
+}
+
 bt_status bt_cli_weights_open(const bt_cli_arguments *arguments, bt_cli_weights *out)
 {
     const char *path = bt_cli_value(arguments, "from");
     const char *backend = NULL;
     int ordinal = 0;
     bt_precision precision = BT_PRECISION_FP32;
-    BT_FAIL_IF(!path, BT_STATUS_INVALID_ARGUMENT,
-               "--from is missing: expected a checkpoint, a folder of checkpoints or a "
-               "model.safetensors");
+    BT_TRY(bt_cli_weights_check(arguments));
     BT_TRY(read_device(arguments, &backend, &ordinal));
     BT_TRY(read_precision(arguments, backend, &precision));
     BT_TRY(open_tokenizer(arguments, out));

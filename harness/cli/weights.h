@@ -21,6 +21,8 @@ typedef struct bt_cli_weights {
 BT_CHECKED bt_status bt_cli_model_open(const bt_cli_arguments *arguments, const char *path,
                                        const char *backend, int ordinal, bt_dtype compute,
                                        bt_cli_weights *out);
+// Errors  INVALID_ARGUMENT: --from, the model, is missing
+BT_CHECKED bt_status bt_cli_weights_check(const bt_cli_arguments *arguments);
 // Opens what the options name, and describes it on standard error unless --quiet.
 // Owns    as above
 // Errors  INVALID_ARGUMENT (options), UNAVAILABLE (device, tokenizer), bt_pretrained_find's

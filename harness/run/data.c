@@ -126,7 +126,8 @@ bt_status bt_run_data_questions(const char *given, bt_str *path)
                  : bt_error(BT_STATUS_UNAVAILABLE,
                             "HellaSwag's questions are missing: %s\nput hellaswag_val_full.txt "
                             "there (six lines a question; "
-                            "https://github.com/klosax/hellaswag_text_data), or name it",
+                            "https://github.com/klosax/hellaswag_text_data), or name another file with "
+                            "--questions",
                             bt_str_text(path));
 }
 
