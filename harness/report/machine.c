@@ -48,13 +48,14 @@ void bt_show_noise(const bt_store_run *run, bt_str *out)
     }
     for (int i = 0; i < BT_NOISE_COUNT; i++) {
         if (i != BT_NOISE_QUIET && counts[i] > 0) {
-            bt_str_format(out, "%s%lld %s%s", said++ ? ", " : "\nnoise          ",
-                          (long long)counts[i], bt_noise_name((bt_noise)i),
-                          bt_noise_invalidates((bt_noise)i) ? " (invalid)" : "");
+            bt_str_format(out, "%s%s%s in %lld", said++ ? ", " : "\nnoise          ",
+                          bt_noise_name((bt_noise)i),
+                          bt_noise_invalidates((bt_noise)i) ? " (invalid)" : "",
+                          (long long)counts[i]);
         }
     }
     if (said > 0) {
-        bt_str_format(out, ", of %s\n", bt_format_items(seen, "round").text);
+        bt_str_format(out, " of %s\n", bt_format_items(seen, "round").text);
     }
 }
 

@@ -115,7 +115,7 @@ static bool is_loaded(const bt_store_telemetry *samples, int64_t count, bt_noise
                        100.0 * held);
     } else if (others > OTHER_CORES && idle < IDLE_CORES) {
         (void)snprintf(out->reason, sizeof out->reason,
-                       "other processes kept %.2g cores busy, %.2g cores were idle", others, idle);
+                       "other processes kept %.1f cores busy, %.1f cores were idle", others, idle);
     } else {
         return false;
     }

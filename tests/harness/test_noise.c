@@ -206,7 +206,7 @@ static void loaded_machines_are_labelled(void **state)
     for (int i = 0; i < SAMPLES; i++) {
         samples[i].idle_cores = i % 10 ? (double)NAN : 0.5; // asked once a second
     }
-    expect(BT_NOISE_LOADED, "other processes kept 1 cores busy, 0.5 cores were idle", samples);
+    expect(BT_NOISE_LOADED, "other processes kept 1.0 cores busy, 0.5 cores were idle", samples);
     quiet_samples(samples);
     samples[7].steal_share = 0.5;
     expect(BT_NOISE_LOADED, "the hypervisor took 1.2 %", samples);

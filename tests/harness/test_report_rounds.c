@@ -153,7 +153,7 @@ static void disturbed_rounds_are_counted_in_words(void **state)
     assert_has(bt_str_text(&out), "1 of 1 round has a noise label (1 loaded machine); none");
     bt_str_clear(&out);
     ASSERT_OK(bt_show_text(scratch_store, run, 0, &out));
-    assert_has(bt_str_text(&out), "1 loaded machine, of 1 round\n");
+    assert_has(bt_str_text(&out), "loaded machine in 1 of 1 round\n");
     bt_str_clear(&out);
     add_training(run, 1, 60, 1000, BT_RUN_PASSED);
     add_training(run, 2, 60, 1000, BT_RUN_PASSED);
