@@ -54,10 +54,10 @@ static bt_status print_dataset(const bt_dataset *dataset, bt_cli_call *call)
         bt_str_append(&call->out, "\n");
     } else {
         bt_str_format(&call->out,
-                      "%s: %s training tokens in %lld shards, %s validation tokens in %lld\n",
+                      "%s: %s training tokens in %s, %s validation tokens in %lld\n",
                       dataset->folder, bt_format_count(dataset->train.tokens).text,
-                      (long long)dataset->train.count, bt_format_count(dataset->val.tokens).text,
-                      (long long)dataset->val.count);
+                      bt_format_items(dataset->train.count, "shard").text,
+                      bt_format_count(dataset->val.tokens).text, (long long)dataset->val.count);
     }
     return BT_OK;
 }

@@ -98,7 +98,8 @@ static void check_gpu(const looking *self, bt_check *check)
     bool no_plugin = strstr(machine->cuda_reason, "is not built") != NULL;
     set(check, BT_CHECK_MISSING, text,
         no_plugin ? "with an NVIDIA GPU: install the CUDA toolkit (nvcc), then start ./bt-bench "
-                    "again; without a GPU suites run their CPU profile"
+                    "again; if the build has BT_CUDA=OFF: cmake --preset release "
+                    "-DBT_CUDA=AUTO; without a GPU suites run their CPU profile"
                   : "needs an NVIDIA GPU and its driver (nvidia-smi must work); until then suites "
                     "run their CPU profile");
 }

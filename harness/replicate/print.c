@@ -106,7 +106,7 @@ bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
 {
     size_t start = out->length_bytes;
     const int64_t *verdicts = replications->verdicts;
-    bt_str_format(out, "%s on %s, run %lld (the paper's kernels: one RTX 6000 Ada)\n",
+    bt_str_format(out, "%s on %s, run %lld (the paper measured kernels on one RTX 6000 Ada)\n",
                   bt_json_text_of(claims->json->root, "paper"), device_of(run), (long long)run->id);
     if (verdicts[BT_VERDICT_NOT_TESTABLE] < replications->count) {
         bt_str_append(out, "ratios are advantages: more than 1 where BluTrain is better\n\n");

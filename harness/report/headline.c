@@ -85,6 +85,11 @@ static void say_claims(const report_set *set, const ratio_list *list, bt_str *ou
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         counted += parts[i].count;
     }
+    if (counted == 0) {
+        bt_str_format(out, "None of the paper's claims could be tested on %s",
+                      bt_report_device(set));
+        return;
+    }
     bt_str_format(out, "Of %lld measurements that the paper makes claims about, ",
                   (long long)counted);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -93,7 +98,7 @@ static void say_claims(const report_set *set, const ratio_list *list, bt_str *ou
             comma = ", ";
         }
     }
-    bt_str_format(out, "%s, on %s", list->count == 0 ? "none could be" : "", bt_report_device(set));
+    bt_str_format(out, ", on %s", bt_report_device(set));
 }
 
 static void say_pairs(const report_set *set, const ratio_list *list, bt_str *out)

@@ -21,7 +21,7 @@ teardown() {
 @test "a dataset that is whole passes, by its folder and by its name" {
     run --separate-stderr "$bench" data verify ./set
     [ "$status" = 0 ]
-    [[ $output == *"training tokens in 1 shards"* ]]
+    [[ $output == *"training tokens in 1 shard,"* ]]
     mkdir data
     mv set data/mine
     run --separate-stderr "$bench" data verify mine --format json
