@@ -18,6 +18,18 @@ bool bt_report_is_kernel(const bt_store_round *round)
     return bt_summary_times_calls(&round->what);
 }
 
+const char *bt_report_eager(const bt_store_round *round)
+{
+    static const char eager[] = "eager: "; // framework/train/compiled.c
+    BT_EACH(const bt_store_kernel, kernel, round->kernels, round->kernel_count) {
+        if (strcmp(kernel->op, "compile") == 0 &&
+            strncmp(kernel->kernel, eager, sizeof eager - 1) == 0) {
+            return kernel->kernel + sizeof eager - 1;
+        }
+    }
+    return NULL;
+}
+
 bool bt_report_is_command(const bt_store_round *round)
 {
     return strcmp(round->what.kind, "command") == 0;

@@ -307,7 +307,7 @@ static void write_noise(const report_set *set, bt_str *out)
             }
         }
         if (count > 0) {
-            bt_str_format(out, "%s%lld %s", comma, count, word);
+            bt_str_format(out, "%s%s in %lld", comma, word, count);
             comma = ", ";
         }
     }
@@ -345,6 +345,18 @@ static void write_faults(const report_set *set, bt_str *out)
     }
 }
 
+// A line per case whose step was to be compiled and ran eagerly.
+static void write_eager(const report_set *set, bt_str *out)
+{
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const char *why = bt_report_eager(set->cases[i].round);
+        if (why) {
+            bt_html(out, "<p class=why>%s: the step ran eagerly: %s</p>\n", set->cases[i].label,
+                    why);
+        }
+    }
+}
+
 bt_status bt_page_head(const report_set *set, bt_str *out)
 {
     BT_SCOPED(bt_str) sentence = {0};
@@ -366,6 +378,7 @@ bt_status bt_page_head(const report_set *set, bt_str *out)
     }
     BT_TRY(status);
     write_faults(set, out);
+    write_eager(set, out);
     bt_str_append(out, "<ul class=tiles>\n");
     bool judged = write_verdict_tiles(set, out);
     if (judged && bt_report_count(set, bt_report_has_passed) == set->case_count) {

@@ -101,6 +101,8 @@ BT_CHECKED bt_status bt_report_kernel_tables(const report_set *set, int columns,
 // Whether calls are timed: a kernel case, or a command case. Whether it is a command case.
 bool bt_report_is_kernel(const bt_store_round *round);
 bool bt_report_is_command(const bt_store_round *round);
+// Why steps that were to be compiled ran eagerly; NULL: none did.
+const char *bt_report_eager(const bt_store_round *round);
 bool bt_report_has_steps(const report_case *item);
 bool bt_report_has_passed(const report_case *item);
 // The number of cases for which `is` holds.

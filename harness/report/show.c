@@ -126,6 +126,14 @@ static void print_faults(const bt_store_round *round, bt_str *out)
     }
 }
 
+static void print_eager(const bt_store_round *round, bt_str *out)
+{
+    const char *why = bt_report_eager(round);
+    if (why) {
+        bt_str_format(out, "  compile      the step ran eagerly: %s\n", why);
+    }
+}
+
 // `numbered`: the run has several rounds of a case.
 static bt_status print_round(const bt_store_round *round, bool numbered, bt_str *out)
 {
@@ -152,6 +160,7 @@ static bt_status print_round(const bt_store_round *round, bool numbered, bt_str 
                       round->message);
     }
     print_faults(round, out);
+    print_eager(round, out);
     print_loss(round, &summary, out);
     print_score(round, out);
     print_speed(&summary, out);

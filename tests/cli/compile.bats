@@ -144,6 +144,8 @@ C
     # Both programs of a step of two micro-batches, the first and those that add, are one line.
     [ "$(grep -c 'note: compile: the step runs eagerly' b-run-1/*.log)" = 2 ]
     [ "$(grep -c '^compile   fp32: the step runs eagerly: compiler: ' <<<"$stderr")" = 1 ]
+    [ "$(grep -c '^  compile      the step ran eagerly: compiler: ' <<<"$output")" = 1 ]
+    grep -q '<p class=why>fp32: the step ran eagerly: compiler: ' b-run-1/report.html
     if ! "$bench" doctor | grep -q 'compiler: not built'; then
         grep -q 'note: compile: [0-9]* of [0-9]* kernel calls run as [0-9]* groups' a-run-1/*.log
     fi

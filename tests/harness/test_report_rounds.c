@@ -150,7 +150,7 @@ static void disturbed_rounds_are_counted_in_words(void **state)
     add_training(run, 0, 60, 1000, BT_RUN_PASSED);
     ASSERT_OK(bt_store_telemetry_set(scratch_store, 1, "loaded machine", &sample, 1));
     ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
-    assert_has(bt_str_text(&out), "1 of 1 round has a noise label (1 loaded machine); none");
+    assert_has(bt_str_text(&out), "1 of 1 round has a noise label (loaded machine in 1); none");
     bt_str_clear(&out);
     ASSERT_OK(bt_show_text(scratch_store, run, 0, &out));
     assert_has(bt_str_text(&out), "loaded machine in 1 of 1 round\n");
@@ -158,11 +158,11 @@ static void disturbed_rounds_are_counted_in_words(void **state)
     add_training(run, 1, 60, 1000, BT_RUN_PASSED);
     add_training(run, 2, 60, 1000, BT_RUN_PASSED);
     ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
-    assert_has(bt_str_text(&out), "1 of 3 rounds has a noise label (1 loaded machine); none");
+    assert_has(bt_str_text(&out), "1 of 3 rounds has a noise label (loaded machine in 1); none");
     bt_str_clear(&out);
     ASSERT_OK(bt_store_telemetry_set(scratch_store, 2, "loaded machine", NULL, 0));
     ASSERT_OK(bt_report_html(scratch_store, &run, 1, &out));
-    assert_has(bt_str_text(&out), "2 of 3 rounds have a noise label (2 loaded machine); none");
+    assert_has(bt_str_text(&out), "2 of 3 rounds have a noise label (loaded machine in 2); none");
     bt_str_release(&out);
 }
 

@@ -48,7 +48,7 @@ export const checks = {
   "noise is a sentence at the top and a mark where it was": async (pages) => {
     await pages.visit("noisy", {}, async (tab) => {
       assert.match(await tab.innerText(".noises"),
-        /\d+ of \d+ rounds have a noise label \(\d+ throttled, \d+ loaded machine\); \d+ invalid: kept, not counted/);
+        /\d+ of \d+ rounds have a noise label \(throttled in \d+, loaded machine in \d+\); \d+ invalid: kept, not counted/);
       assert.ok(await tab.locator(".forest .noise").count() > 0);
       const words = await tab.$$eval("[data-name=rounds] tbody tr",
         (rows) => rows.map((row) => row.cells[6].textContent).filter(Boolean));
