@@ -19,7 +19,8 @@ static void note_missing(const bt_store_run *run, bt_str *notes)
             notes, "the run was recorded without its suite file; the bundle contains its plan\n");
     }
     if (run->verdict_count == 0) {
-        bt_str_append(notes, "the run has no verdicts\n");
+        bt_str_append(notes,
+                      "the run has no verdicts: 'verify' recomputes its measurements only\n");
     }
 }
 

@@ -53,8 +53,7 @@ static bt_status print_dataset(const bt_dataset *dataset, bt_cli_call *call)
             BT_KV("val_shards", dataset->val.count), BT_KV("digest", dataset->digest.hex));
         bt_str_append(&call->out, "\n");
     } else {
-        bt_str_format(&call->out,
-                      "%s: %s training tokens in %s, %s validation tokens in %lld\n",
+        bt_str_format(&call->out, "%s: %s training tokens in %s, %s validation tokens in %lld\n",
                       dataset->folder, bt_format_count(dataset->train.tokens).text,
                       bt_format_items(dataset->train.count, "shard").text,
                       bt_format_count(dataset->val.tokens).text, (long long)dataset->val.count);

@@ -123,12 +123,13 @@ bt_status bt_run_data_questions(const char *given, bt_str *path)
     }
     BT_TRY(bt_str_status(path));
     return found ? BT_OK
-                 : bt_error(BT_STATUS_UNAVAILABLE,
-                            "HellaSwag's questions are missing: %s\nput hellaswag_val_full.txt "
-                            "there (six lines a question; "
-                            "https://github.com/klosax/hellaswag_text_data), or name another file with "
-                            "--questions",
-                            bt_str_text(path));
+                 : bt_error(
+                       BT_STATUS_UNAVAILABLE,
+                       "HellaSwag's questions are missing: %s\nput hellaswag_val_full.txt "
+                       "there (six lines a question; "
+                       "https://github.com/klosax/hellaswag_text_data), or name another file with "
+                       "--questions",
+                       bt_str_text(path));
 }
 
 static bt_status not_there(const char *name, const char *folder)

@@ -227,7 +227,7 @@ static void say_plan(bt_running *self)
     if (self->record) {
         int64_t wanted = 0, open = 0;
         bt_run_schedule_count(&self->schedule, &wanted, &open);
-        bt_progress_say(&self->view, "          resumed: %lld of %s remain\n", (long long)open,
+        bt_progress_say(&self->view, "          resumed: %lld of %s to run\n", (long long)open,
                         bt_format_items(wanted, "round").text);
     }
     bt_progress_say(&self->view, "          environment %.8s, recording to %s as run %lld\n\n",

@@ -37,8 +37,7 @@ bt_status bt_sql_error(const bt_store *store, int code, const char *doing)
     case SQLITE_NOMEM:
         return bt_error(BT_STATUS_OUT_OF_MEMORY, "%s: out of memory while %s", store->path, doing);
     case SQLITE_FULL:
-        return bt_error(BT_STATUS_IO, "%s: the disk is full; not recorded: %s", store->path,
-                        doing);
+        return bt_error(BT_STATUS_IO, "%s: the disk is full; not recorded: %s", store->path, doing);
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:

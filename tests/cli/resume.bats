@@ -38,7 +38,7 @@ teardown() {
     sed -i 's/"steps": 20/"steps": 99/' s.json # the record has the plan
     run --separate-stderr "$bench" run --resume 1 --worker "$worker"
     [ "$status" = 0 ]
-    [[ $stderr == *"resumed: "[123]" of 4 rounds remain"* ]]
+    [[ $stderr == *"resumed: "[123]" of 4 rounds to run"* ]]
     [[ $output == "run 1 passed"*"paused for"* ]]
     run "$bench" show 1 --format json
     [ "$(grep -c '"status": "passed"' <<<"$output")" = 5 ] # the run and its four rounds
