@@ -3,6 +3,9 @@
 
 #include "harness/plan/decoder.h"
 
+static double larger_of(double a, double b) { return a > b ? a : b; }
+static double smaller_of(double a, double b) { return a < b ? a : b; }
+
 // Values per token and width of a block. Tensor parallel ranks have all that scales with the width,
 // and a part of what scales with heads and the hidden layer. With sequence_parallel `dealt` is
 // sharded by rows: the residual stream and its gradients, but not rows gathered for a product.
@@ -18,20 +21,30 @@ static const block_values kept_of_block[BT_RECOMPUTE_COUNT] = {
     [BT_RECOMPUTE_BLOCK] = {0, 2, 1},
     [BT_RECOMPUTE_BLOCK_OFFLOAD] = {0, 0, 0}}; // in host memory
 // In addition during a block's backward: gradients (of the hidden layer 4, of input and output),
-// and tensors that are recomputed, or in transfer from or to host memory.
+// and tensors that are recomputed, or in transfer from or to host memory (the 3 kept of this block,
+// and 3 of the one before it).
 static const block_values used_by_block[BT_RECOMPUTE_COUNT] = {
     [BT_RECOMPUTE_NONE] = {1, 2, 4},
     [BT_RECOMPUTE_GELU_LN] = {2, 2, 8},
-    [BT_RECOMPUTE_BLOCK] = {3, 2, 11},
-    [BT_RECOMPUTE_BLOCK_OFFLOAD] = {7, 2, 13}};
+    [BT_RECOMPUTE_BLOCK] = {3, 2, 13},
+    [BT_RECOMPUTE_BLOCK_OFFLOAD] = {7, 2, 15}};
 
-// For a Llama block: norms keep what they divide and multiply, in fp32; queries, keys and their
-// rotated halves, values, attention's output; the gate before and after its function, the other
+// For a Llama block: norms keep what they divide and multiply, in fp32, and their output; rotated
+// queries and keys, values, attention's output; the gate before and after its function, the other
 // half and their product.
 static block_values llama_block(const cJSON *train, double width, bool narrow)
 {
-    const double keys = (double)bt_plan_keys_width(train) / width, norm = narrow ? 7 : 4;
-    return (block_values){2 * norm, 0, 4 + 4 * keys + 4 * (double)bt_plan_hidden(train) / width};
+    const double keys = (double)bt_plan_keys_width(train) / width, norm = narrow ? 5 : 3;
+    return (block_values){2 * norm, 0, 2 + 2 * keys + 4 * (double)bt_plan_hidden(train) / width};
+}
+
+// In addition during its backward: the gradients of its output and of three hidden layers, or as
+// much as a GPT-2 block's.
+static block_values used_by_llama_block(const cJSON *train, double width)
+{
+    block_values used = used_by_block[BT_RECOMPUTE_NONE];
+    used.shared = larger_of(used.shared, 3 * (double)bt_plan_hidden(train) / width - 2);
+    return used;
 }
 
 // rows: number of ranks over which rows of the residual stream are sharded.
@@ -65,9 +78,6 @@ static double ring_elements(const cJSON *train, double tokens, const bt_plan_mes
 // Maximum size of logits that exist at a time (bt_linear_cross_entropy_rows).
 #define HEAD_LOGITS_BYTES (1.125 * 1024 * 1024 * 1024)
 
-static double larger_of(double a, double b) { return a > b ? a : b; }
-static double smaller_of(double a, double b) { return a < b ? a : b; }
-
 bt_plan_recompute bt_plan_recompute_of(const cJSON *train)
 {
     const int64_t layers = (int64_t)bt_plan_number(train, "model.layers");
@@ -95,35 +105,58 @@ static double snapshot_bytes(const cJSON *train, double parameters, const bt_pla
     return (bt_json_is_text(keys, "content", "parameters") ? 4 : 12) * parameters;
 }
 
+// Values per token and width that a rank holds of the blocks.
+typedef struct held_values {
+    double all;   // kept of all blocks
+    double first; // kept of the blocks with the mode, which are the first
+    double one;   // kept of one of these
+    double used;  // in addition during its backward
+    double used_by_last;
+} held_values;
+
+static held_values held_on_rank(const cJSON *train, bt_plan_recompute how, double tensor,
+                                double rows, bool narrow)
+{
+    const double layers = bt_plan_number(train, "model.layers");
+    const double width = bt_plan_number(train, "model.width"), blocks = (double)how.blocks;
+    const double sums = tensor > 1; // on tensor parallel ranks: a sum in progress
+    bt_recompute_mode cheaper = how.mode ? (bt_recompute_mode)(how.mode - 1) : BT_RECOMPUTE_NONE;
+    held_values held;
+    if (bt_plan_is_llama(train)) {
+        held.one = on_rank(llama_block(train, width, narrow), tensor, rows);
+        held.all = held.first = layers * held.one;
+        held.used = held.used_by_last =
+            on_rank(used_by_llama_block(train, width), tensor, rows) + sums;
+        return held;
+    }
+    held.one = kept_on_rank(how.mode, tensor, rows);
+    held.first = blocks * held.one;
+    held.all = held.first + (layers - blocks) * kept_on_rank(cheaper, tensor, rows);
+    held.used = on_rank(used_by_block[how.mode], tensor, rows) + sums;
+    held.used_by_last =
+        blocks < layers ? on_rank(used_by_block[cheaper], tensor, rows) + sums : held.used;
+    return held;
+}
+
 uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_recompute how,
                               bool on_gpu)
 {
     const char *precision = bt_json_get(train, "precision")->valuestring;
     bool narrow = strcmp(precision, "bf16") == 0;
     double element_bytes = narrow ? 2 : 4;
-    double layers = bt_plan_number(train, "model.layers");
     double width = bt_plan_number(train, "model.width");
     double vocab = bt_plan_number(train, "model.vocab");
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
     const double tensor = (double)mesh.tensor;
     const bool deals = cJSON_IsTrue(bt_json_get(bt_json_get(train, "mesh"), "sequence_parallel"));
-    const double rows = deals ? tensor : 1;
     double batch_tokens = (double)micro_batch * bt_plan_number(train, "sequence");
     double tokens = batch_tokens / (double)mesh.context; // of this rank
     double parameters = (double)bt_plan_parameters(train);
-    // Weights, two moments in fp32, and the bf16 copy (ranks.c). Gradients exist from a block's
-    // backward to the optimizer's step: without accumulation they replace activations.
     const bt_plan_ranks ranks = bt_plan_ranks_of(train);
     const double gradients = ranks.parallel ? ranks.gradients_bytes : parameters * 4;
     bool accumulates = ranks.parallel || bt_plan_number(train, "tokens_per_step") > batch_tokens;
-    bt_recompute_mode cheaper = how.mode ? (bt_recompute_mode)(how.mode - 1) : BT_RECOMPUTE_NONE;
-    double blocks = (double)how.blocks;
-    double kept = blocks * kept_on_rank(how.mode, tensor, rows) +
-                  (layers - blocks) * kept_on_rank(cheaper, tensor, rows);
     double unit = tokens * width * element_bytes;
-    if (bt_plan_is_llama(train)) {
-        kept = layers * on_rank(llama_block(train, width, narrow), tensor, rows);
-    }
+    const held_values held = held_on_rank(train, how, tensor, deals ? tensor : 1, narrow);
     // The head: logits of some rows (of all rows if ranks share the vocabulary), whose memory their
     // gradient reuses (the fused head's buffers), the gradients of its input and of the tied
     // embedding, which is fp32; in a bucket of bf16 gradients it is accumulated in a separate
@@ -133,13 +166,20 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     if (on_gpu && narrow && tensor <= 1) {
         logits *= 1 + width / vocab; // a chunk's rows, scaled (ops/linear_cross_entropy.c)
     }
-    double head =
-        logits + 3 * unit + 4 * vocab / tensor * width * (ranks.parallel && narrow ? 2 : 1);
-    // In addition on tensor parallel ranks: a sum in progress.
-    double used = (on_rank(used_by_block[how.mode], tensor, rows) + (tensor > 1)) * unit;
-    double forward =
-        kept * unit + larger_of(head, used) + ring_elements(train, tokens, &mesh) * element_bytes;
-    double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
+    const double table = 4 * vocab / tensor * width; // gradient of the head's weight
+    double head = logits + 3 * unit + table * (ranks.parallel && narrow ? 2 : 1);
+    // Weights, two moments in fp32, and the bf16 copy (ranks.c). Gradients exist from a block's
+    // backward to the optimizer's step: without accumulation they replace activations, the head's
+    // first and that of a separate embedding last. So most is held in the head, in the backward of
+    // the last block, in that of the last block with the mode, or in that of the first block.
+    const double made = accumulates ? 0 : table;
+    const double rest = accumulates ? 0 : gradients - table * (bt_plan_is_llama(train) ? 2 : 1);
+    const double later = 1 - (double)how.blocks / bt_plan_number(train, "model.layers");
+    double peak = held.all * unit + larger_of(head, held.used_by_last * unit + made);
+    peak = larger_of(peak, (held.first + held.used) * unit + made + later * rest);
+    peak = larger_of(peak, (held.one + held.used) * unit + made + rest);
+    peak = larger_of(accumulates ? peak + gradients : peak, gradients);
+    peak += ring_elements(train, tokens, &mesh) * element_bytes;
     const double slots = on_gpu ? ranks.slots_bytes : 0;
     const double snapshot = on_gpu ? snapshot_bytes(train, parameters, &mesh, &ranks) : 0;
     return (uint64_t)(1.04 * (ranks.state_bytes + peak) + slots + snapshot);
