@@ -636,7 +636,7 @@ static void labels_and_clocks_are_shown(void **state)
     assert_null(strstr(bt_str_text(&text), "throttled")); // normal under full load
     bt_str_release(&text);
     ASSERT_OK(bt_show_text(store, second.run, 0, &text));
-    expect_words(&text, "6 throttled (invalid), of 6 rounds");
+    expect_words(&text, "throttled (invalid) in 6 of 6 rounds");
     bt_str_release(&text);
     ASSERT_OK(bt_show_json(store, first.run, &text));
     expect_words(&text, "\"power_cap_share\": 1");
