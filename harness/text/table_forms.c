@@ -209,8 +209,9 @@ static void print_list(const bt_table *table, int64_t first, int indent, const t
         const int begin = (int)line.length_bytes;
         bt_str_format(&line, "%s%s%s", text, table->noted[c] && *note ? "  " : "",
                       table->noted[c] ? note : "");
-        for (char *at = line.text; at && (at = strchr(at, '\n')) != NULL;) {
-            *at = ' '; // what follows would look like another cell
+        for (size_t at = 0; at < line.length_bytes; at++) {
+            // What follows a newline would look like another cell.
+            line.text[at] = line.text[at] == '\n' ? ' ' : line.text[at];
         }
         bt_str_append(&line, "\n");
         bt_wrap_text(bt_str_text(&line), table->width, begin, out);

@@ -122,7 +122,10 @@ static void gives_the_gradient(void **state)
 // The value of an undamaged computation, with the same bits, or NaN.
 static void assert_value(double got, double whole, bool faulty)
 {
-    assert_true(faulty ? isnan(got) : memcmp(&got, &whole, sizeof got) == 0);
+    uint64_t bits[2];
+    memcpy(&bits[0], &got, sizeof got);
+    memcpy(&bits[1], &whole, sizeof whole);
+    assert_true(faulty ? isnan(got) : bits[0] == bits[1]);
 }
 
 static void faults_stay_in_their_rows(void **state)
