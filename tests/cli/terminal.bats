@@ -101,7 +101,8 @@ fits() { # argument...
     is_narrow 0 baseline list # without the time if the machine has a long name
     folds 0 baseline show main
     folds 0 gate 2 --baseline main
-    grep -q '^          baseline has 1 session of the 5' narrow
+    grep -q '^          [a-z]' narrow # below the words, not below the label
+    tr -s ' \n' ' ' <narrow | grep -q 'the baseline has 1 session of the 5'
     "$bench" gate 2 --baseline main --format json >wide
     COLUMNS=80 "$bench" gate 2 --baseline main --format json >narrow
     diff narrow wide
