@@ -25,7 +25,7 @@ static double FN(exps_of_row)(const bt_linear_exps_args *op, int64_t row, double
 
 static double FN(largest_logit)(const bt_linear_exps_args *op, int64_t row)
 {
-    double most = -INFINITY;
+    double most = -(double)INFINITY;
     for (int64_t c = 0; c < op->vocab; ++c) {
         most = fmax(most, FN(dot)((const REAL *)op->x + row * op->width,
                                   (const REAL *)op->w + c * op->width, op->width));
@@ -38,7 +38,7 @@ static void FN(linear_exps_row)(const bt_linear_exps_args *op, int64_t row)
     const int32_t target = op->targets[row];
     const REAL *x = (const REAL *)op->x + row * op->width;
     const bool ignored = target == op->ignore, named = target >= 0 && target < op->vocab;
-    double logit = INFINITY, reference, others, chosen = 1; // ignored: exponentials of 0
+    double logit = (double)INFINITY, reference, others, chosen = 1; // ignored: exponentials of 0
     if (!ignored) {
         logit =
             named ? FN(dot)(x, (const REAL *)op->w + target * op->width, op->width) : (double)NAN;
