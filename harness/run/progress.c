@@ -44,6 +44,7 @@ void bt_progress_pause(bt_progress_view *view)
 }
 
 // Breaks the text at words into lines of the terminal.
+BT_PRINTF(2, 0)
 static void say_wrapped(bt_progress_view *view, const char *format, va_list arguments)
 {
     BT_SCOPED(bt_str) lines = {0};
