@@ -10,7 +10,6 @@
 // before dw, and dx after the last chunk.
 //
 // If nothing is recorded, no gradients are computed.
-#include "framework/base/find.h"
 #include "framework/linalg/gemm.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/loss.h"
@@ -129,31 +128,31 @@ static bt_linear_exps_args exps_args(const head *h, int64_t first, int64_t count
                                  .dtype = h->x->dtype};
 }
 
+static bool is_served(const bt_context *context, const head *h, int64_t count)
+{
+    const bt_linear_exps_args args = exps_args(h, 0, count);
+    const bt_kernel *kernel = NULL;
+    bt_error_quiet_begin();
+    const bool found = bt_kernel_find(context->device, BT_KERNEL_LINEAR_EXPS, h->x->dtype, &args,
+                                      &kernel) == BT_OK;
+    bt_error_quiet_end();
+    return found;
+}
+
 // Makes what LINEAR_EXPS needs, if a kernel serves it for whole chunks and for a shorter last one.
 // Only in bf16: the kernels of f32 and f64, on the CPU, are slow references.
 static bt_status make_exps(bt_context *context, head *h)
 {
-    const int64_t width = h->w->shape.size[1], last = h->chunk ? h->rows % h->chunk : 0;
-    const bt_kernel *kernel = NULL;
     if ((!h->dx && !h->dw) || h->rows == 0 || h->x->dtype != BT_BF16) {
         return BT_OK;
     }
+    const int64_t width = h->w->shape.size[1], last = h->rows % h->chunk;
     BT_TRY(bt_tensor_create(context, h->x->dtype, BT_SHAPE(h->chunk, width), "scaled rows",
                             &h->scaled_x));
     BT_TRY(bt_tensor_create(context, h->loss_dtype, BT_SHAPE(h->rows), "loss scales", &h->scale));
-    const int64_t counts[] = {h->chunk, last};
-    bool served = true;
-    for (int i = 0; i < BT_COUNT(counts) && served; ++i) {
-        const bt_linear_exps_args args = exps_args(h, 0, counts[i]);
-        bt_error_quiet_begin();
-        served = counts[i] == 0 || bt_kernel_find(context->device, BT_KERNEL_LINEAR_EXPS,
-                                                  h->x->dtype, &args, &kernel) == BT_OK;
-        bt_error_quiet_end();
-    }
-    if (!served) {
-        bt_tensor_release(h->scaled_x);
-        bt_tensor_release(h->scale);
-        h->scaled_x = h->scale = NULL;
+    if (!is_served(context, h, h->chunk) || (last > 0 && !is_served(context, h, last))) {
+        BT_TENSOR_RELEASE(h->scaled_x);
+        BT_TENSOR_RELEASE(h->scale);
     }
     return BT_OK;
 }

@@ -13,6 +13,14 @@ const char *bt_fact_of(const bt_store_env *env, const char *key)
     return at < 0 ? NULL : env->facts[at].value;
 }
 
+const char *bt_store_eager_reason(const bt_store_kernel *kernel)
+{
+    static const char eager[] = "eager: "; // framework/train/compiled.c
+    const bool says_it =
+        strcmp(kernel->op, "compile") == 0 && strncmp(kernel->kernel, eager, sizeof eager - 1) == 0;
+    return says_it ? kernel->kernel + sizeof eager - 1 : NULL;
+}
+
 void bt_record_digest(const void *bytes, size_t size_bytes, char hex[33])
 {
     const XXH128_hash_t hash = XXH3_128bits(bytes, size_bytes);

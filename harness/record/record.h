@@ -146,6 +146,9 @@ typedef struct bt_store_kernel {
     const char *op, *kernel; // once per round
 } bt_store_kernel;
 
+// Why the step that was to be compiled runs eagerly, if that is what this entry says; else NULL.
+const char *bt_store_eager_reason(const bt_store_kernel *kernel);
+
 // A digest of parameters and moments during training (bt_train_state).
 typedef struct bt_store_state {
     int64_t step;       // after this number of steps, once per round

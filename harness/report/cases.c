@@ -20,14 +20,11 @@ bool bt_report_is_kernel(const bt_store_round *round)
 
 const char *bt_report_eager(const bt_store_round *round)
 {
-    static const char eager[] = "eager: "; // framework/train/compiled.c
-    BT_EACH(const bt_store_kernel, kernel, round->kernels, round->kernel_count) {
-        if (strcmp(kernel->op, "compile") == 0 &&
-            strncmp(kernel->kernel, eager, sizeof eager - 1) == 0) {
-            return kernel->kernel + sizeof eager - 1;
-        }
+    const char *reason = NULL;
+    for (int64_t i = 0; i < round->kernel_count && !reason; i++) {
+        reason = bt_store_eager_reason(&round->kernels[i]);
     }
-    return NULL;
+    return reason;
 }
 
 bool bt_report_is_command(const bt_store_round *round)

@@ -156,11 +156,9 @@ static void show_step(bt_progress_view *view, const bt_store_step *step)
 // log has all.
 static void say_eager(bt_progress_view *view, const bt_store_kernel *kernel)
 {
-    static const char eager[] = "eager: ";
-    if (strcmp(kernel->op, "compile") == 0 && !view->eager_said &&
-        strncmp(kernel->kernel, eager, sizeof eager - 1) == 0) {
-        bt_progress_say(view, "compile   %s: the step runs eagerly: %s\n", view->label,
-                        kernel->kernel + sizeof eager - 1);
+    const char *reason = bt_store_eager_reason(kernel);
+    if (reason && !view->eager_said) {
+        bt_progress_say(view, "compile   %s: the step runs eagerly: %s\n", view->label, reason);
         view->eager_said = true;
     }
 }
