@@ -64,10 +64,9 @@ BT_ACCEPTS(bt_cross_entropy_grad_sm90_f32_accepts,
            "compute capability 9.0; rows of 16 KB to 225 KB, aligned to 16 bytes, with a gradient")
 BT_ACCEPTS(bt_cross_entropy_grad_sm90_bf16_accepts,
            "compute capability 9.0; rows of 16 KB to 225 KB, aligned to 16 bytes, with a gradient")
-BT_ACCEPTS(
-    bt_linear_exps_bf16_sm90_accepts,
-    "compute capability 9.0, aligned to 16 bytes, a vocabulary and a width of multiples of 8; "
-    "with BT_GEMM=auto where gemm_bf16_sm90 is expected to be faster than cuBLASLt")
+BT_ACCEPTS(bt_linear_exps_bf16_sm90_accepts,
+           "compute capability 9.0, aligned to 16 bytes; vocabulary and width are multiples of 8; "
+           "with BT_GEMM=auto where gemm_bf16_sm90 is expected to be faster than cuBLASLt")
 BT_ACCEPTS(bt_gemm_cpu_accepts, "native arithmetic, d of the same type; strides below 2^31")
 BT_ACCEPTS(bt_gemm_cpu_bf16_accepts, "d bf16 or f32; strides below 2^31")
 BT_ACCEPTS(bt_gemm_grouped_cpu_accepts, "products that rows of gemm serve one by one")

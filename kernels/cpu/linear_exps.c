@@ -1,6 +1,5 @@
 // kernels/cpu/linear_exps.c - loss and gradient of a linear layer's logits as exponentials and
-// scales
-//   (bt_linear_exps_args): the reference of the rows that take them from a product's epilogue
+//   scales (bt_linear_exps_args): the reference of the kernels that need no pass over the logits
 // Shapes   contiguous x [rows, width], w [vocab, width], exps [rows, vocab]
 // Types    f32, f64; logits and sums in double
 // Cost     a dot product for each logit: for tests

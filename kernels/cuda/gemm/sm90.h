@@ -2,11 +2,10 @@
 //   variant, plan
 //
 // Layouts and epilogues that the kernels have:
-//   bf16  NT: alpha and bias; + beta C; GELU with the pre-activation; f32 with bias; exponentials
-//         (exps_sm90.cu, no call of GEMM). NN: plain;
-//         + beta C; GELU's derivative, with D's column sums; f32 with bias. TN: f32, with A's
-//         column sums. f32 is stored or added to D; K may be split, in TN also in clusters of 2
-//         or 3.
+//   bf16  NT: alpha and bias; + beta C; GELU with the pre-activation; f32 with bias; exponentials,
+//         for exps_sm90.cu alone. NN: plain; + beta C; GELU's derivative, with D's column sums;
+//         f32 with bias. TN: f32, with A's column sums. f32 is stored or added to D; K may be
+//         split, in TN also in clusters of 2 or 3.
 //   tf32  every layout: bias, stored or added to D in place; K may be split. NT: + beta C; GELU.
 //         NN: GELU's derivative. TN: with A's column sums.
 //
