@@ -122,7 +122,16 @@ enum { ROWS = 300, WIDTH = 64, VOCAB = 520 };
 
 typedef struct answer {
     float loss, dx[ROWS * WIDTH], dw[VOCAB * WIDTH];
+    int calls; // of the row under test
 } answer;
+
+static void count_calls(void *self, const bt_kernel *kernel, const bt_kernel_plan *plan,
+                        const void *args)
+{
+    answer *out = self;
+    (void)plan, (void)args;
+    out->calls += kernel->op == BT_KERNEL_LINEAR_EXPS;
+}
 
 static bt_tensor *made(bt_context *context, bt_dtype dtype, bt_shape shape, const void *values,
                        bt_dtype given)
@@ -167,6 +176,7 @@ static void run_op(const char *backend, bt_dtype dtype, const char *rows, int64_
     assert_int_equal(setenv("BT_GEMM", rows, 1), 0);
     ASSERT_OK(bt_session_open(backend, 0, 0, &session));
     bt_context *context = &session.context;
+    context->kernel_hook = (bt_kernel_hook){out, count_calls};
     bt_tensor *x = made(context, dtype, BT_SHAPE(ROWS, WIDTH), x_values, BT_F32);
     bt_tensor *w = made(context, dtype, BT_SHAPE(VOCAB, WIDTH), w_values, BT_F32);
     bt_tensor *targets = made(context, BT_I32, BT_SHAPE(ROWS), targets_values, BT_I32);
@@ -207,13 +217,15 @@ static void serves_the_op(void **state)
 {
     (void)state;
     static answer expected, got;
-    static const int64_t chunks[] = {0, 128, 299, 300};
+    static const int64_t chunks[] = {0, 128, 299, 300}, counts[] = {1, 3, 2, 1};
     run_op("cpu", BT_F32, "own", 0, &expected);
+    assert_int_equal(expected.calls, 0);
     for (int64_t i = 0; i < BT_COUNT(chunks); ++i) {
         static const char *const rows[] = {"own", "cublaslt"}; // with and without the row
         for (int64_t k = 0; k < BT_COUNT(rows); ++k) {
             memset(&got, 0, sizeof got);
             run_op("cuda", BT_BF16, rows[k], chunks[i], &got);
+            assert_int_equal(got.calls, k == 0 ? counts[i] : 0);
             assert_true(fabsf(got.loss - expected.loss) <= 0x1p-9F * expected.loss);
             check_floats(got.dx, expected.dx, ROWS * WIDTH, "dx");
             check_floats(got.dw, expected.dw, VOCAB * WIDTH, "dw");

@@ -76,8 +76,14 @@ static __device__ __forceinline__ void say_fault(const bt_p2p_view &view, uint32
     __threadfence_system();
 }
 
-// False when the host aborts or the timeout has passed; the view's later waits end at once then,
-// so that the calls that are queued behind this one take no POLL_NS each.
+// A wait ends without its peer. The view's later waits end at once, so that the calls that are
+// queued behind this one take no POLL_NS each.
+static __device__ __forceinline__ void give_up(const bt_p2p_view &view)
+{
+    *(volatile uint32_t *)&reinterpret_cast<state *>(view.state)->gave_up = 1;
+}
+
+// False when the host aborts or the timeout has passed.
 static __device__ __noinline__ bool may_wait(const bt_p2p_view &view, uint64_t since_ns, int peer)
 {
     bool go_on = load_host(view.abort_word) == 0;
@@ -86,7 +92,7 @@ static __device__ __noinline__ bool may_wait(const bt_p2p_view &view, uint64_t s
         go_on = false;
     }
     if (!go_on) {
-        *(volatile uint32_t *)&reinterpret_cast<state *>(view.state)->gave_up = 1;
+        give_up(view);
     }
     return go_on;
 }
@@ -123,6 +129,7 @@ static __device__ __forceinline__ bool wait_for(const bt_p2p_view &view, const u
         if ((int32_t)((uint32_t)(seen >> 32) - meeting) >= 0) {
             if (begins && (uint32_t)seen != call) {
                 say_fault(view, BT_P2P_FAULT_OTHER_CALL, peer);
+                give_up(view);
                 return false;
             }
             return true;

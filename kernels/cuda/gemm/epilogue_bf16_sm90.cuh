@@ -126,8 +126,9 @@ struct exp_row {
 static __device__ __forceinline__ exp_row exp_row_of(const problem &p, int row, int first_column)
 {
     const bool there = row < p.m;
-    return {row, there ? p.reference[row] * LOG2_E : 0.0f,
-            there ? p.targets[row] - first_column : -1, 0.0f};
+    // Unsigned, since a target may have any value.
+    const unsigned target = there ? (unsigned)p.targets[row] - (unsigned)first_column : ~0u;
+    return {row, there ? p.reference[row] * LOG2_E : 0.0f, (int)target, 0.0f};
 }
 
 // `column` from this thread's first one on, of which `columns` are within D.

@@ -297,6 +297,10 @@ bt_status launch_exps(const bt_launch *launch, const family &of, const bt_gemm_a
     const int processors = launch->device->info.processor_count;
     const plan chosen = exps_plan(of, args, processors);
     problem p;
+    if (chosen.how->kind != EPILOGUE_EXP) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "%s has no exponentials for tiles %d wide", of.name,
+                        chosen.how->tile_n);
+    }
     BT_TRY(make_problem(of, args, chosen, NULL, &p));
     p.reference = reference;
     p.targets = targets;
