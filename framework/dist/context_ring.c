@@ -121,6 +121,22 @@ static bt_status mark(bt_context_ring *r, int index)
     return r->device->backend->event_record(r->device, r->arrived[index], r->stream);
 }
 
+// Around exchanges. On the CPU they are complete when they return, so the rank waits here and not
+// in await.
+static void enter(const bt_context_ring *r, bt_context *context)
+{
+    if (!r->group->backend->on_gpu) {
+        bt_range_push(context, "communication");
+    }
+}
+
+static void leave(const bt_context_ring *r, bt_context *context)
+{
+    if (!r->group->backend->on_gpu) {
+        bt_range_pop(context);
+    }
+}
+
 // Waits for other ranks, in the range `communication`.
 static bt_status await(bt_context_ring *r, bt_context *context, int index)
 {
@@ -145,11 +161,9 @@ static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes
 
 // Copies, not kernels, pack the rows or send them from where they are: a kernel on this stream
 // would wait for the attention that follows on the context's.
-static bt_status ring_send(void *self, bt_context *context, const bt_byte_rows *own)
+static bt_status send_blocks(bt_context_ring *r, const bt_byte_rows *own)
 {
-    bt_context_ring *r = self_of(self);
     const int size = r->ring.size;
-    BT_TRY(follow(r, context));
     if (r->rotation == BT_ROTATION_ALL_GATHER) {
         BT_TRY(bt_all_gather_rows(r->group, own, slot(r, BLOCKS, 0), r->block_bytes, r->stream));
     } else {
@@ -167,6 +181,16 @@ static bt_status ring_send(void *self, bt_context *context, const bt_byte_rows *
         BT_TRY(mark(r, step));
     }
     return BT_OK;
+}
+
+static bt_status ring_send(void *self, bt_context *context, const bt_byte_rows *own)
+{
+    bt_context_ring *r = self_of(self);
+    BT_TRY(follow(r, context));
+    enter(r, context);
+    const bt_status status = send_blocks(r, own);
+    leave(r, context);
+    return status;
 }
 
 static bt_status ring_fetch(void *self, bt_context *context, int step, const void **block)
@@ -193,11 +217,15 @@ static bt_status ring_give(void *self, bt_context *context, int step)
         return BT_OK;
     }
     BT_TRY(follow(r, context));
-    return gathers ? bt_all_to_others(r->group, slot(r, GIVEN, 0), slot(r, RECEIVED, 0),
-                                      r->block_bytes, r->stream)
-                   : bt_send_recv(r->group, slot(r, GIVEN, rank_at(r, -step)), rank_at(r, -step),
-                                  slot(r, RECEIVED, rank_at(r, step)), rank_at(r, step),
-                                  r->block_bytes, r->stream);
+    enter(r, context);
+    const bt_status status =
+        gathers ? bt_all_to_others(r->group, slot(r, GIVEN, 0), slot(r, RECEIVED, 0),
+                                   r->block_bytes, r->stream)
+                : bt_send_recv(r->group, slot(r, GIVEN, rank_at(r, -step)), rank_at(r, -step),
+                               slot(r, RECEIVED, rank_at(r, step)), rank_at(r, step),
+                               r->block_bytes, r->stream);
+    leave(r, context);
+    return status;
 }
 
 static bt_status ring_collect(void *self, bt_context *context, const void **gradients)

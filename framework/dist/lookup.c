@@ -114,6 +114,7 @@ static bt_status share_rows(bt_data_parallel *p)
     BT_TRY(bt_mem_alloc(bytes, 1, &block));
     unsigned char *all = block;
     bt_status status = BT_OK;
+    bt_range_push(p->context, BT_COMMUNICATION); // the host waits, and gives the device no work
     for (int rank = 0; rank < p->ranks && status == BT_OK; ++rank) {
         const bool mine = rank == p->rank;
         unsigned char *rows = mine ? lookup->own_rows : lookup->other_rows;
@@ -122,6 +123,7 @@ static bt_status share_rows(bt_data_parallel *p)
             all[i] |= rows[i];
         }
     }
+    bt_range_pop(p->context);
     memcpy(lookup->own_rows, all, bytes);
     bt_mem_free(all);
     return status;
@@ -189,8 +191,12 @@ bt_status bt_lookup_send(bt_data_parallel *p)
     }
     BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
     BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
-    return bt_all_reduce(p->options.group, bt_tensor_data(lookup->packed),
-                         lookup->count * lookup->cols, BT_F32, BT_REDUCE_SUM, p->stream);
+    bt_range_push(p->context, BT_COMMUNICATION);
+    const bt_status status =
+        bt_all_reduce(p->options.group, bt_tensor_data(lookup->packed),
+                      lookup->count * lookup->cols, BT_F32, BT_REDUCE_SUM, p->stream);
+    bt_range_pop(p->context);
+    return status;
 }
 
 // to[r, :] += packed[from + i, :], r = ids[i] of `rows`.

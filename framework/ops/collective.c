@@ -43,17 +43,31 @@ static bt_status sum_on(bt_group *group, bt_tensor *x, bt_stream stream)
                          stream);
 }
 
+// On a GPU `await` waits for it; on the CPU it is complete when it returns.
+static bt_status sum_aside(bt_context *context, const bt_collective_attrs *attrs, bt_tensor *x)
+{
+    const bool waits = !attrs->group->backend->on_gpu;
+    bt_stream aside = NULL;
+    BT_TRY(bt_aside_begin(attrs->aside, context, &aside));
+    if (waits) {
+        bt_range_push(context, COMMUNICATION);
+    }
+    const bt_status status = sum_on(attrs->group, x, aside);
+    if (waits) {
+        bt_range_pop(context);
+    }
+    BT_TRY(status);
+    return bt_aside_end(attrs->aside, attrs->slot);
+}
+
 static bt_status sum_in_place(bt_context *context, const bt_collective_attrs *attrs, bt_tensor *x)
 {
-    bt_stream aside = NULL;
     bt_tensor_touch(x);
     if (ranks_of(attrs) == 1) {
         return BT_OK;
     }
     if (attrs->aside && !context->value_hook.made) { // a hook reads the result
-        BT_TRY(bt_aside_begin(attrs->aside, context, &aside));
-        BT_TRY(sum_on(attrs->group, x, aside));
-        return bt_aside_end(attrs->aside, attrs->slot);
+        return sum_aside(context, attrs, x);
     }
     bt_range_push(context, COMMUNICATION);
     const bt_status status = sum_on(attrs->group, x, context->stream);
