@@ -103,10 +103,11 @@ bool bt_affinity_split(const cpu_set_t *allowed, const cpu_set_t *nodes, int nod
         }
         return CPU_COUNT(out) > 0;
     }
-    if (node_count < 1 || total < count) {
+    if (node_count < 1) {
         return false;
     }
-    const int first = slot * total / count, behind = (slot + 1) * total / count;
+    const int first = slot * total / count, end = (slot + 1) * total / count;
+    const int behind = end > first ? end : first + 1; // more ranks than processors share them
     int at = 0;
     for (int node = 0; node < node_count; ++node) {
         for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {

@@ -8,9 +8,10 @@
 // Parses a list of processors such as "0-3,8,10-11". False: invalid.
 bool bt_affinity_parse(const char *text, cpu_set_t *out);
 // Splits the processors that this process may use among `count` slots. CPU ranks get equal shares
-// in the order of NUMA nodes, so that a share lies on as few nodes as possible; ranks of GPUs
-// (`gpu`) get those of their GPU's node. False: leave the rank unpinned (fewer processors than
-// ranks, or sysfs does not say).
+// in the order of NUMA nodes, so that a share lies on as few nodes as possible, and one processor
+// each where there are fewer than ranks: a rank runs as many threads as it has processors, which
+// wait for each other by spinning. Ranks of GPUs (`gpu`) get those of their GPU's node. False:
+// leave the rank unpinned (sysfs does not say).
 bool bt_affinity_of(int slot, int count, bool gpu, cpu_set_t *out);
 // The same from given facts. Shapes  nodes [node_count]; gpu_node -1: a CPU rank
 bool bt_affinity_split(const cpu_set_t *allowed, const cpu_set_t *nodes, int node_count,

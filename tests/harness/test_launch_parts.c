@@ -68,8 +68,12 @@ static void ranks_get_equal_shares_of_whole_nodes(void **state)
     assert_set(&got, "5,7");
     assert_true(bt_affinity_split(&some, nodes, 2, -1, 1, 2, &got)); // only what is allowed
     assert_set(&got, "1,3");
-    assert_false(bt_affinity_split(&some, nodes, 2, -1, 0, 5, &got)); // more ranks than processors
-    assert_true(bt_affinity_split(&all, nodes, 2, 1, 0, 2, &got));    // near its GPU
+    static const char *const shared[] = {"0", "0", "2", "1", "3"}; // more ranks than processors
+    for (int slot = 0; slot < 5; ++slot) {
+        assert_true(bt_affinity_split(&some, nodes, 2, -1, slot, 5, &got));
+        assert_set(&got, shared[slot]);
+    }
+    assert_true(bt_affinity_split(&all, nodes, 2, 1, 0, 2, &got)); // near its GPU
     assert_set(&got, "1,3,5,7");
     assert_false(bt_affinity_split(&all, nodes, 2, 7, 0, 2, &got)); // a node that is not there
 }
