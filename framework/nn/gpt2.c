@@ -10,6 +10,27 @@
 #include "framework/nn/tensor_parallel.h"
 #include "framework/ops/shard.h"
 
+bt_status bt_gpt2_check_ranks(int64_t heads, int64_t vocab, int ranks)
+{
+    int64_t first = 0;
+    if (ranks == 1) {
+        return BT_OK;
+    }
+    if (ranks > heads) {
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "train.mesh.tensor is %d, but model.heads is %lld: each rank needs at least one head",
+            ranks, (long long)heads);
+    }
+    if (bt_shard_rows(vocab, ranks, ranks - 1, &first) == 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.tensor is %d, and model.vocab is %lld: with parts of equal "
+                        "size the last rank would have no part",
+                        ranks, (long long)vocab);
+    }
+    return BT_OK;
+}
+
 static bt_status check(const bt_gpt2_config *config)
 {
     const struct {
@@ -31,7 +52,8 @@ static bt_status check(const bt_gpt2_config *config)
                         "model.width %lld is not divisible by model.heads %lld",
                         (long long)config->width, (long long)config->heads);
     }
-    return BT_OK;
+    return config->tensor ? bt_gpt2_check_ranks(config->heads, config->vocab, config->tensor->size)
+                          : BT_OK;
 }
 
 // The rank's rows of the token embedding.
@@ -42,12 +64,6 @@ static bt_status add_tokens(bt_params *params, const bt_gpt2_config *config, dou
     bt_param_part rows = {.repeats = 1};
     if (group) {
         rows.count = bt_shard_rows(config->vocab, group->size, group->rank, &rows.first);
-        if (bt_shard_rows(config->vocab, group->size, group->size - 1, &(int64_t){0}) == 0) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "train.mesh.tensor is %d, and model.vocab is %lld: with parts of equal "
-                            "size the last rank would have no part",
-                            group->size, (long long)config->vocab);
-        }
     }
     return bt_params_add_part(params, "wte.weight", BT_PARAM_COMPUTE,
                               BT_SHAPE(config->vocab, config->width), group ? &rows : NULL, 0,

@@ -37,8 +37,12 @@ typedef struct bt_gpt2 {
     int64_t recompute_blocks;
 } bt_gpt2;
 
+// Whether so many ranks can share the heads and the vocabulary of a model.
+// Errors  INVALID_ARGUMENT (more ranks than heads; a rank without rows of the vocabulary)
+BT_CHECKED bt_status bt_gpt2_check_ranks(int64_t heads, int64_t vocab, int ranks);
 // Adds the model's parameters to the list.
-// Errors  INVALID_ARGUMENT (a size below 1, width not divisible by heads), OUT_OF_MEMORY
+// Errors  INVALID_ARGUMENT (a size below 1, width not divisible by heads; as bt_gpt2_check_ranks),
+//         OUT_OF_MEMORY
 BT_CHECKED bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 *model);
 void bt_gpt2_release(bt_gpt2 *model);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/dist/group.h"
 #include "framework/nn/gpt2.h"
 #include "framework/nn/llama.h"
 
@@ -11,6 +12,13 @@ typedef struct keeping {
     bt_recompute_mode mode;
     int64_t blocks;
 } keeping;
+
+// Any number of ranks can share sequences, if it divides their length.
+static bt_status check_gpt2(const bt_model_config *c, int tensor, int context)
+{
+    (void)context;
+    return bt_gpt2_check_ranks(c->heads, c->vocab, tensor);
+}
 
 static bt_status open_gpt2(bt_params *params, const bt_model_config *c, keeping keeps, void *self,
                            bt_model *out)
@@ -35,6 +43,19 @@ static bt_status open_gpt2(bt_params *params, const bt_model_config *c, keeping 
 
 static void close_gpt2(void *self) { bt_gpt2_release(self); }
 
+static bt_status check_llama(const bt_model_config *c, int tensor, int context)
+{
+    const bool splits_matrices = tensor > 1;
+    (void)c;
+    if (!splits_matrices && context <= 1) {
+        return BT_OK;
+    }
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "train.mesh.%s is %d, but %s of family llama cannot be split; allowed: 1",
+                    splits_matrices ? "tensor" : "context", splits_matrices ? tensor : context,
+                    splits_matrices ? "models" : "sequences");
+}
+
 static bt_status open_llama(bt_params *params, const bt_model_config *c, keeping keeps, void *self,
                             bt_model *out)
 {
@@ -42,15 +63,6 @@ static bt_status open_llama(bt_params *params, const bt_model_config *c, keeping
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "recompute is %s; models of family llama support only none",
                         bt_recompute_mode_name(keeps.mode));
-    }
-    if (c->tensor) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.tensor: models of family llama cannot be split; allowed: 1");
-    }
-    if (bt_nn_context_size(c->sharing) > 1) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "train.mesh.context: sequences of family llama cannot be split; allowed: 1");
     }
     const bt_llama_config config = {.layers = c->layers,
                                     .heads = c->heads,
@@ -69,12 +81,13 @@ static void close_llama(void *self) { bt_llama_release(self); }
 static const struct family {
     const char *name;
     size_t self_bytes;
+    bt_status (*check_ranks)(const bt_model_config *config, int tensor, int context);
     // The caller closes the zeroed struct also after a failure.
     bt_status (*open)(bt_params *params, const bt_model_config *config, keeping keeps, void *self,
                       bt_model *out);
     void (*close)(void *self);
-} families[] = {{"gpt2", sizeof(bt_gpt2), open_gpt2, close_gpt2},
-                {"llama", sizeof(bt_llama), open_llama, close_llama}};
+} families[] = {{"gpt2", sizeof(bt_gpt2), check_gpt2, open_gpt2, close_gpt2},
+                {"llama", sizeof(bt_llama), check_llama, open_llama, close_llama}};
 
 static const struct family *find_family(const char *name)
 {
@@ -88,6 +101,18 @@ static const struct family *find_family(const char *name)
 
 bool bt_model_family_known(const char *name) { return find_family(name) != NULL; }
 
+static bt_status unknown_family(const char *name)
+{
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "model.family is \"%s\", allowed: gpt2, llama",
+                    name);
+}
+
+bt_status bt_model_check_ranks(const bt_model_config *config, int tensor, int context)
+{
+    const struct family *family = find_family(config->family);
+    return family ? family->check_ranks(config, tensor, context) : unknown_family(config->family);
+}
+
 bt_status bt_model_open(bt_params *params, const bt_model_config *config,
                         bt_recompute_mode recompute, int64_t recompute_blocks, bt_model *out)
 {
@@ -95,9 +120,10 @@ bt_status bt_model_open(bt_params *params, const bt_model_config *config,
     void *self = NULL;
     *out = (bt_model){0};
     if (!family) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "model.family is \"%s\", allowed: gpt2, llama",
-                        config->family);
+        return unknown_family(config->family);
     }
+    BT_TRY(family->check_ranks(config, config->tensor ? config->tensor->size : 1,
+                               bt_nn_context_size(config->sharing)));
     BT_TRY(bt_mem_alloc(1, family->self_bytes, &self));
     bt_status status =
         family->open(params, config, (keeping){recompute, recompute_blocks}, self, out);

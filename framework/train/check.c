@@ -164,15 +164,10 @@ static bt_status check_sharing(const bt_train_plan *plan, const bt_mesh_degrees 
     return BT_OK;
 }
 
-// Features that tensor parallelism does not support.
+// The model, and features that tensor parallelism does not support.
 static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *mesh)
 {
-    if (mesh->tensor > plan->model.heads) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "train.mesh.tensor is %d, but model.heads is %lld: each rank needs at least one head",
-            mesh->tensor, (long long)plan->model.heads);
-    }
+    BT_TRY(bt_model_check_ranks(&plan->model, mesh->tensor, mesh->context));
     const int64_t tokens = plan->sequence / mesh->context;
     if (plan->parallel.sequence_parallel && plan->micro_batch * tokens % mesh->tensor != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,

@@ -401,6 +401,25 @@ static void what_a_mesh_cannot_do_is_named(void **state)
                  bt_train_check(&plan));
     plan.model.heads = 4;
     ASSERT_OK(bt_train_check(&plan));
+    const int64_t vocab = plan.model.vocab;
+    plan.model.vocab = 6; // two rows on each of the first three ranks
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "train.mesh.tensor is 4, and model.vocab is 6",
+                 bt_train_check(&plan));
+    plan.model.vocab = 7;
+    ASSERT_OK(bt_train_check(&plan));
+    plan.model.vocab = vocab;
+    plan.model.family = "llama";
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
+                 "train.mesh.tensor is 4, but models of family llama cannot be split",
+                 bt_train_check(&plan));
+    plan.parallel.mesh = (bt_mesh_degrees){.context = 4};
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
+                 "train.mesh.context is 4, but sequences of family llama cannot be split",
+                 bt_train_check(&plan));
+    plan.parallel.mesh = (bt_mesh_degrees){.data = 4};
+    ASSERT_OK(bt_train_check(&plan));
+    plan.model.family = NULL;
+    plan.parallel.mesh = (bt_mesh_degrees){.tensor = 4};
     plan.parallel.sequence_parallel = true;
     ASSERT_OK(bt_train_check(&plan)); // 2 x 16 rows
     plan.parallel.half_batches = true;
