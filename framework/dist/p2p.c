@@ -135,7 +135,7 @@ static bt_status prepare(bt_p2p_group *group, bt_group *control, bt_device *devi
     }
     BT_TRY(bt_device_group_init(&group->base, &p2p_backend, control, device, options->timeout_ns));
     group->base.give_up = give_up;
-    if (control->size != 2 && control->size != 4 && control->size != 8) {
+    if (!bt_group_gpu_supports(control->size)) {
         return bt_error(BT_STATUS_UNSUPPORTED,
                         "collectives over GPU links support 2, 4 or 8 ranks, but there are %d",
                         control->size);
@@ -199,6 +199,8 @@ bt_status bt_group_p2p_create(bt_group *control, bt_device *device, const bt_p2p
     *out = &group->base.group;
     return BT_OK;
 }
+
+bool bt_group_gpu_supports(int ranks) { return ranks == 2 || ranks == 4 || ranks == 8; }
 
 bt_status bt_group_gpu_create(bt_group *control, bt_device *device, const bt_p2p_options *options,
                               char *note, size_t note_capacity, bt_group **out)

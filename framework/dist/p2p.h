@@ -24,6 +24,8 @@ typedef struct bt_p2p_options {
 //          that are loaded lazily), UNSUPPORTED (number of ranks), OUT_OF_MEMORY: naming the rank
 BT_CHECKED bt_status bt_group_p2p_create(bt_group *control, bt_device *device,
                                          const bt_p2p_options *options, bt_group **out);
+// Whether that function and the next one support so many ranks: 2, 4 or 8.
+bool bt_group_gpu_supports(int ranks);
 // The above, or if it is unavailable NCCL with the same order of sums, hence the same bits. `note`
 // is then the reason, else "".
 // Shapes   note [note_capacity]

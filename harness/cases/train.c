@@ -3,6 +3,7 @@
 
 #include "framework/base/find.h"
 #include "framework/base/scoped.h"
+#include "framework/dist/p2p.h"
 #include "harness/cases/cases.h"
 #include "harness/env/build.h"
 #include "harness/plan/plan.h"
@@ -238,6 +239,12 @@ bt_status bt_case_check_mesh(const cJSON *item, const char *device, bt_str *note
     BT_TRY(bt_case_train_plan(&work, &plan));
     plan.hellaswag_every = whole(train, "hellaswag_every");
     BT_TRY(bt_error_context(bt_train_check_mesh(&plan, (int)degrees.ranks), "case %s", name));
+    BT_FAIL_IF(strcmp(device, "cpu") != 0 && degrees.ranks > 1 &&
+                   !bt_group_gpu_supports((int)degrees.ranks),
+               BT_STATUS_INVALID_ARGUMENT,
+               "case %s: train.mesh: data x tensor x context is %lld; on GPUs allowed: 1, 2, 4 or "
+               "8",
+               name, (long long)degrees.ranks);
     note_unused(name, mesh, &degrees, notes);
     return bt_str_status(notes);
 }

@@ -5,6 +5,7 @@
 
 #include "framework/base/environment.h"
 #include "framework/base/idioms.h"
+#include "framework/dist/p2p.h"
 #include "harness/launch/devices.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/state_folder.h"
@@ -85,7 +86,14 @@ static bt_status write_preparation(void *context, const bt_rank_start *rank, int
     return status;
 }
 
-// The data-parallel ranks must divide the micro-batches of a step, and the virtual shards.
+static bool on_gpus(const launching *self)
+{
+    const char *device = bt_json_text_or_null(self->task, "device");
+    return device && strcmp(device, "cpu") != 0;
+}
+
+// The data-parallel ranks must divide the micro-batches of a step, and the virtual shards; groups
+// on GPUs must support so many ranks.
 static bool fits(void *context, int size)
 {
     const launching *self = context;
@@ -96,7 +104,8 @@ static bool fits(void *context, int size)
     const int64_t shards = (int64_t)bt_json_number_of(self->mesh, "invariant");
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
     const int64_t data = size * mesh.data / mesh.ranks;
-    return data > 0 && batch > 0 && data * (mesh.ranks / mesh.data) == size &&
+    const bool possible = size == 1 || !on_gpus(self) || bt_group_gpu_supports(size);
+    return possible && data > 0 && batch > 0 && data * (mesh.ranks / mesh.data) == size &&
            tokens / batch % data == 0 && shards % data == 0;
 }
 
@@ -172,8 +181,7 @@ static bool saves_itself(const launching *self)
 static bt_status launch(launching *self, const char *program)
 {
     const cJSON *mesh = self->mesh;
-    const char *device = bt_json_text_or_null(self->task, "device");
-    const bool gpu = device && strcmp(device, "cpu") != 0;
+    const bool gpu = on_gpus(self);
     const bt_plan_mesh degrees = bt_plan_mesh_of(self->train);
     const int size = (int)degrees.ranks, shards = (int)bt_json_number_of(mesh, "invariant");
     bt_launch how = {

@@ -103,6 +103,17 @@ teardown() {
     refused '{"data": 2, "invariant": 3}' 'train.mesh.invariant is 3'
     refused '{"tensor": 2, "half_batches": true}' 'half_batches needs an even train.micro_batch, which is 1'
     refused '{"tensor": 2, "row_chunks": true}' 'row_chunks needs train.mesh.sequence_parallel'
+    mesh_suite '{"context": 2, "invariant": 0}'
+    run "$bench" run m.json --dry-run --set train.model.family=llama
+    [ "$status" = 2 ]
+    [[ $output == *"case a: train.mesh.context is 2, but sequences of family llama cannot be split"* ]]
+    mesh_suite '{"tensor": 3, "invariant": 0}' # of 4 heads
+    run "$bench" run m.json --dry-run
+    [ "$status" = 0 ]
+    sed 's/"device": "cpu"/"device": "cuda"/' m.json >cuda.json
+    run "$bench" run cuda.json --profile cpu --dry-run # its name
+    [ "$status" = 2 ]
+    [[ $output == *"case a: train.mesh: data x tensor x context is 3; on GPUs allowed: 1, 2, 4 or 8"* ]]
     # Keys without effect are only named.
     mesh_suite '{"data": 2, "sequence_parallel": true, "half_batches": true, "rotation": "all_to_all"}'
     run "$bench" run m.json --dry-run
