@@ -301,17 +301,23 @@ static bt_status loss_of_halves(bt_context *context, const bt_gpt2 *model, bt_te
     BT_TRY_GOTO(check_ids(model, ids), done);
     BT_TRY_GOTO(bt_nn_halves(ids, id), done);
     BT_TRY_GOTO(bt_nn_halves(targets, target), done);
-    for (int half = 0; half < BT_NN_HALVES; ++half) {
-        BT_TRY_GOTO(embed(context, model, id[half], positions, &x[half]), done);
+    bt_range_push(context, "embedding");
+    for (int half = 0; half < BT_NN_HALVES && status == BT_OK; ++half) {
+        status = embed(context, model, id[half], positions, &x[half]);
     }
-    for (int64_t i = 0; i < model->config.layers; ++i) {
-        BT_TRY_GOTO(run_halves(context, model, i, x), done);
+    bt_range_pop(context);
+    for (int64_t i = 0; i < model->config.layers && status == BT_OK; ++i) {
+        bt_range_push(context, "block");
+        status = run_halves(context, model, i, x);
+        bt_range_pop(context);
     }
-    for (int half = 0; half < BT_NN_HALVES; ++half) {
-        BT_TRY_GOTO(finish(context, model, &x[half]), done);
-        BT_TRY_GOTO(shard_loss(context, model, &x[half], target[half], &part[half]), done);
+    for (int half = 0; half < BT_NN_HALVES && status == BT_OK; ++half) {
+        status = finish(context, model, &x[half]);
+        bt_range_push(context, "head");
+        status = status ? status : shard_loss(context, model, &x[half], target[half], &part[half]);
+        bt_range_pop(context);
     }
-    status = bt_nn_mean_of_halves(context, part, loss);
+    status = status ? status : bt_nn_mean_of_halves(context, part, loss);
 done:
     for (int half = 0; half < BT_NN_HALVES; ++half) {
         bt_tensor_release(id[half]);

@@ -64,22 +64,26 @@ static bt_status sum_terms(const gpt *g)
     return BT_OK;
 }
 
-bt_status gpt_run(gpt *g)
+bt_status gpt_pass(gpt *g)
 {
     bt_tensor *ids = NULL, *targets = NULL;
     bt_status status = BT_OK;
+    BT_TENSOR_RELEASE(g->loss);
     BT_TRY_GOTO(gpt_ids(g, 11, &ids), done);
     BT_TRY_GOTO(gpt_ids(g, 17, &targets), done);
-    for (int twice = 0; twice < 2; ++twice) { // gradients add up
-        BT_TENSOR_RELEASE(g->loss);
-        BT_TRY_GOTO(bt_gpt2_loss(&g->session.context, &g->model, ids, targets, &g->loss), done);
-        BT_TRY_GOTO(bt_backward(&g->session.context, g->loss, NULL), done);
-    }
-    status = g->model.config.sequence_parallel && g->model.config.tensor ? sum_terms(g) : BT_OK;
+    BT_TRY_GOTO(bt_gpt2_loss(&g->session.context, &g->model, ids, targets, &g->loss), done);
+    status = bt_backward(&g->session.context, g->loss, NULL);
 done:
     bt_tensor_release(ids);
     bt_tensor_release(targets);
     return status;
+}
+
+bt_status gpt_run(gpt *g)
+{
+    BT_TRY(gpt_pass(g));
+    BT_TRY(gpt_pass(g)); // gradients add up
+    return g->model.config.sequence_parallel && g->model.config.tensor ? sum_terms(g) : BT_OK;
 }
 
 void gpt_close(gpt *g)

@@ -35,6 +35,8 @@ extern const int64_t gpt_timeout_ns;
 bt_status gpt_ids(gpt *g, int factor, bt_tensor **out);
 // group NULL: one rank has all.
 bt_status gpt_open(gpt *g, const how *with, bt_group *group);
+// One pass: loss and gradients.
+bt_status gpt_pass(gpt *g);
 // Two passes, whose gradients add up. With sequence_parallel the ranks' terms of what all have are
 // summed after them.
 bt_status gpt_run(gpt *g);

@@ -119,11 +119,63 @@ static void half_batches_have_the_bits_of_halves_apart(void **state)
     }
 }
 
+typedef struct stages {
+    const char *names[3];
+    int counts[3], depth;
+} stages;
+
+static void count_stage(void *self, const char *name)
+{
+    stages *seen = self;
+    for (int i = 0; i < 3; ++i) {
+        seen->counts[i] += seen->depth == 0 && strcmp(seen->names[i], name) == 0;
+    }
+    ++seen->depth;
+}
+
+static void end_stage(void *self) { --((stages *)self)->depth; }
+
+static bt_status staged_pass(bt_group *group, void *argument, rank_result *result)
+{
+    gpt g = {.loss = NULL};
+    stages seen = {.names = {"embedding", "block", "head"}};
+    (void)result;
+    omp_set_num_threads(1);
+    bt_status status = gpt_open(&g, argument, group);
+    g.session.context.range_hook = (bt_range_hook){&seen, count_stage, end_stage};
+    status = status ? status : gpt_pass(&g);
+    gpt_close(&g);
+    for (int i = 0; i < 3 && status == BT_OK; ++i) {
+        if (seen.counts[i] < 1) {
+            status = bt_error(BT_STATUS_INTERNAL, "there is no range %s", seen.names[i]);
+        }
+    }
+    return status;
+}
+
+// A report compares the stages of a step with and without half-batches.
+static void half_batches_have_the_stages_of_whole_ones(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    how with = {.heads = 4, .width = 32, .master = BT_F32, .compute = BT_F32};
+    for (int halves = 0; halves < 2; ++halves) {
+        with.half_batches = halves;
+        run_ranks(RANKS_THREADS, 2, gpt_timeout_ns, staged_pass, &with, results);
+        for (int rank = 0; rank < 2; ++rank) {
+            if (results[rank].status != BT_OK) {
+                fail_msg("half-batches %d, rank %d: %s", halves, rank, results[rank].message);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(half_batches_agree_with_one_rank),
         cmocka_unit_test(half_batches_have_the_bits_of_halves_apart),
+        cmocka_unit_test(half_batches_have_the_stages_of_whole_ones),
     };
     return cmocka_run_group_tests_name("dist.half_batches", tests, NULL, NULL);
 }
