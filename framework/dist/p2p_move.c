@@ -1,7 +1,8 @@
 // framework/dist/p2p_move.c - all-gather, all-to-all, broadcast, point to point, barrier
 //
 // The sender stores into the receiver's memory: directly into the result if that is in memory of
-// the group, else in pieces into a slot of the receiver's staging memory.
+// the group, else in pieces into a slot of the receiver's staging memory. send_recv always uses a
+// slot: its sender does not know where the receiver wants the data.
 #include "framework/dist/p2p_group.h"
 
 enum { ENGINE_BYTES = 64 << 20 }; // per rank; from this size on copy engines gather faster

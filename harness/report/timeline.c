@@ -69,7 +69,7 @@ static const char explained[] =
     "what communication costs at most. Communication that overlaps computation is not included. "
     "Between ops: no kernel was running.";
 
-// "step 42 of 12.1 ms; exposed communication 1.9 ms on average, 2.2 ms on rank 1"
+// "step 42 of 12.1 ms; exposed communication 1.9 ms on average, 2.2 ms at most (rank 1)"
 static void write_sum(const bt_store_round *round, bt_str *out)
 {
     const bt_store_timeline *most = &round->timelines[0];
