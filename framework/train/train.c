@@ -315,7 +315,7 @@ bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *obser
 {
     *result = (bt_train_result){.val_loss = (double)NAN};
     BT_TRY(bt_train_check(plan));
-    if (observer->value && plan->parallel.half_batches) {
+    if (observer->value && plan->parallel.half_batches && plan->parallel.mesh.tensor > 1) {
         return bt_error(
             BT_STATUS_INVALID_ARGUMENT,
             "the values of a step need whole micro-batches: set train.mesh.half_batches to false");
