@@ -43,6 +43,7 @@ struct bt_context_ring {
     char *memory;        // [3, size, capacity]: blocks, gradients given, gradients received
     bool owns_memory;    // else it is the group's
     int64_t capacity;    // bytes of a slot
+    int64_t allocated;   // bytes in all, outgrown memory of the group included
     int64_t block_bytes; // of this round; distance between slots
 };
 
@@ -97,6 +98,7 @@ static bt_status reserve(bt_context_ring *r, bt_context *context, int64_t block_
     }
     BT_TRY(backend->stream_synchronize(r->device, context->stream));
     BT_TRY(backend->stream_synchronize(r->device, r->stream));
+    r->allocated -= r->owns_memory ? PARTS * r->ring.size * r->capacity : 0;
     free_memory(r);
     r->capacity = 0;
     BT_TRY(bt_group_memory(r->group, bytes, &memory));
@@ -106,6 +108,7 @@ static bt_status reserve(bt_context_ring *r, bt_context *context, int64_t block_
     }
     r->memory = memory;
     r->capacity = block_bytes;
+    r->allocated += bytes;
     return BT_OK;
 }
 
@@ -295,5 +298,7 @@ void bt_context_ring_destroy(bt_context_ring *r)
     bt_mem_free(r->arrived);
     bt_mem_free(r);
 }
+
+uint64_t bt_context_ring_bytes(const bt_context_ring *r) { return r ? (uint64_t)r->allocated : 0; }
 
 const bt_ring *bt_context_ring_of(const bt_context_ring *ring) { return &ring->ring; }

@@ -40,6 +40,8 @@ BT_CHECKED bt_status bt_context_ring_create(bt_group *group, bt_rotation rotatio
                                             bt_context_ring **out);
 // NULL is allowed. Waits for the ring's stream.
 void bt_context_ring_destroy(bt_context_ring *ring);
+// Device memory that it uses, the group's included; 0 for NULL.
+uint64_t bt_context_ring_bytes(const bt_context_ring *ring);
 // The interface for ops; lives as long as the ring.
 const bt_ring *bt_context_ring_of(const bt_context_ring *ring);
 

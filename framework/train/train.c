@@ -148,7 +148,7 @@ static uint64_t resident_bytes(void)
 // The pool's statistics plus memory for exchanges between ranks.
 static void read_pool(const bt_trainer *t, bt_pool_stats *stats)
 {
-    const uint64_t beside = bt_row_chunks_bytes(t->chunks) +
+    const uint64_t beside = bt_row_chunks_bytes(t->chunks) + bt_context_ring_bytes(t->ring) +
                             (t->parallel ? bt_data_parallel_window_bytes(t->parallel) : 0);
     bt_pool_stats_read(t->session.pool, stats);
     stats->allocated_bytes += beside;

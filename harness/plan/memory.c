@@ -54,10 +54,15 @@ static double on_rank(block_values values, double tensor, double rows)
 }
 
 // Kept for the backward of a block. Tensor parallel ranks do not recompute queries, keys and
-// values, nor, with whole rows, the sum of the projection.
-static double kept_on_rank(bt_recompute_mode mode, double tensor, double rows)
+// values, nor, with whole rows, the sum of the projection. With row_chunks (framework/ops) they
+// gather rows again instead of keeping them.
+static double kept_on_rank(bt_recompute_mode mode, double tensor, double rows, bool chunks)
 {
     block_values kept = kept_of_block[mode];
+    if (chunks) {
+        kept.dealt += kept.whole;
+        kept.whole = 0;
+    }
     if (tensor > 1 && mode == BT_RECOMPUTE_BLOCK) {
         kept.shared += 3;
         kept.whole += rows > 1 ? 0 : 1;
@@ -65,15 +70,18 @@ static double kept_on_rank(bt_recompute_mode mode, double tensor, double rows)
     return on_rank(kept, tensor, rows);
 }
 
-// Blocks of keys and values in a ring of context parallel ranks: three per rank.
+// Blocks of keys and values in a ring of context parallel ranks: three per rank of the ring. Ranks
+// that share heads have blocks of more tokens and fewer heads, but are one in a ring.
 static double ring_elements(const cJSON *train, double tokens, const bt_plan_mesh *mesh)
 {
-    if (mesh->context == 1) {
-        return 0;
-    }
+    const double heads = bt_json_number_of(bt_json_get(train, "mesh"), "shared_heads");
+    const double ring = (double)mesh->context / (heads > 1 ? heads : 1);
     const double keys = (double)bt_plan_keys_width(train) / (double)mesh->tensor;
-    return 3 * (double)mesh->context * 2 * tokens * keys;
+    return ring > 1 ? 3 * ring * 2 * tokens * keys : 0;
 }
+
+// Matrices [tokens, width] for the exchange of chunks (ops/row_chunks.h).
+enum { CHUNK_AREAS = 4 };
 
 // Maximum size of logits that exist at a time (bt_linear_cross_entropy_rows).
 #define HEAD_LOGITS_BYTES (1.125 * 1024 * 1024 * 1024)
@@ -115,7 +123,7 @@ typedef struct held_values {
 } held_values;
 
 static held_values held_on_rank(const cJSON *train, bt_plan_recompute how, double tensor,
-                                double rows, bool narrow)
+                                double rows, bool chunks, bool narrow)
 {
     const double layers = bt_plan_number(train, "model.layers");
     const double width = bt_plan_number(train, "model.width"), blocks = (double)how.blocks;
@@ -129,9 +137,9 @@ static held_values held_on_rank(const cJSON *train, bt_plan_recompute how, doubl
             on_rank(used_by_llama_block(train, width), tensor, rows) + sums;
         return held;
     }
-    held.one = kept_on_rank(how.mode, tensor, rows);
+    held.one = kept_on_rank(how.mode, tensor, rows, chunks);
     held.first = blocks * held.one;
-    held.all = held.first + (layers - blocks) * kept_on_rank(cheaper, tensor, rows);
+    held.all = held.first + (layers - blocks) * kept_on_rank(cheaper, tensor, rows, chunks);
     held.used = on_rank(used_by_block[how.mode], tensor, rows) + sums;
     held.used_by_last =
         blocks < layers ? on_rank(used_by_block[cheaper], tensor, rows) + sums : held.used;
@@ -148,7 +156,9 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double vocab = bt_plan_number(train, "model.vocab");
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
     const double tensor = (double)mesh.tensor;
-    const bool deals = cJSON_IsTrue(bt_json_get(bt_json_get(train, "mesh"), "sequence_parallel"));
+    const cJSON *options = bt_json_get(train, "mesh");
+    const bool deals = cJSON_IsTrue(bt_json_get(options, "sequence_parallel"));
+    const bool chunks = tensor > 1 && cJSON_IsTrue(bt_json_get(options, "row_chunks"));
     double batch_tokens = (double)micro_batch * bt_plan_number(train, "sequence");
     double tokens = batch_tokens / (double)mesh.context; // of this rank
     double parameters = (double)bt_plan_parameters(train);
@@ -156,7 +166,7 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     const double gradients = ranks.parallel ? ranks.gradients_bytes : parameters * 4;
     bool accumulates = ranks.parallel || bt_plan_number(train, "tokens_per_step") > batch_tokens;
     double unit = tokens * width * element_bytes;
-    const held_values held = held_on_rank(train, how, tensor, deals ? tensor : 1, narrow);
+    const held_values held = held_on_rank(train, how, tensor, deals ? tensor : 1, chunks, narrow);
     // The head: logits of some rows (of all rows if ranks share the vocabulary), whose memory their
     // gradient reuses (the fused head's buffers), the gradients of its input and of the tied
     // embedding, which is fp32; in a bucket of bf16 gradients it is accumulated in a separate
@@ -180,6 +190,7 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     peak = larger_of(peak, (held.one + held.used) * unit + made + rest);
     peak = larger_of(accumulates ? peak + gradients : peak, gradients);
     peak += ring_elements(train, tokens, &mesh) * element_bytes;
+    peak += chunks ? CHUNK_AREAS * unit : 0;
     const double slots = on_gpu ? ranks.slots_bytes : 0;
     const double snapshot = on_gpu ? snapshot_bytes(train, parameters, &mesh, &ranks) : 0;
     return (uint64_t)(1.04 * (ranks.state_bytes + peak) + slots + snapshot);

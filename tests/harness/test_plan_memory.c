@@ -45,14 +45,16 @@ static uint64_t planned_bytes(const bt_train_plan *p, bool on_gpu)
         "\"micro_batch\":%lld,"
         "\"tokens_per_step\":%lld,\"model\":{\"layers\":%lld,\"heads\":%lld,\"width\":%lld,"
         "\"vocab\":%lld,\"context\":%lld%s},\"mesh\":{\"data\":%d,\"tensor\":%d,\"context\":%d,"
-        "\"sharding\":\"%s\",\"sequence_parallel\":%s,\"invariant\":0,\"bucket_mb\":%g},"
+        "\"sharding\":\"%s\",\"sequence_parallel\":%s,\"row_chunks\":%s,\"shared_heads\":%d,"
+        "\"invariant\":0,\"bucket_mb\":%g},"
         "\"checkpoint\":{\"asynchronous\":%s}}",
         bt_precision_name(p->precision), bt_recompute_mode_name(p->recompute),
         (long long)p->recompute_blocks, (long long)p->sequence, (long long)p->micro_batch,
         (long long)p->tokens_per_step, (long long)p->model.layers, (long long)p->model.heads,
         (long long)p->model.width, (long long)p->model.vocab, (long long)p->model.context, more,
         mesh->data, mesh->tensor, mesh->context, bt_sharding_name(p->parallel.sharding),
-        p->parallel.sequence_parallel ? "true" : "false", p->parallel.bucket_mb,
+        p->parallel.sequence_parallel ? "true" : "false", p->parallel.row_chunks ? "true" : "false",
+        (int)p->parallel.shared_heads, p->parallel.bucket_mb,
         p->checkpoints.asynchronous ? "true" : "false");
     ASSERT_OK(bt_json_parse("train", text, (size_t)length, &doc));
     const uint64_t bytes =
@@ -60,6 +62,15 @@ static uint64_t planned_bytes(const bt_train_plan *p, bool on_gpu)
     bt_json_doc_release(&doc);
     return bytes;
 }
+
+#define BY_ROWS                                                                                    \
+    {                                                                                              \
+        .sequence_parallel = true                                                                  \
+    }
+#define CHUNKS                                                                                     \
+    {                                                                                              \
+        .sequence_parallel = true, .row_chunks = true                                              \
+    }
 
 // What is planned is what the fullest rank takes: at most 2 % less, and no tenth more. bf16: 4 %
 // less, because the CPU's kernels have a workspace of fp32 operands.
@@ -70,25 +81,31 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
         bt_mesh_degrees mesh;
         bt_precision precision;
         int64_t layers, vocab;
-        bool sequence_parallel;
+        bt_train_parallel with;
         bt_recompute_mode recompute;
-    } rows[] = {{{2, 1, 1}, BT_PRECISION_FP32, 2, 4096, false, BT_RECOMPUTE_NONE},
-                {{1, 2, 1}, BT_PRECISION_FP32, 2, 4096, false, BT_RECOMPUTE_NONE},
-                {{1, 4, 1}, BT_PRECISION_FP32, 4, 512, false, BT_RECOMPUTE_NONE},
-                {{1, 1, 4}, BT_PRECISION_FP32, 2, 4096, false, BT_RECOMPUTE_NONE},
-                {{1, 1, 2}, BT_PRECISION_FP32, 4, 512, false, BT_RECOMPUTE_NONE},
-                {{1, 2, 2}, BT_PRECISION_FP32, 4, 512, false, BT_RECOMPUTE_NONE},
-                {{2, 2, 1}, BT_PRECISION_FP32, 2, 4096, false, BT_RECOMPUTE_NONE},
-                {{1, 2, 1}, BT_PRECISION_BF16, 4, 512, false, BT_RECOMPUTE_NONE},
-                {{1, 1, 2}, BT_PRECISION_BF16, 4, 512, false, BT_RECOMPUTE_NONE},
-                {{1, 2, 1}, BT_PRECISION_FP32, 4, 512, true, BT_RECOMPUTE_NONE},
-                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, true, BT_RECOMPUTE_NONE},
-                {{1, 4, 1}, BT_PRECISION_BF16, 8, 512, true, BT_RECOMPUTE_NONE},
-                {{2, 2, 1}, BT_PRECISION_FP32, 4, 512, true, BT_RECOMPUTE_GELU_LN},
-                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, false, BT_RECOMPUTE_BLOCK},
-                {{2, 1, 1}, BT_PRECISION_FP32, 8, 512, false, BT_RECOMPUTE_BLOCK},
-                {{2, 1, 1}, BT_PRECISION_FP32, 8, 512, false, BT_RECOMPUTE_BLOCK_OFFLOAD},
-                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, true, BT_RECOMPUTE_BLOCK}};
+    } rows[] = {{{2, 1, 1}, BT_PRECISION_FP32, 2, 4096, {0}, BT_RECOMPUTE_NONE},
+                {{1, 2, 1}, BT_PRECISION_FP32, 2, 4096, {0}, BT_RECOMPUTE_NONE},
+                {{1, 4, 1}, BT_PRECISION_FP32, 4, 512, {0}, BT_RECOMPUTE_NONE},
+                {{1, 1, 4}, BT_PRECISION_FP32, 2, 4096, {0}, BT_RECOMPUTE_NONE},
+                {{1, 1, 2}, BT_PRECISION_FP32, 4, 512, {0}, BT_RECOMPUTE_NONE},
+                {{1, 2, 2}, BT_PRECISION_FP32, 4, 512, {0}, BT_RECOMPUTE_NONE},
+                {{2, 2, 1}, BT_PRECISION_FP32, 2, 4096, {0}, BT_RECOMPUTE_NONE},
+                {{1, 2, 1}, BT_PRECISION_BF16, 4, 512, {0}, BT_RECOMPUTE_NONE},
+                {{1, 1, 2}, BT_PRECISION_BF16, 4, 512, {0}, BT_RECOMPUTE_NONE},
+                {{1, 2, 1}, BT_PRECISION_FP32, 4, 512, BY_ROWS, BT_RECOMPUTE_NONE},
+                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, BY_ROWS, BT_RECOMPUTE_NONE},
+                {{1, 4, 1}, BT_PRECISION_BF16, 8, 512, BY_ROWS, BT_RECOMPUTE_NONE},
+                {{2, 2, 1}, BT_PRECISION_FP32, 4, 512, BY_ROWS, BT_RECOMPUTE_GELU_LN},
+                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, {0}, BT_RECOMPUTE_BLOCK},
+                {{2, 1, 1}, BT_PRECISION_FP32, 8, 512, {0}, BT_RECOMPUTE_BLOCK},
+                {{2, 1, 1}, BT_PRECISION_FP32, 8, 512, {0}, BT_RECOMPUTE_BLOCK_OFFLOAD},
+                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, BY_ROWS, BT_RECOMPUTE_BLOCK},
+                {{1, 1, 2}, BT_PRECISION_FP32, 1, 512, {0}, BT_RECOMPUTE_NONE},
+                {{1, 1, 4}, BT_PRECISION_FP32, 1, 512, {.shared_heads = 4}, BT_RECOMPUTE_NONE},
+                {{1, 1, 4}, BT_PRECISION_FP32, 1, 512, {.shared_heads = 2}, BT_RECOMPUTE_NONE},
+                {{1, 2, 1}, BT_PRECISION_FP32, 4, 512, CHUNKS, BT_RECOMPUTE_NONE},
+                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, CHUNKS, BT_RECOMPUTE_NONE},
+                {{1, 4, 1}, BT_PRECISION_FP32, 8, 512, CHUNKS, BT_RECOMPUTE_BLOCK}};
     // Under sanitizers every fourth: they are slow, and all rows run in the other builds.
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i += TEST_SANITIZED ? 4 : 1) {
         rank_result results[RANKS_MAX] = {{0}};
@@ -106,8 +123,8 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
         r.plan.tokens_per_step = 2 * mesh.data * r.plan.sequence * r.plan.micro_batch;
         r.plan.steps = 1;
         r.plan.eval_every = r.plan.profile_steps = r.plan.warmup_timing_steps = 0;
+        r.plan.parallel = rows[i].with;
         r.plan.parallel.mesh = mesh;
-        r.plan.parallel.sequence_parallel = rows[i].sequence_parallel;
         r.plan.recompute = rows[i].recompute;
         r.plan.parallel.bucket_mb = 1;
         run_ranks(RANKS_THREADS, ranks, timeout_ns, train, &r, results);
@@ -119,8 +136,9 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
             peak_bytes = r.peak_bytes[rank] > peak_bytes ? r.peak_bytes[rank] : peak_bytes;
         }
         const double share = (double)planned_bytes(&r.plan, false) / (double)peak_bytes;
-        print_message("%d x %d x %d%s, %s: planned %.3f of the peak\n", mesh.data, mesh.tensor,
-                      mesh.context, rows[i].sequence_parallel ? " by rows" : "",
+        print_message("%d x %d x %d%s%s, %d share heads, %s: planned %.3f of the peak\n", mesh.data,
+                      mesh.tensor, mesh.context, rows[i].with.sequence_parallel ? " by rows" : "",
+                      rows[i].with.row_chunks ? " in chunks" : "", (int)rows[i].with.shared_heads,
                       bt_recompute_mode_name(rows[i].recompute), share);
         assert_true(share >= (rows[i].precision == BT_PRECISION_BF16 ? 0.96 : 0.98));
         assert_true(share <= 1.1);
