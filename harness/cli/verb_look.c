@@ -17,12 +17,12 @@ bt_status bt_verb_show(bt_cli_call *call)
 bt_status bt_verb_compare(bt_cli_call *call)
 {
     int64_t runs[2];
-    bool hard_differs = false;
+    bool comparable = true;
     BT_TRY(bt_cli_open_runs(call, BT_STORE_READ, 0, 2, runs));
-    BT_TRY(call->json ? bt_compare_json(call->store, runs[0], runs[1], &call->out, &hard_differs)
+    BT_TRY(call->json ? bt_compare_json(call->store, runs[0], runs[1], &call->out, &comparable)
                       : bt_compare_text(call->store, runs[0], runs[1], call->columns, &call->out,
-                                        &hard_differs));
-    call->code = hard_differs ? bt_status_exit_code(BT_STATUS_UNAVAILABLE) : 0;
+                                        &comparable));
+    call->code = comparable ? 0 : bt_status_exit_code(BT_STATUS_UNAVAILABLE);
     return BT_OK;
 }
 

@@ -248,7 +248,8 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"show", "RUN", "show a recorded run", RUN_WORDS, look_options, 1, 1,
      bt_verb_show},
     {"compare", "RUN RUN", "compare two runs",
-     "Exit codes: 0 the hard facts are the same, 4 not comparable: they differ, but all is printed.\n"
+     "Exit codes: 0 the hard facts are the same, 4 not comparable: they differ, but all is printed; or\n"
+     "the runs have no case in common.\n"
      RUN_WORDS, look_options, 2, 2, bt_verb_compare},
     {"history", "CASE", "show one case over all runs, and where it changed",
      "CASE is a name as in 'bt-bench list cases SUITE', for all its shapes, directions and types, or\n"

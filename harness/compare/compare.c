@@ -179,6 +179,7 @@ static bt_status pair_rounds(bt_comparison *both)
         pair->right = &both->right.rounds[chosen[i] - 1];
         BT_TRY(fill_pair(both, pair));
     }
+    both->alone_left_count = both->alone_count;
     for (int64_t j = 0; j < right_count; j++) {
         if (!used[j]) {
             alone[both->alone_count++] = &both->right.rounds[j];

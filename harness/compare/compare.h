@@ -53,8 +53,9 @@ typedef struct bt_comparison {
     const bt_compare_pair *pairs; // cases that both have, in the order of the left run; disturbed
                                   // rounds are excluded
     int64_t pair_count;
-    const bt_store_round *const *alone; // the first round of each case without a counterpart
-    int64_t alone_count;
+    const bt_store_round *const *alone; // the first round of each case without a counterpart: of
+                                        // the left run, then of the right run
+    int64_t alone_count, alone_left_count;
     const bt_compare_item *items; // only differences
     int64_t item_count;
     bool hard_differs; // hard facts of the environment differ: speeds are not comparable
@@ -91,10 +92,11 @@ BT_CHECKED bt_status bt_compare_environments_json(const bt_compare_item *items, 
                                                   const char *right, bt_str *out);
 
 // Appends the text, or one JSON object, of two runs' comparison. Tables of metrics are fitted to
-// `columns` of a terminal, 0: any number. *hard_differs as in bt_comparison; may be NULL.
+// `columns` of a terminal, 0: any number. *comparable: no hard fact differs, and the runs have a
+// case in common; may be NULL.
 BT_CHECKED bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, int columns,
-                                     bt_str *out, bool *hard_differs);
+                                     bt_str *out, bool *comparable);
 BT_CHECKED bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out,
-                                     bool *hard_differs);
+                                     bool *comparable);
 
 #endif

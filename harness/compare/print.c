@@ -157,9 +157,40 @@ static bt_status print_items(const bt_comparison *both, int columns, bt_str *out
     return bt_table_print(&table, 2, out);
 }
 
+// The cases that one run has, of which the other has none, as "a, b, c on pytorch-eager".
+static void print_alone(const bt_comparison *both, bool left, bt_str *out)
+{
+    const int64_t first = left ? 0 : both->alone_left_count;
+    const int64_t end = left ? both->alone_left_count : both->alone_count;
+    const bt_store_run *run = left ? &both->left : &both->right;
+    if (first == end && both->pair_count > 0) {
+        return;
+    }
+    bt_str_format(
+        out, both->pair_count > 0 ? "\nonly in run %lld: " : "run %lld has: ", (long long)run->id);
+    for (int64_t i = first; i < end; i++) {
+        const bt_store_case *what = &both->alone[i]->what;
+        const bool ours = strcmp(what->system, "blutrain") == 0;
+        bt_str_format(out, "%s%s%s%s", i > first ? ", " : "", what->name, ours ? "" : " on ",
+                      ours ? "" : what->system);
+    }
+    bt_str_append(out, first == end ? "no measured case\n" : "\n");
+}
+
+static void print_nothing_in_common(const bt_comparison *both, bt_str *out)
+{
+    bt_str_append(out, "\nthe runs have no case in common, so nothing is compared\n");
+    print_alone(both, true, out);
+    print_alone(both, false, out);
+}
+
 static bt_status print_all(const bt_comparison *both, int columns, bt_str *out)
 {
     BT_TRY(print_runs(both, columns, out));
+    if (both->pair_count == 0) { // a list of what differs would be that of two whole plans
+        print_nothing_in_common(both, out);
+        return bt_str_status(out);
+    }
     BT_EACH(const bt_compare_pair, pair, both->pairs, both->pair_count) {
         bt_str_format(out, "\n%s, %s", pair->left->what.name, pair->left->what.system);
         if (strcmp(pair->left->what.system, pair->right->what.system) != 0) {
@@ -173,10 +204,8 @@ static bt_status print_all(const bt_comparison *both, int columns, bt_str *out)
             print_digests(pair, out);
         }
     }
-    for (int64_t i = 0; i < both->alone_count; i++) {
-        bt_str_format(out, "\n%s, %s: in one of the runs only\n", both->alone[i]->what.name,
-                      both->alone[i]->what.system);
-    }
+    print_alone(both, true, out);
+    print_alone(both, false, out);
     BT_TRY(print_items(both, columns, out));
     if (both->hard_differs) {
         bt_str_append(out, "hard facts of the environments differ: speeds are not comparable\n");
@@ -186,21 +215,21 @@ static bt_status print_all(const bt_comparison *both, int columns, bt_str *out)
 
 // Reads both runs for the text or the JSON.
 static bt_status compare(bt_store *store, int64_t left, int64_t right, bt_comparison *both,
-                         bool *hard_differs)
+                         bool *comparable)
 {
     BT_TRY(bt_compare_runs(store, left, right, both));
-    if (hard_differs) {
-        *hard_differs = both->hard_differs;
+    if (comparable) {
+        *comparable = !both->hard_differs && both->pair_count > 0;
     }
     return BT_OK;
 }
 
 bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, int columns, bt_str *out,
-                          bool *hard_differs)
+                          bool *comparable)
 {
     BT_SCOPED(bt_comparison) both = {0};
     size_t start = out->length_bytes;
-    BT_TRY(compare(store, left, right, &both, hard_differs));
+    BT_TRY(compare(store, left, right, &both, comparable));
     BT_TRY(print_all(&both, columns, out));
     bt_wrap_from(out, start, columns);
     return bt_text_end(out, start);
@@ -246,11 +275,11 @@ static void json_pair(bt_json_writer *json, const bt_compare_pair *pair)
 }
 
 bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out,
-                          bool *hard_differs)
+                          bool *comparable)
 {
     BT_SCOPED(bt_comparison) both = {0};
     bt_json_writer json = {.out = out, .indent = 2};
-    BT_TRY(compare(store, left, right, &both, hard_differs));
+    BT_TRY(compare(store, left, right, &both, comparable));
     bt_json_writer_open(&json, NULL, '{');
     BT_JSON(&json, BT_KV("left", both.left.id), BT_KV("right", both.right.id),
             BT_FLAG("hard_facts_differ", both.hard_differs));
@@ -259,6 +288,12 @@ bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *
     }
     BT_JSON_LIST(&json, "alone", i, both.alone_count) {
         bt_json_writer_text(&json, NULL, both.alone[i]->what.name);
+    }
+    BT_JSON_LIST(&json, "left_only", i, both.alone_left_count) {
+        bt_json_writer_text(&json, NULL, both.alone[i]->what.name);
+    }
+    BT_JSON_LIST(&json, "right_only", i, both.alone_count - both.alone_left_count) {
+        bt_json_writer_text(&json, NULL, both.alone[both.alone_left_count + i]->what.name);
     }
     BT_JSON_LIST(&json, "differs", i, both.item_count) {
         BT_JSON_OBJECT(&json, NULL, BT_OF(&both.items[i], group), BT_OF(&both.items[i], key),

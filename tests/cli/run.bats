@@ -535,6 +535,18 @@ SH
     [ "$status" = 0 ]
 }
 
+@test "compare of runs without a common case: the cases of each, exit 4" {
+    fake --quiet
+    sed 's/"name": "a"/"name": "c"/; s/"name": "b"/"name": "d"/' s.json >other.json
+    "$bench" run other.json --worker "$worker" --quiet
+    run --separate-stderr "$bench" compare 1 2
+    [ "$status" = 4 ]
+    [[ $output == *$'\n\n'"the runs have no case in common, so nothing is compared"$'\n'"run 1 has: a on fake_worker.sh, b on fake_worker.sh"$'\n'"run 2 has: c on fake_worker.sh, d on fake_worker.sh" ]]
+    run --separate-stderr "$bench" compare 1 2 --format json
+    [ "$status" = 4 ]
+    [ "$(jq -c '[.cases, .left_only, .right_only]' <<<"$output")" = '[[],["a","b"],["c","d"]]' ]
+}
+
 @test "output that cannot be written is an error" {
     [ -e /dev/full ] || skip "no /dev/full"
     run bash -c "'$bench' list schema >/dev/full"
