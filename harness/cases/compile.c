@@ -223,8 +223,8 @@ static bt_status compile_chain(const bt_kernel_body *body, const bt_target *targ
     BT_IF_OK(status, bt_compile_dump_graph(d, BT_COMPILE_DUMP_SIMPLE, bt_chain_graph(chain)));
     BT_IF_OK(status, bt_compile_dump_groups(d, bt_chain_graph(chain), bt_chain_groups(chain)));
     if (status == BT_OK) {
-        *out = (bt_case_compiled){.calls = bt_chain_calls(chain),
-                                  .simple_calls = bt_chain_simple_calls(chain)};
+        out->calls = bt_chain_calls(chain);
+        out->simple_calls = bt_chain_simple_calls(chain);
         count_groups(bt_chain_groups(chain), out);
     }
     if (status == BT_OK && makes_code) {
@@ -268,7 +268,7 @@ static bt_status compile_kernel(const cJSON *kernel, const char *target_name,
     BT_TRY(bt_compile_dump_dialect(d, &graph));
     BT_TRY(bt_compile_dump_graph(d, BT_COMPILE_DUMP_SIMPLE, &graph)); // a call alone is simple
     BT_TRY(bt_compile_dump_group(d, &graph, &group));
-    *out = (bt_case_compiled){.calls = 1, .simple_calls = 1, .groups = 1, .fused_calls = 1};
+    out->calls = out->simple_calls = out->groups = out->fused_calls = 1;
     out->bytes_before = out->bytes_after = bt_fused_bytes(&group);
     out->with_code = target_name ? 1 : -1;
     if (!target_name) {
@@ -291,7 +291,8 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
               .dumper = {.name = cJSON_GetObjectItemCaseSensitive(item, "name")->valuestring,
                          .folder = folder,
                          .target = &meant,
-                         .dumps = dumps}};
+                         .dumps = dumps,
+                         .out = out}};
     const bt_case_work work = {.item = item,
                                .device = target && meant.kind == BT_TARGET_CPU ? "cpu" : "cuda",
                                .train_shards = &shard,

@@ -27,6 +27,7 @@ typedef struct bt_case_compiled {
     int64_t groups, fused_calls;       // groups, and the calls in them
     int64_t bytes_before, bytes_after; // moved by the grouped calls, by the groups
     int64_t with_code;                 // of the groups, those with code; -1: no target was given
+    int64_t dump_files, dump_bytes;    // written to the folder
 } bt_case_compiled;
 
 // The words of a list, "graph,groups", as bits. Errors  INVALID_ARGUMENT naming the allowed words

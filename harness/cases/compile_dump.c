@@ -47,7 +47,10 @@ static bt_status write_text(const bt_compile_dumper *d, bt_compile_dump which, b
                   which == BT_COMPILE_DUMP_BT ? "mlir" : "txt");
     BT_TRY(bt_str_status(text));
     BT_TRY(bt_str_status(&path));
-    return bt_file_write(bt_str_text(&path), bt_str_text(text), text->length_bytes);
+    BT_TRY(bt_file_write(bt_str_text(&path), bt_str_text(text), text->length_bytes));
+    d->out->dump_files += 1;
+    d->out->dump_bytes += (int64_t)text->length_bytes;
+    return BT_OK;
 }
 
 bt_status bt_compile_dump_graph(const bt_compile_dumper *d, bt_compile_dump which,

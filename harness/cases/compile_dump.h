@@ -11,6 +11,7 @@ typedef struct bt_compile_dumper {
     const char *name, *folder;
     const bt_target *target; // of the code
     unsigned dumps;          // bit k: bt_compile_dump k is written
+    bt_case_compiled *out;   // counts what was written
 } bt_compile_dumper;
 
 // Each writes what was asked for.

@@ -19,7 +19,7 @@ static void row(const char *name, const bt_case_compiled *x, bt_table *table)
 }
 
 static bt_status compile_cases(const bt_plan *plan, const char *target, const char *folder,
-                               unsigned dumps, bt_table *table)
+                               unsigned dumps, bt_table *table, bt_case_compiled *written)
 {
     int64_t compiled = 0;
     for (int64_t i = 0; i < plan->case_count; ++i) {
@@ -29,14 +29,15 @@ static bt_status compile_cases(const bt_plan *plan, const char *target, const ch
         if (!bt_plan_times_calls(item) || strcmp(generated, "on") == 0) {
             BT_TRY(bt_case_compile(item, target, folder, dumps, &result));
             row(bt_json_get(item, "name")->valuestring, &result, table);
+            written->dump_files += result.dump_files;
+            written->dump_bytes += result.dump_bytes;
             ++compiled;
         }
     }
     return compiled ? BT_OK
                     : bt_error(BT_STATUS_INVALID_ARGUMENT,
                                "suite %s, profile %s: no case trains or generates code, so there "
-                               "is nothing to "
-                               "compile; choose another --profile",
+                               "is nothing to compile; choose another --profile",
                                plan->suite, plan->profile);
 }
 
@@ -45,6 +46,7 @@ bt_status bt_verb_compile(bt_cli_call *call)
     const bt_cli_arguments *arguments = call->arguments;
     const char *dump = bt_cli_value(arguments, "dump"), *folder = bt_cli_value(arguments, "output");
     unsigned dumps = 0;
+    bt_case_compiled written = {0};
     BT_SCOPED(bt_cli_suite) suite = {0};
     BT_SCOPED(bt_table) table = {0};
     if (dump) {
@@ -57,8 +59,14 @@ bt_status bt_verb_compile(bt_cli_call *call)
     BT_TRY(bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite));
     bt_table_heads(&table, "case|>calls|>saved|>simplified|>groups|>code|>fused|>before|"
                            ">after");
-    BT_TRY(compile_cases(&suite.plan, bt_cli_value(arguments, "target"), folder, dumps, &table));
+    BT_TRY(compile_cases(&suite.plan, bt_cli_value(arguments, "target"), folder, dumps, &table,
+                         &written));
     BT_TRY(bt_table_print(&table, 0, &call->out));
+    if (dumps) {
+        bt_str_format(&call->out, "dumps     %s: %s, %s\n", folder,
+                      bt_format_items(written.dump_files, "file").text,
+                      bt_format_value(BT_UNIT_BYTES, (double)written.dump_bytes).text);
+    }
     if (dumps >> BT_COMPILE_DUMP_BT & 1U && bt_compile_verifier()) {
         bt_str_format(&call->out, "The dumps 'bt' are not verified: %s\n", bt_error_message());
         bt_error_clear();

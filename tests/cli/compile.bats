@@ -25,6 +25,7 @@ teardown() {
     [ "$status" = 0 ]
     [[ $output =~ case\ +calls\ +saved\ +simplified\ +groups\ +code\ +fused\ +before\ +after ]]
     [[ $output =~ fp32\ +[0-9]+ ]]
+    [[ ${lines[-1]} =~ ^dumps\ +d:\ 6\ files,\ [0-9.]+\ KiB$ ]]
     grep -q '^value [0-9]* f32 8192 input "wte.weight"$' d/fp32.graph.txt
     grep -q '^node attention forward "attention" q.base=' d/fp32.graph.txt
     grep -q '^node layernorm_backward backward ' d/fp32.graph.txt
