@@ -15,6 +15,7 @@
 #ifndef BT_CHECKPOINT_CHECKPOINT_H
 #define BT_CHECKPOINT_CHECKPOINT_H
 
+#include "framework/base/str.h"
 #include "framework/checkpoint/safetensors.h"
 #include "framework/checkpoint/state.h"
 
@@ -46,6 +47,10 @@ BT_CHECKED bt_status bt_checkpoint_save(bt_context *context, const bt_checkpoint
 BT_CHECKED bt_status bt_checkpoint_list(const bt_checkpoint_store *store, int64_t **steps,
                                         int64_t *count);
 BT_CHECKED bt_status bt_checkpoint_remove(const bt_checkpoint_store *store, int64_t step);
+// Finds stores in the folders below one, three levels deep, for the message that it is none.
+// Appends a line for each of the first four, "\n  FOLDER (newest: step-00000100)". Folders that
+// cannot be read are skipped. Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_checkpoint_stores_below(const char *folder, bt_str *out, int64_t *count);
 
 typedef struct bt_checkpoint_info {
     int64_t step;         // -1: the store has no checkpoint

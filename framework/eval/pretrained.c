@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "framework/base/scoped.h"
 #include "framework/checkpoint/hugging_face.h"
 
 static const bt_file_ops *const ops = &bt_file_ops_system;
@@ -104,6 +105,19 @@ static bt_status find_step(int64_t heads, bt_pretrained *out)
     return find_checkpoint(step, heads, out);
 }
 
+// Errors  INVALID_ARGUMENT: the folder is none of a model; checkpoints below it are named
+static bt_status refuse_folder(const char *folder)
+{
+    BT_SCOPED(bt_str) below = {0};
+    int64_t count = 0;
+    BT_TRY(bt_checkpoint_stores_below(folder, &below, &count));
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "%s: this folder contains neither a checkpoint (step-NNNNNNNN) nor "
+                    "model.safetensors%s%s",
+                    folder, count > 0 ? "; give one of these folders below it, which do:" : "",
+                    bt_str_text(&below));
+}
+
 static bt_status find_newest(int64_t heads, bt_pretrained *out)
 {
     char name[64];
@@ -112,9 +126,7 @@ static bt_status find_newest(int64_t heads, bt_pretrained *out)
     bt_checkpoint_info newest;
     BT_TRY(bt_checkpoint_newest(&store, &newest));
     if (newest.step < 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: this folder contains neither a checkpoint nor model.safetensors",
-                        out->path);
+        return refuse_folder(out->path);
     }
     (void)snprintf(name, sizeof name, "step-%08lld", (long long)newest.step);
     BT_TRY(bt_io_path(out->store, name, out->path));

@@ -104,6 +104,17 @@ static bt_status list_steps(const bt_checkpoint_store *store, const int64_t *ste
     return status == BT_OK ? bt_str_status(out) : status;
 }
 
+// Says that a folder is no store, and names stores below it.
+static bt_status say_none(const char *path, bt_str *out)
+{
+    BT_SCOPED(bt_str) below = {0};
+    int64_t found = 0;
+    BT_TRY(bt_checkpoint_stores_below(path, &below, &found));
+    bt_str_format(out, "%s has no checkpoint%s%s", path,
+                  found > 0 ? "; these folders below it have some:" : "", bt_str_text(&below));
+    return bt_str_status(out);
+}
+
 static bt_status list(const bt_cli_arguments *arguments, const char *path, bool as_json,
                       bt_str *out)
 {
@@ -116,7 +127,8 @@ static bt_status list(const bt_cli_arguments *arguments, const char *path, bool 
                       &damaged));
     if (count == 0 && !as_json) {
         bt_str_clear(out);
-        bt_str_format(out, "%s has no checkpoint\n", path);
+        BT_TRY(say_none(path, out));
+        bt_str_append(out, "\n");
     }
     return BT_OK;
 }
@@ -164,10 +176,12 @@ static bt_status verify(const char *path, bool as_json, bt_str *out)
     }
     BT_FAIL_IF(!bt_file_exists(path), BT_STATUS_IO, "there is no folder %s", path);
     BT_TRY(bt_checkpoint_list(&store, &steps, &count));
-    bt_status status = list_steps(&store, steps, count, false, as_json, out, &damaged);
-    BT_TRY(status);
-    BT_FAIL_IF(count == 0, BT_STATUS_IO, "%s has no checkpoint: expected folders step-NNNNNNNN",
-               path);
+    if (count == 0) {
+        BT_SCOPED(bt_str) none = {0};
+        BT_TRY(say_none(path, &none));
+        return bt_error(BT_STATUS_IO, "expected folders step-NNNNNNNN; %s", bt_str_text(&none));
+    }
+    BT_TRY(list_steps(&store, steps, count, false, as_json, out, &damaged));
     return damaged ? bt_error(BT_STATUS_CORRUPT_DATA, "%s: %lld of %lld checkpoints not valid",
                               path, (long long)damaged, (long long)count)
                    : BT_OK;

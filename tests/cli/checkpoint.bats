@@ -65,6 +65,15 @@ digest_of() { # store
     run --separate-stderr "$bench" checkpoint list empty
     [ "$status" = 0 ]
     [ "$output" = "empty has no checkpoint" ]
+    mkdir -p runs/run-1/checkpoints
+    cp -r a runs/run-1/checkpoints/fp32-blutrain-0
+    run --separate-stderr "$bench" checkpoint list runs
+    [ "$status" = 0 ]
+    [ "$output" = "runs has no checkpoint; these folders below it have some:
+  runs/run-1/checkpoints/fp32-blutrain-0 (newest: step-00000000)" ]
+    run --separate-stderr "$bench" checkpoint verify runs
+    [ "$status" = 4 ]
+    [[ $stderr == *"expected folders step-NNNNNNNN"* ]]
     run --separate-stderr "$bench" checkpoint list nowhere
     [ "$status" = 4 ]
     [ "$stderr" = "there is no folder nowhere" ]
@@ -108,8 +117,16 @@ digest_of() { # store
     mkdir empty
     run --separate-stderr "$bench" checkpoint export empty -o a
     [ "$status" = 2 ]
-    [[ $stderr == *"neither a checkpoint nor model.safetensors"* ]]
+    [[ $stderr == *"neither a checkpoint (step-NNNNNNNN) nor model.safetensors" ]]
     [ ! -e a ]
+    for run in 1 2 3 4 5; do
+        mkdir -p "results/run-$run/checkpoints"
+        "$bench" checkpoint import "$small" -o "results/run-$run/checkpoints/fp32-blutrain-0" --heads 2
+    done
+    run --separate-stderr "$bench" checkpoint export results -o a
+    [ "$status" = 2 ]
+    [[ $stderr == *"nor model.safetensors; give one of these folders below it, which do:"$'\n'"  $(pwd -P)/results/run-1/checkpoints/fp32-blutrain-0 (newest: step-00000000)"*"run-4/"*$'\n'"  and 1 more" ]]
+    [[ $stderr != *"run-5/"* ]]
 }
 
 @test "config.json must be that of the tensors" {
