@@ -117,5 +117,8 @@ static bt_status wished(void *context, const bt_run_schedule *schedule, int64_t 
 
 bt_run_wish bt_ab_rounds_wish(bt_ab_rounds *rounds)
 {
-    return (bt_run_wish){.rounds = wished, .self = rounds, .rounds_max = rounds->logs_max};
+    return (bt_run_wish){.rounds = wished,
+                         .self = rounds,
+                         .rounds_max = rounds->logs_max,
+                         .rounds_last = rounds->fixed ? 0 : rounds->logs_max / 2};
 }

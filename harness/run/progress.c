@@ -1,6 +1,7 @@
 // harness/run/progress.c - the progress line on the terminal
 #include "harness/run/progress.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -115,20 +116,38 @@ static void show_phase(bt_progress_view *view, const char *phase)
     }
 }
 
-void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps, bool evaluates)
+static void begin_round(bt_progress_view *view, const char *label, int64_t steps)
 {
     (void)snprintf(view->label, sizeof view->label, "%s", label);
     view->steps = steps;
-    view->evaluates = evaluates;
-    view->eager_said = false;
+    view->evaluates = view->eager_said = false;
     view->steps_done = 0;
     view->spent_ns = 0;
     view->rate_tok_s = 0;
+    view->others_ns = (double)NAN;
     view->heard_ns = bt_clock_ns();
-    if (steps > 0) { // the line is shared by consecutive kernel cases
-        bt_progress_pause(view);
-        show_phase(view, "starting: loading data, creating parameters");
+}
+
+// What is counted: rounds, if cases have several.
+static const char *unit_of(const bt_progress_place *place)
+{
+    return place->total > place->cases ? "round" : "case";
+}
+
+void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps, bool evaluates,
+                       const bt_progress_place *place, double others_ns)
+{
+    BT_SCOPED(bt_str) text = {0};
+    begin_round(view, label, steps);
+    view->evaluates = evaluates;
+    view->others_ns = others_ns;
+    bt_str_append(&text, "starting: loading data, creating parameters");
+    if (place->total > 1) {
+        bt_str_format(&text, "  %s %lld/%lld", unit_of(place), (long long)place->done + 1,
+                      (long long)place->total);
     }
+    bt_progress_pause(view);
+    show_phase(view, bt_str_text(&text));
 }
 
 // A narrow terminal shows the first values.
@@ -141,11 +160,14 @@ static void show_step(bt_progress_view *view, const bt_store_step *step)
                   (long long)step->step + 1, (long long)view->steps, (double)step->loss);
     bt_str_format(&text, view->rate_tok_s < 10000 ? "%.0f tok/s" : "%.0fK tok/s",
                   view->rate_tok_s < 10000 ? view->rate_tok_s : view->rate_tok_s / 1000);
-    bt_str_format(&text, "  %s", bt_format_value(BT_UNIT_BYTES, (double)memory).text);
+    const double left_ns = bt_time_left(view->spent_ns, view->steps_done, left);
     if (left > 0) {
-        bt_str_format(&text, "  %s left",
-                      bt_format_clock(bt_time_left(view->spent_ns, view->steps_done, left)).text);
+        bt_str_format(&text, "  %s left", bt_format_clock(left_ns).text);
     }
+    if (left > 0 && view->others_ns > 0) {
+        bt_str_format(&text, "  %s in all", bt_format_clock(left_ns + view->others_ns).text);
+    }
+    bt_str_format(&text, "  %s", bt_format_value(BT_UNIT_BYTES, (double)memory).text);
     bt_str_format(&text, "  norm %.2f  lr %.1e", (double)step->grad_norm, step->lr);
     if (bt_str_status(&text) == BT_OK) {
         show(view, bt_str_text(&text));
@@ -206,21 +228,22 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
     }
 }
 
-void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total)
+void bt_progress_case(bt_progress_view *view, const char *label, const bt_progress_place *place)
 {
     int64_t now_ns = bt_clock_ns();
-    view->began_ns = view->began_ns ? view->began_ns : now_ns;
+    begin_round(view, label, 0);
     if (!view->out ||
         (!view->terminal && view->shown_ns && now_ns - view->shown_ns < PLAIN_EVERY_S * NS_PER_S)) {
         return;
     }
     BT_SCOPED(bt_str) text = {0};
-    bt_str_format(&text, "case %4lld/%lld  %s", (long long)done + 1, (long long)total, view->label);
-    if (done > 0) {
-        bt_str_format(
-            &text, "   %s left",
-            bt_format_clock(bt_time_left((double)(now_ns - view->began_ns), done, total - done))
-                .text);
+    bt_str_format(&text, "%s %4lld/%lld  %s", unit_of(place), (long long)place->done + 1,
+                  (long long)place->total, view->label);
+    if (!isnan(place->left_ns)) {
+        bt_str_format(&text, "   %s left", bt_format_clock(place->left_ns).text);
+    }
+    if (place->left_most_ns > place->left_ns) {
+        bt_str_format(&text, "  at most %s", bt_format_clock(place->left_most_ns).text);
     }
     if (bt_str_status(&text) == BT_OK) {
         show(view, bt_str_text(&text));

@@ -19,7 +19,7 @@ typedef struct bt_progress_view {
     int64_t shown_ns;   // time of the last line
     int64_t heard_ns;   // time of the worker's last event
     double rate_tok_s;  // smoothed
-    int64_t began_ns;   // when the first kernel case began
+    double others_ns;   // estimate for the rounds after this one; NaN: unknown
     bool line_open;     // a rewriting line is on the screen
     bool evaluates;     // a validation comes before the first step
     bool eager_said;    // that this round is not compiled
@@ -27,12 +27,20 @@ typedef struct bt_progress_view {
 } bt_progress_view;
 
 void bt_progress_open(bt_progress_view *view, bool quiet);
-// A new round begins; steps 0: of a kernel case. `evaluates`: a validation comes before its first
-// step.
-void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps, bool evaluates);
+// Where a run is when a round begins.
+typedef struct bt_progress_place {
+    int64_t done, total;          // rounds
+    int64_t cases;                // of the plan
+    double left_ns, left_most_ns; // for this round and the others; at most. NaN: unknown
+} bt_progress_place;
+
+// A new round of a training case begins. `evaluates`: a validation comes before its first step.
+// others_ns: estimate for the rounds after it; NaN: unknown.
+void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps, bool evaluates,
+                       const bt_progress_place *place, double others_ns);
 void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event);
-// A kernel case begins, after `done` rounds of `total`.
-void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total);
+// A new round of a case that times calls begins.
+void bt_progress_case(bt_progress_view *view, const char *label, const bt_progress_place *place);
 // Called when the worker is silent: shows this after a minute.
 void bt_progress_silence(bt_progress_view *view);
 // To which a text is fitted; 0: any number, not a terminal.

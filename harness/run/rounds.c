@@ -1,8 +1,10 @@
 // harness/run/rounds.c - runs the rounds in the order of the schedule
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "framework/base/clock.h"
 #include "framework/base/scoped.h"
 #include "harness/plan/kernel.h"
 #include "harness/run/child.h"
@@ -106,15 +108,24 @@ static bt_status find_checkpoints(bt_round_request *request, bt_str *folder)
     return BT_OK;
 }
 
-static void show_round(bt_running *self, const cJSON *item, const char *label)
+static void show_round(bt_running *self, int64_t case_index, const cJSON *item, const char *label)
 {
-    int64_t wanted = 0, open = 0;
-    bt_progress_round(&self->view, label, (int64_t)bt_plan_number(item, "train.steps"),
-                      bt_plan_number(item, "train.eval_every") > 0);
+    const bt_run_wish *wish = self->request->wish;
+    bt_run_left left;
+    bt_run_schedule_left(&self->schedule, wish ? wish->rounds_last : 0, &left);
+    const bt_progress_place place = {.done = left.wanted - left.open,
+                                     .total = left.wanted,
+                                     .cases = self->schedule.case_count,
+                                     .left_ns = left.left_ns,
+                                     .left_most_ns = left.left_most_ns};
     if (bt_plan_times_calls(item)) {
-        bt_run_schedule_count(&self->schedule, &wanted, &open);
-        bt_progress_case(&self->view, wanted - open, wanted);
+        bt_progress_case(&self->view, label, &place);
+        return;
     }
+    const double mean_ns = bt_run_schedule_mean_ns(&self->schedule, case_index);
+    bt_progress_round(&self->view, label, (int64_t)bt_plan_number(item, "train.steps"),
+                      bt_plan_number(item, "train.eval_every") > 0, &place,
+                      left.known ? left.left_ns - mean_ns : (double)NAN);
 }
 
 static bt_status run_named(bt_running *self, bt_round_request *request, const char *label)
@@ -124,7 +135,8 @@ static bt_status run_named(bt_running *self, bt_round_request *request, const ch
     const bool alone = self->schedule.alone[what->case_index];
     bt_round_outcome round = {0};
     BT_SCOPED(bt_str) folder = {0}, ranks = {0};
-    show_round(self, item, label);
+    show_round(self, what->case_index, item, label);
+    const int64_t began_ns = bt_clock_ns();
     const bt_metrics_round watched = {self->outcome->run, bt_json_get(item, "name")->valuestring,
                                       request->system, what->ordinal,
                                       (int64_t)bt_plan_number(item, "train.steps")};
@@ -144,6 +156,7 @@ static bt_status run_named(bt_running *self, bt_round_request *request, const ch
         bt_progress_pause(&self->view); // lines of cases that time calls replace each other
     }
     bt_running_take_ceiling(self, item, round.bandwidth_bytes_per_s, round.time_ns);
+    bt_run_schedule_took(&self->schedule, what->case_index, (double)(bt_clock_ns() - began_ns));
     bt_run_schedule_note(&self->schedule, what, round.status, round.time_ns);
     take_outcome(self, label, &round);
     return bt_running_artifact(self, "log", request->log_path);

@@ -224,6 +224,12 @@ static void say_plan(bt_running *self)
     if (bt_str_status(&text) == BT_OK) {
         bt_progress_say(&self->view, "%s", bt_str_text(&text));
     }
+    const bt_run_wish *wish = self->request->wish;
+    if (wish && wish->rounds_last > self->request->plan->rounds) {
+        bt_progress_say(&self->view,
+                        "          %lld to %lld pairs of rounds a case, until it is decided\n",
+                        (long long)self->request->plan->rounds, (long long)wish->rounds_last);
+    }
     if (self->record) {
         int64_t wanted = 0, open = 0;
         bt_run_schedule_count(&self->schedule, &wanted, &open);

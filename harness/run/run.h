@@ -15,6 +15,7 @@ typedef struct bt_run_wish {
                         int64_t *rounds);
     void *self;
     int64_t rounds_max;    // upper bound
+    int64_t rounds_last;   // after which an undisturbed case is decided; 0: as many as requested
     const char *kind;      // recorded with the run for resuming: "ab"; NULL: ""
     const char *rule_json; // likewise: all parameters of the rule; NULL: ""
 } bt_run_wish;

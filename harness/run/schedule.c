@@ -38,6 +38,7 @@ static bt_status allocate(bt_run_schedule *self)
     size_t cases = (size_t)self->case_count;
     BT_TRY(BT_MEM_ARRAY(cases, &self->alone));
     BT_TRY(BT_MEM_ARRAY(cases, &self->wanted));
+    BT_TRY(BT_MEM_ARRAY(cases, &self->spent));
     BT_TRY(BT_MEM_ARRAY(cases, &self->order));
     BT_TRY(
         BT_MEM_ARRAY(cases * (size_t)self->rounds_max * (size_t)self->system_count, &self->cells));
@@ -95,6 +96,7 @@ void bt_run_schedule_release(bt_run_schedule *self)
 {
     bt_mem_free(self->alone);
     bt_mem_free(self->wanted);
+    bt_mem_free(self->spent);
     bt_mem_free(self->order);
     bt_mem_free(self->cells);
     memset(self, 0, sizeof *self);
@@ -194,6 +196,12 @@ void bt_run_schedule_note(bt_run_schedule *self, const bt_run_schedule_round *ro
     }
 }
 
+void bt_run_schedule_took(bt_run_schedule *self, int64_t case_index, double took_ns)
+{
+    self->spent[case_index].count += 1;
+    self->spent[case_index].ns += took_ns;
+}
+
 static int64_t find_system(const bt_run_schedule *self, const char *const *systems,
                            int64_t case_index, const char *name)
 {
@@ -221,6 +229,10 @@ bt_status bt_run_schedule_note_run(bt_run_schedule *self, const bt_plan *plan,
             continue;
         }
         round.system = find_system(self, systems, round.case_index, from->what.system);
+        if (round.system >= 0 && from->ended_ns > from->started_ns) {
+            bt_run_schedule_took(self, round.case_index,
+                                 (double)(from->ended_ns - from->started_ns));
+        }
         if (round.system >= 0) {
             const bool again = bt_run_schedule_goes_on(plan, from);
             BT_TRY(bt_summary_time(from, &time_ns));
@@ -257,6 +269,42 @@ void bt_run_schedule_count(const bt_run_schedule *self, int64_t *wanted, int64_t
             *wanted += runs ? self->wanted[i] : 0;
         }
         *open += count_open(self, i);
+    }
+}
+
+double bt_run_schedule_mean_ns(const bt_run_schedule *self, int64_t case_index)
+{
+    const bt_run_spent *spent = &self->spent[case_index];
+    return spent->count > 0 ? spent->ns / (double)spent->count : (double)NAN;
+}
+
+// Mean duration of a round over all cases but ceilings, which take longer; NaN: none ran.
+static double mean_of_all(const bt_run_schedule *self)
+{
+    bt_run_spent all = {0};
+    for (int64_t i = 0; i < self->case_count; ++i) {
+        all.count += self->alone[i] ? 0 : self->spent[i].count;
+        all.ns += self->alone[i] ? 0 : self->spent[i].ns;
+    }
+    return all.count > 0 ? all.ns / (double)all.count : (double)NAN;
+}
+
+void bt_run_schedule_left(const bt_run_schedule *self, int64_t last, bt_run_left *out)
+{
+    const double usual = mean_of_all(self);
+    *out = (bt_run_left){.known = true};
+    bt_run_schedule_count(self, &out->wanted, &out->open);
+    for (int64_t i = 0; i < self->case_count; ++i) {
+        const int64_t open = count_open(self, i);
+        const bool continues = open > 0 && !self->alone[i] && last > self->wanted[i];
+        const int64_t more = continues ? (last - self->wanted[i]) * systems_of(self, i) : 0;
+        double mean = bt_run_schedule_mean_ns(self, i);
+        if (open > 0) {
+            out->known = out->known && !isnan(mean);
+            mean = isnan(mean) ? usual : mean;
+            out->left_ns += (double)open * mean;
+            out->left_most_ns += (double)(open + more) * mean;
+        }
     }
 }
 

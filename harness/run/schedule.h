@@ -39,11 +39,27 @@ typedef struct bt_run_schedule_cell {
     double time_ns; // mean of a kept round; NaN: it has none
 } bt_run_schedule_cell;
 
+// Rounds of a case that have run, also disturbed ones, and their duration.
+typedef struct bt_run_spent {
+    int64_t count;
+    double ns;
+} bt_run_spent;
+
+// What remains of a run. A case without rounds so far is estimated to take as long as the others do
+// on average; the machine's ceilings are not among them.
+typedef struct bt_run_left {
+    int64_t wanted, open; // requested rounds of all cases, and how many of them are open
+    double left_ns;       // of open rounds; NaN: unknown
+    double left_most_ns;  // if each case continues to its last; likewise
+    bool known;           // left_ns is from rounds of the same cases
+} bt_run_left;
+
 typedef struct bt_run_schedule {
     uint64_t seed;
     int64_t case_count, system_count, rounds_max;
     bool *alone;                 // owned, [case_count]: it runs once a pass, on our own worker
     int64_t *wanted;             // owned, [case_count]: number of requested rounds
+    bt_run_spent *spent;         // owned, [case_count]: duration of its rounds so far
     int64_t *order;              // owned, [case_count]: of pass order_pass
     bt_run_schedule_cell *cells; // owned, [case_count, rounds_max, system_count]
     int64_t pass;                // all requested rounds of earlier passes are settled
@@ -81,6 +97,9 @@ BT_CHECKED bt_status bt_run_schedule_note_run(bt_run_schedule *schedule, const b
 // checkpoints: only our own trainings that save them during the run, not peers.
 bool bt_run_schedule_goes_on(const bt_plan *plan, const bt_store_round *round);
 
+// Adds the duration of a round of a case, for bt_run_schedule_left.
+void bt_run_schedule_took(bt_run_schedule *schedule, int64_t case_index, double took_ns);
+
 // ---- queries -----------------------------------------------------------------------------------
 
 const bt_run_schedule_cell *bt_run_schedule_cell_of(const bt_run_schedule *schedule,
@@ -90,6 +109,10 @@ const bt_run_schedule_cell *bt_run_schedule_cell_of(const bt_run_schedule *sched
 bool bt_run_schedule_settled(const bt_run_schedule *schedule, int64_t case_index);
 // Requested rounds of all cases, and how many of them are open.
 void bt_run_schedule_count(const bt_run_schedule *schedule, int64_t *wanted, int64_t *open);
+// last: the number of rounds that a case with open rounds may be increased to; 0: none.
+void bt_run_schedule_left(const bt_run_schedule *schedule, int64_t last, bt_run_left *out);
+// Mean duration of a case's rounds so far; NaN: it has none.
+double bt_run_schedule_mean_ns(const bt_run_schedule *schedule, int64_t case_index);
 // log(time) of the rounds that were kept, in order of their ordinals, NaN for the others, to logs
 // [rounds_max].
 void bt_run_schedule_logs(const bt_run_schedule *schedule, int64_t case_index, int64_t system,

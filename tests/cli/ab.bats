@@ -31,7 +31,8 @@ field() { # jq filter: of the run's JSON in $output
     [ "$status" = 0 ]
     [[ $output == *"gelu.forward.f32.64x16"*"1.00 ms"*"1.00 ms"*"1.000"*" 8  SAME"* ]]
     [[ $output == *"2 cases: 2 same"*"report results/run-1/report.html   exit 0"* ]]
-    [[ $stderr == *"recording to results/bt.sqlite as run 1"* ]]
+    [[ $stderr == *"8 to 24 pairs of rounds a case, until it is decided"*"recording to results/bt.sqlite as run 1"* ]]
+    [[ $stderr == *"round    1/"* ]]
     [ -s results/run-1/report.html ]
 }
 

@@ -53,6 +53,10 @@ is_gone() { ! kill -0 "$1"; }
     BT_FAKE_WORKER=slow fake --filter a --set train.steps=6
     line=$(grep -m 1 "step    1/6" <<<"$stderr")
     [[ ${line:0:79} == *" 0:00 left"* ]] || { echo "$line"; false; }
+    # From the second round of a case on, also the time of all rounds.
+    fake --filter a --rounds 3
+    [[ $stderr == *"a 2/3    starting: "*"  round 2/3"*"a 2/3    step    1/6  "*" left  0:0"[0-9]" in all"* ]]
+    ! grep -E 'a [13]/3 .* in all' <<<"$stderr"
 }
 
 @test "--db, --out, --filter, --rounds, --seed, --set are heeded" {

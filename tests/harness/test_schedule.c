@@ -92,6 +92,48 @@ static void a_case_runs_only_on_the_systems_that_it_names(void **state)
     bt_json_doc_release(&doc);
 }
 
+// Two rounds on two systems of a ceiling and four cases; up to six rounds of each case.
+static void what_remains_is_estimated_by_case(void **state)
+{
+    (void)state;
+    bt_run_schedule schedule = make(2, 6, 0);
+    bt_run_schedule_round next;
+    bt_run_left left;
+    for (int64_t i = 0; i < schedule.case_count; ++i) {
+        bt_run_schedule_want(&schedule, i, schedule.alone[i] ? 1 : 2);
+    }
+    bt_run_schedule_left(&schedule, 6, &left);
+    assert_int_equal(left.wanted, 17);
+    assert_int_equal(left.open, 17);
+    assert_true(isnan(left.left_ns) && isnan(left.left_most_ns) && !left.known);
+    // The ceiling's duration says nothing of the others'.
+    assert_true(bt_run_schedule_next(&schedule, &next) && schedule.alone[next.case_index]);
+    bt_run_schedule_took(&schedule, next.case_index, 1e6);
+    bt_run_schedule_note(&schedule, &next, BT_RUN_PASSED, 1);
+    bt_run_schedule_left(&schedule, 6, &left);
+    assert_true(isnan(left.left_ns));
+    // One round of the first case stands for all.
+    assert_true(bt_run_schedule_next(&schedule, &next));
+    bt_run_schedule_took(&schedule, next.case_index, 10);
+    bt_run_schedule_note(&schedule, &next, BT_RUN_PASSED, 1);
+    bt_run_schedule_left(&schedule, 6, &left);
+    assert_int_equal(left.open, 15);
+    assert_true(!left.known && left.left_ns == 150 && left.left_most_ns == 150 + 4 * 8 * 10);
+    bt_run_schedule_left(&schedule, 0, &left);
+    assert_true(left.left_most_ns == 150);
+    // A case that is done gets no more rounds; one that takes longer counts for itself.
+    while (bt_run_schedule_next(&schedule, &next)) {
+        bt_run_schedule_took(&schedule, next.case_index, next.case_index == 4 ? 40 : 10);
+        bt_run_schedule_left(&schedule, 6, &left);
+        bt_run_schedule_note(&schedule, &next, BT_RUN_PASSED, 1);
+    }
+    assert_true(left.known && left.open == 1); // before the last round, of the last case
+    assert_true(left.left_ns == 40 && left.left_most_ns == 40 + 8 * 40);
+    bt_run_schedule_left(&schedule, 6, &left);
+    assert_true(left.open == 0 && left.left_ns == 0 && left.left_most_ns == 0);
+    bt_run_schedule_release(&schedule);
+}
+
 static void seed_0_is_the_order_of_the_plan(void **state)
 {
     (void)state;
@@ -282,6 +324,7 @@ static void failing_allocations_are_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_remains_is_estimated_by_case),
         cmocka_unit_test(seed_0_is_the_order_of_the_plan),
         cmocka_unit_test(a_case_runs_only_on_the_systems_that_it_names),
         cmocka_unit_test(seeds_shuffle_and_keep_the_rules),
