@@ -146,6 +146,24 @@ static held_values held_on_rank(const cJSON *train, bt_plan_recompute how, doubl
     return held;
 }
 
+// Workspaces of the CPU's kernels, which compute products of bf16 operands in fp32
+// (kernels/cpu/bf16_products.c): of the head's largest product, and of a block's.
+typedef struct workspaces {
+    double head, block;
+} workspaces;
+
+static workspaces cpu_workspaces(const cJSON *train, double tokens, double head_rows, double tensor)
+{
+    const double width = bt_plan_number(train, "model.width");
+    const double vocab = bt_plan_number(train, "model.vocab") / tensor;
+    const double hidden =
+        (bt_plan_is_llama(train) ? (double)bt_plan_hidden(train) : 4 * width) / tensor;
+    // The head: its input, the embedding and the logits. A block: the gradient of its output, the
+    // weight, the gradient of the hidden layer and the pre-activation.
+    return (workspaces){.head = 4 * (head_rows * (width + vocab) + vocab * width),
+                        .block = 4 * (tokens * (width + 2 * hidden) + hidden * width)};
+}
+
 uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_recompute how,
                               bool on_gpu)
 {
@@ -177,7 +195,12 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
         logits *= 1 + width / vocab; // a chunk's rows, scaled (ops/linear_cross_entropy.c)
     }
     const double table = 4 * vocab / tensor * width; // gradient of the head's weight
-    double head = logits + 3 * unit + table * (ranks.parallel && narrow ? 2 : 1);
+    const bool widens = narrow && !on_gpu;
+    const double rows = smaller_of(tokens, logits / (vocab / tensor * element_bytes));
+    const workspaces work =
+        widens ? cpu_workspaces(train, tokens, rows, tensor) : (workspaces){0, 0};
+    double head =
+        logits + 3 * unit + table + larger_of(ranks.parallel && narrow ? table : 0, work.head);
     // Weights, two moments in fp32, and the bf16 copy (ranks.c). Gradients exist from a block's
     // backward to the optimizer's step: without accumulation they replace activations, the head's
     // first and that of a separate embedding last. So most is held in the head, in the backward of
@@ -185,9 +208,9 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     const double made = accumulates ? 0 : table;
     const double rest = accumulates ? 0 : gradients - table * (bt_plan_is_llama(train) ? 2 : 1);
     const double later = 1 - (double)how.blocks / bt_plan_number(train, "model.layers");
-    double peak = held.all * unit + larger_of(head, held.used_by_last * unit + made);
-    peak = larger_of(peak, (held.first + held.used) * unit + made + later * rest);
-    peak = larger_of(peak, (held.one + held.used) * unit + made + rest);
+    double peak = held.all * unit + larger_of(head, held.used_by_last * unit + work.block + made);
+    peak = larger_of(peak, (held.first + held.used) * unit + work.block + made + later * rest);
+    peak = larger_of(peak, (held.one + held.used) * unit + work.block + made + rest);
     peak = larger_of(accumulates ? peak + gradients : peak, gradients);
     peak += ring_elements(train, tokens, &mesh) * element_bytes;
     peak += chunks ? CHUNK_AREAS * unit : 0;
