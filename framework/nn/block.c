@@ -51,8 +51,9 @@ bt_status bt_nn_block_init(bt_params *params, const char *prefix, int64_t width,
     if (group && group->size > heads) {
         return bt_error(
             BT_STATUS_INVALID_ARGUMENT,
-            "train.mesh.tensor is %d, but model.heads is %lld: each rank needs at least one head",
-            group->size, (long long)heads);
+            "train.mesh.tensor is %d, but train.model.heads is %lld, and each rank needs a head; "
+            "allowed: 1 to %lld",
+            group->size, (long long)heads, (long long)heads);
     }
     for (int i = 0; i < 6; ++i) {
         bt_str_format(&path[i], "%s.%s", prefix, names[i]);

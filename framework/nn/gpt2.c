@@ -19,13 +19,14 @@ bt_status bt_gpt2_check_ranks(int64_t heads, int64_t vocab, int ranks)
     if (ranks > heads) {
         return bt_error(
             BT_STATUS_INVALID_ARGUMENT,
-            "train.mesh.tensor is %d, but model.heads is %lld: each rank needs at least one head",
-            ranks, (long long)heads);
+            "train.mesh.tensor is %d, but train.model.heads is %lld, and each rank needs a head; "
+            "allowed: 1 to %lld",
+            ranks, (long long)heads, (long long)heads);
     }
     if (bt_shard_rows(vocab, ranks, ranks - 1, &first) == 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.tensor is %d, and model.vocab is %lld: with parts of equal "
-                        "size the last rank would have no part",
+                        "train.mesh.tensor is %d, and train.model.vocab is %lld: with parts of "
+                        "equal size the last rank would have no part",
                         ranks, (long long)vocab);
     }
     return BT_OK;

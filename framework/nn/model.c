@@ -14,9 +14,10 @@ typedef struct keeping {
 } keeping;
 
 // Any number of ranks can share sequences, if it divides their length.
-static bt_status check_gpt2(const bt_model_config *c, int tensor, int context)
+static bt_status check_gpt2(const bt_model_config *c, int tensor, int context,
+                            bt_recompute_mode recompute)
 {
-    (void)context;
+    (void)context, (void)recompute;
     return bt_gpt2_check_ranks(c->heads, c->vocab, tensor);
 }
 
@@ -43,10 +44,16 @@ static bt_status open_gpt2(bt_params *params, const bt_model_config *c, keeping 
 
 static void close_gpt2(void *self) { bt_gpt2_release(self); }
 
-static bt_status check_llama(const bt_model_config *c, int tensor, int context)
+static bt_status check_llama(const bt_model_config *c, int tensor, int context,
+                             bt_recompute_mode recompute)
 {
     const bool splits_matrices = tensor > 1;
     (void)c;
+    if (recompute != BT_RECOMPUTE_NONE) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.recompute is %s; models of family llama support only none",
+                        bt_recompute_mode_name(recompute));
+    }
     if (!splits_matrices && context <= 1) {
         return BT_OK;
     }
@@ -59,11 +66,7 @@ static bt_status check_llama(const bt_model_config *c, int tensor, int context)
 static bt_status open_llama(bt_params *params, const bt_model_config *c, keeping keeps, void *self,
                             bt_model *out)
 {
-    if (keeps.mode != BT_RECOMPUTE_NONE) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "recompute is %s; models of family llama support only none",
-                        bt_recompute_mode_name(keeps.mode));
-    }
+    (void)keeps;
     const bt_llama_config config = {.layers = c->layers,
                                     .heads = c->heads,
                                     .kv_heads = c->kv_heads ? c->kv_heads : c->heads,
@@ -81,7 +84,8 @@ static void close_llama(void *self) { bt_llama_release(self); }
 static const struct family {
     const char *name;
     size_t self_bytes;
-    bt_status (*check_ranks)(const bt_model_config *config, int tensor, int context);
+    bt_status (*check)(const bt_model_config *config, int tensor, int context,
+                       bt_recompute_mode recompute);
     // The caller closes the zeroed struct also after a failure.
     bt_status (*open)(bt_params *params, const bt_model_config *config, keeping keeps, void *self,
                       bt_model *out);
@@ -107,10 +111,12 @@ static bt_status unknown_family(const char *name)
                     name);
 }
 
-bt_status bt_model_check_ranks(const bt_model_config *config, int tensor, int context)
+bt_status bt_model_check(const bt_model_config *config, int tensor, int context,
+                         bt_recompute_mode recompute)
 {
     const struct family *family = find_family(config->family);
-    return family ? family->check_ranks(config, tensor, context) : unknown_family(config->family);
+    return family ? family->check(config, tensor, context, recompute)
+                  : unknown_family(config->family);
 }
 
 bt_status bt_model_open(bt_params *params, const bt_model_config *config,
@@ -122,8 +128,8 @@ bt_status bt_model_open(bt_params *params, const bt_model_config *config,
     if (!family) {
         return unknown_family(config->family);
     }
-    BT_TRY(family->check_ranks(config, config->tensor ? config->tensor->size : 1,
-                               bt_nn_context_size(config->sharing)));
+    BT_TRY(family->check(config, config->tensor ? config->tensor->size : 1,
+                         bt_nn_context_size(config->sharing), recompute));
     BT_TRY(bt_mem_alloc(1, family->self_bytes, &self));
     bt_status status =
         family->open(params, config, (keeping){recompute, recompute_blocks}, self, out);

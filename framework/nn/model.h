@@ -57,7 +57,7 @@ typedef struct bt_model {
 // bt_gpt2.
 // Owns    the caller, bt_model_close, which does not release the parameters
 // Errors  INVALID_ARGUMENT (an unknown family, a size, a recompute mode that the family lacks; as
-//         bt_model_check_ranks), OUT_OF_MEMORY
+//         bt_model_check), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_model_open(bt_params *params, const bt_model_config *config,
                                    bt_recompute_mode recompute, int64_t recompute_blocks,
                                    bt_model *out);
@@ -65,10 +65,11 @@ BT_CHECKED bt_status bt_model_open(bt_params *params, const bt_model_config *con
 void bt_model_close(bt_model *model);
 // Whether a family of this name exists; NULL: gpt2.
 bool bt_model_family_known(const char *name);
-// Whether so many ranks can share the matrices and the sequences of a model; bt_model_open checks
-// it too.
-// Errors  INVALID_ARGUMENT naming train.mesh and its key, or an unknown family
-BT_CHECKED bt_status bt_model_check_ranks(const bt_model_config *config, int tensor, int context);
+// Whether a model can be trained in this way: its matrices and sequences split over so many ranks,
+// recomputing activations. bt_model_open checks it, too.
+// Errors  INVALID_ARGUMENT naming the key of a suite and what is allowed, or an unknown family
+BT_CHECKED bt_status bt_model_check(const bt_model_config *config, int tensor, int context,
+                                    bt_recompute_mode recompute);
 
 // The tensor of that name. Errors  INVALID_ARGUMENT: there is none; the message lists the names
 BT_CHECKED bt_status bt_batch_find(const bt_batch *batch, const char *name, bt_tensor **tensor);

@@ -1,5 +1,6 @@
 // framework/train/check.c - validates a plan: names and numbers only, no device, no file
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/checked.h"
@@ -137,13 +138,14 @@ static bt_status check_sharing(const bt_train_plan *plan, const bt_mesh_degrees 
     const int size = mesh->context;
     if (heads < 0 || heads > least || (heads > 0 && size % heads != 0)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.shared_heads is %lld, model.heads is %lld; allowed: divisors "
-                        "of train.mesh.context, which is %d, up to the heads of a rank, %lld",
-                        (long long)heads, (long long)plan->model.heads, size, (long long)least);
+                        "train.mesh.shared_heads is %lld; allowed: divisors of train.mesh.context, "
+                        "which is %d, up to the heads of a rank, %lld (train.model.heads %lld)",
+                        (long long)heads, size, (long long)least, (long long)plan->model.heads);
     }
     if (size > 1 && plan->sequence % (2 * size) != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "sequence is %lld; with train.mesh.context %d it must be a multiple of %d",
+                        "train.sequence is %lld; with train.mesh.context %d it must be a multiple "
+                        "of %d",
                         (long long)plan->sequence, size, 2 * size);
     }
     const struct {
@@ -164,16 +166,18 @@ static bt_status check_sharing(const bt_train_plan *plan, const bt_mesh_degrees 
     return BT_OK;
 }
 
-// The model, and features that tensor parallelism does not support.
+// Features that tensor parallelism does not support.
 static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *mesh)
 {
-    BT_TRY(bt_model_check_ranks(&plan->model, mesh->tensor, mesh->context));
     const int64_t tokens = plan->sequence / mesh->context;
     if (plan->parallel.sequence_parallel && plan->micro_batch * tokens % mesh->tensor != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.sequence_parallel splits micro_batch %lld x %lld tokens, which "
-                        "must be a multiple of train.mesh.tensor, %d",
-                        (long long)plan->micro_batch, (long long)tokens, mesh->tensor);
+                        "train.mesh.sequence_parallel splits the %lld tokens of a micro-batch on a "
+                        "rank (micro_batch %lld x %lld), which must be a multiple of "
+                        "train.mesh.tensor, %d; change one of them, or set sequence_parallel to "
+                        "false",
+                        (long long)(plan->micro_batch * tokens), (long long)plan->micro_batch,
+                        (long long)tokens, mesh->tensor);
     }
     if (plan->parallel.half_batches && mesh->tensor > 1 && plan->parallel.sequence_parallel) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -182,7 +186,8 @@ static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *me
     }
     if (plan->parallel.half_batches && mesh->tensor > 1 && plan->micro_batch % 2 != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.half_batches needs an even train.micro_batch, which is %lld",
+                        "train.mesh.half_batches needs an even train.micro_batch, which is %lld; "
+                        "change it, or set half_batches to false",
                         (long long)plan->micro_batch);
     }
     if (plan->parallel.row_chunks && mesh->tensor > 1 && !plan->parallel.sequence_parallel) {
@@ -209,6 +214,22 @@ static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *me
     return BT_OK;
 }
 
+static bt_status refuse_shards(int64_t shards, int64_t micro_batches, int64_t ranks)
+{
+    char allowed[128] = "0";
+    for (int64_t i = 1; i <= micro_batches && i <= 1024; i *= 2) {
+        const size_t length = strlen(allowed);
+        if (micro_batches % i == 0 && i % ranks == 0) {
+            (void)snprintf(allowed + length, sizeof allowed - length, ", %lld", (long long)i);
+        }
+    }
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "train.mesh.invariant is %lld; allowed: %s (powers of 2 that divide the step's "
+                    "%lld micro-batches and are a multiple of train.mesh.data, %lld; 0: the bits "
+                    "depend on the number of ranks)",
+                    (long long)shards, allowed, (long long)micro_batches, (long long)ranks);
+}
+
 // The group's size must divide the micro-batches of a step, S must divide them, and the size must
 // divide S.
 static bt_status check_parallel(const bt_train_plan *plan, int world, int64_t micro_batches)
@@ -217,6 +238,7 @@ static bt_status check_parallel(const bt_train_plan *plan, int world, int64_t mi
     const int64_t shards = parallel->invariant;
     bt_mesh_degrees mesh = parallel->mesh;
     BT_TRY(bt_mesh_check(&mesh, world));
+    BT_TRY(bt_model_check(&plan->model, mesh.tensor, mesh.context, plan->recompute));
     BT_TRY(check_mesh(plan, &mesh));
     const int64_t ranks = (int64_t)mesh.data * mesh.context;
     BT_TRY(check_sharing(plan, &mesh));
@@ -244,11 +266,7 @@ static bt_status check_parallel(const bt_train_plan *plan, int world, int64_t mi
     }
     if (shards < 0 || (shards & (shards - 1)) != 0 || shards > micro_batches ||
         (shards > 0 && (micro_batches % shards != 0 || shards % ranks != 0))) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "train.mesh.invariant is %lld; allowed: 0, and powers of 2 that divide the step's "
-            "%lld micro-batches and are a multiple of the number of ranks, %lld",
-            (long long)shards, (long long)micro_batches, (long long)ranks);
+        return refuse_shards(shards, micro_batches, ranks);
     }
     return BT_OK;
 }
@@ -277,6 +295,11 @@ bt_status bt_train_check_mesh(const bt_train_plan *plan, int ranks)
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "tokens_per_step %lld is not a multiple of micro_batch x sequence = %lld",
                         (long long)plan->tokens_per_step, (long long)micro_tokens);
+    }
+    if (plan->device && strcmp(plan->device, "cpu") == 0 && plan->precision == BT_PRECISION_TF32) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.precision %s needs a GPU; on the CPU allowed: fp32, bf16",
+                        bt_precision_name(plan->precision));
     }
     return check_parallel(plan, ranks, plan->tokens_per_step / micro_tokens);
 }
@@ -339,11 +362,6 @@ bt_status bt_train_check(const bt_train_plan *plan)
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "on_nonfinite is rollback, but training cannot continue from checkpoints "
                         "of only the parameters");
-    }
-    if (strcmp(plan->device, "cpu") == 0 && plan->precision == BT_PRECISION_TF32) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "precision %s needs a GPU; on the CPU allowed: fp32, bf16",
-                        bt_precision_name(plan->precision));
     }
     return BT_OK;
 }

@@ -231,7 +231,7 @@ bt_status bt_case_check_mesh(const cJSON *item, const char *device, bt_str *note
     const cJSON *train = bt_json_get(item, "train"), *mesh = bt_json_get(train, "mesh");
     const bt_case_work work = {.item = item, .device = device, .group_later = true};
     bt_train_plan plan;
-    if (!mesh) {
+    if (!train) {
         return BT_OK;
     }
     const bt_plan_mesh degrees = bt_plan_mesh_of(train);

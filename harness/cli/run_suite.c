@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,6 +18,7 @@
 #include "harness/plan/plan.h"
 #include "harness/report/report.h"
 #include "harness/store/live.h"
+#include "harness/text/format.h"
 
 static bt_status read_options(const bt_cli_arguments *arguments, const bt_cli_suite_wishes *wishes,
                               bt_plan_options *options)
@@ -67,11 +69,29 @@ static bool trains_itself(const bt_cli_suite *suite)
     return ours && !bt_cli_value(suite->arguments, "worker");
 }
 
+// Ranks that take turns on a core wait for each other, so their speed is not that of the mesh.
+static bt_status note_cores(const bt_cli_suite *suite, int64_t ranks, bt_str *notes)
+{
+    cpu_set_t usable;
+    bt_world world;
+    BT_TRY(bt_world_read(&world));
+    const bool counted = sched_getaffinity(0, sizeof usable, &usable) == 0;
+    const int64_t cores = counted ? CPU_COUNT(&usable) : 0;
+    if (!world.launcher && cores > 0 && ranks > cores && strcmp(suite->plan.device, "cpu") == 0 &&
+        !bt_cli_value(suite->arguments, "quiet")) {
+        bt_str_format(
+            notes, "%lld ranks on %s: they take turns, so their speed is not that of %lld cores\n",
+            (long long)ranks, bt_format_items(cores, "core").text, (long long)ranks);
+    }
+    return BT_OK;
+}
+
 // Wrong meshes are refused before a process starts.
 static bt_status check_meshes(const bt_cli_suite *suite)
 {
     BT_SCOPED(bt_str) notes = {0};
     bt_world world;
+    int64_t most = 1;
     if (!trains_itself(suite)) {
         return BT_OK;
     }
@@ -86,7 +106,9 @@ static bt_status check_meshes(const bt_cli_suite *suite)
                        bt_json_text_of(item, "name"), (long long)mesh.ranks, BT_LAUNCH_RANKS_MAX);
         }
         BT_TRY(bt_case_check_mesh(item, suite->plan.device, &notes));
+        most = mesh.ranks > most ? mesh.ranks : most;
     }
+    BT_TRY(most > 1 ? note_cores(suite, most, &notes) : BT_OK);
     fputs(bt_str_text(&notes), stderr);
     return BT_OK;
 }

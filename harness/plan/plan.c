@@ -222,12 +222,18 @@ static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t avai
     const char *name = bt_json_get(expand->item, "name")->valuestring;
     int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step");
     int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
+    const cJSON *micro_batch = bt_json_get(expand->train, "micro_batch");
+    char given[48] = "";
+    if (cJSON_IsNumber(micro_batch)) {
+        (void)snprintf(given, sizeof given, ", micro_batch is %" PRId64,
+                       (int64_t)micro_batch->valuedouble);
+    }
     BT_JSON_FAIL_IF(smallest == 0, &expand->suite->json, origin(expand, NULL, "tokens_per_step"),
                     BT_JSON_VALUE,
                     "case %s: tokens_per_step is %" PRId64
                     "; it must be a multiple of micro_batch * sequence (sequence is "
-                    "%" PRId64 ")",
-                    name, tokens, sequence);
+                    "%" PRId64 "%s)",
+                    name, tokens, sequence, given);
     expand->does_not_fit = true;
     return bt_error(BT_STATUS_OUT_OF_MEMORY,
                     "case %s: a micro-batch of %" PRId64 " x %" PRId64

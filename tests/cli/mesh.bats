@@ -50,7 +50,7 @@ teardown() {
     mesh_suite '{"tensor": 3}'
     run "$bench" run m.json --db r.db --out out2
     [ "$status" != 0 ]
-    [[ $output == *"train.mesh.tensor is 3, but model.heads is 2"* ]]
+    [[ $output == *"train.mesh.tensor is 3, but train.model.heads is 2"* ]]
 }
 
 @test "the newest checkpoint is gone on from where the case saves by itself" {
@@ -95,18 +95,29 @@ teardown() {
         [ ! -e r.db ]
     }
     heads=4
-    refused '{"tensor": 16}' 'train.mesh.tensor is 16, but model.heads is 4'
+    refused '{"tensor": 16}' 'train.mesh.tensor is 16, but train.model.heads is 4, and each rank needs a head; allowed: 1 to 4'
     refused '{"data": 4, "tensor": 4, "context": 8}' 'train.mesh: data x tensor x context is 128; one host'
     refused '{"context": 4, "shared_heads": 3, "invariant": 0}' 'train.mesh.shared_heads is 3'
     refused '{"context": 2}' 'train.mesh.invariant needs whole sequences on each rank'
     refused '{"context": 3, "invariant": 0}' 'with train.mesh.context 3 it must be a multiple of 6'
-    refused '{"data": 2, "invariant": 3}' 'train.mesh.invariant is 3'
+    refused '{"data": 2, "invariant": 3}' 'train.mesh.invariant is 3; allowed: 0, 2, 4, 8 ('
     refused '{"tensor": 2, "half_batches": true}' 'half_batches needs an even train.micro_batch, which is 1'
     refused '{"tensor": 2, "row_chunks": true}' 'row_chunks needs train.mesh.sequence_parallel'
-    mesh_suite '{"context": 2, "invariant": 0}'
-    run "$bench" run m.json --dry-run --set train.model.family=llama
+    mesh_suite '{"tensor": 2, "invariant": 0}'
+    run "$bench" run m.json --db r.db --set train.model.family=llama
     [ "$status" = 2 ]
-    [[ $output == *"case a: train.mesh.context is 2, but sequences of family llama cannot be split"* ]]
+    [ "$output" = 'case a: train.mesh.tensor is 2, but models of family llama cannot be split; allowed: 1' ]
+    run "$bench" run m.json --db r.db --set train.model.family=llama --set train.mesh.tensor=1 --set train.mesh.context=2
+    [ "$output" = 'case a: train.mesh.context is 2, but sequences of family llama cannot be split; allowed: 1' ]
+    run "$bench" run m.json --db r.db --set train.precision=tf32
+    [ "$status" = 2 ]
+    [ "$output" = 'case a: train.precision tf32 needs a GPU; on the CPU allowed: fp32, bf16' ]
+    [ ! -e r.db ]
+    # More ranks than cores are allowed, and noted.
+    mesh_suite '{"data": 8}'
+    run taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')" "$bench" run m.json --dry-run
+    [ "$status" = 0 ]
+    [[ $output == "8 ranks on 1 core: they take turns, so their speed is not that of 8 cores"* ]]
     mesh_suite '{"tensor": 3, "invariant": 0}' # of 4 heads
     run "$bench" run m.json --dry-run
     [ "$status" = 0 ]

@@ -174,12 +174,12 @@ static void plans_that_cannot_be_shared(void **state)
     r = base_run();
     r.context = 2;
     r.plan.parallel.shared_heads = 3;
-    expect_refusal(r, "train.mesh.shared_heads is 3, model.heads is 2");
+    expect_refusal(r, "train.mesh.shared_heads is 3; allowed: divisors");
     r = base_run();
     r.context = 2;
     r.plan.parallel.mesh.tensor = 2; // a head each
     r.plan.parallel.shared_heads = 2;
-    expect_refusal(r, "train.mesh.shared_heads is 2, model.heads is 2");
+    expect_refusal(r, "up to the heads of a rank, 1 (train.model.heads 2)");
     r = base_run();
     r.context = 2;
     r.plan.model.family = "llama";

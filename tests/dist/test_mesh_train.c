@@ -397,13 +397,13 @@ static void what_a_mesh_cannot_do_is_named(void **state)
                  bt_train_check(&plan));
     plan.compile = false;
     plan.model.heads = 2;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "train.mesh.tensor is 4, but model.heads is 2",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "train.mesh.tensor is 4, but train.model.heads is 2",
                  bt_train_check(&plan));
     plan.model.heads = 4;
     ASSERT_OK(bt_train_check(&plan));
     const int64_t vocab = plan.model.vocab;
     plan.model.vocab = 6; // two rows on each of the first three ranks
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "train.mesh.tensor is 4, and model.vocab is 6",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "train.mesh.tensor is 4, and train.model.vocab is 6",
                  bt_train_check(&plan));
     plan.model.vocab = 7;
     ASSERT_OK(bt_train_check(&plan));
@@ -437,8 +437,8 @@ static void what_a_mesh_cannot_do_is_named(void **state)
     plan.parallel.mesh = (bt_mesh_degrees){.tensor = 3};
     group.size = 3;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "train.mesh.sequence_parallel splits micro_batch 2 x 16 tokens, which must be a "
-                 "multiple of train.mesh.tensor, 3",
+                 "train.mesh.sequence_parallel splits the 32 tokens of a micro-batch on a rank "
+                 "(micro_batch 2 x 16), which must be a multiple of train.mesh.tensor, 3; change",
                  bt_train_check(&plan));
 }
 

@@ -140,7 +140,7 @@ static void more_ranks_than_heads_are_refused(void **state)
     for (int rank = 0; rank < 4; ++rank) {
         assert_int_equal(results[rank].status, BT_STATUS_INVALID_ARGUMENT);
         assert_non_null(
-            strstr(results[rank].message, "train.mesh.tensor is 4, but model.heads is 2"));
+            strstr(results[rank].message, "train.mesh.tensor is 4, but train.model.heads is 2"));
     }
 }
 
