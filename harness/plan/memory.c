@@ -76,8 +76,10 @@ static double ring_elements(const cJSON *train, double tokens, const bt_plan_mes
 {
     const double heads = bt_json_number_of(bt_json_get(train, "mesh"), "shared_heads");
     const double ring = (double)mesh->context / (heads > 1 ? heads : 1);
-    const double keys = (double)bt_plan_keys_width(train) / (double)mesh->tensor;
-    return ring > 1 ? 3 * ring * 2 * tokens * keys : 0;
+    if (ring <= 1) {
+        return 0;
+    }
+    return 3 * ring * 2 * tokens * (double)bt_plan_keys_width(train) / (double)mesh->tensor;
 }
 
 // Matrices [tokens, width] for the exchange of chunks (ops/row_chunks.h).

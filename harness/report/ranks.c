@@ -200,7 +200,7 @@ static const struct {
      "Spread: half the range of the rates of the rounds, as a fraction of their median."},
     {"exposed", METRIC, BT_METRIC_EXPOSED,
      "Exposed: time of a step in which rank 0 computes nothing because it communicates or waits "
-     "for other ranks; this includes the wait for a slower GPU ('One step of each rank' has the "
+     "for other ranks; this includes the wait for a slower rank ('One step of each rank' has the "
      "time of every rank)."},
     {"transfer", TRANSFER, BT_METRIC_COUNT,
      "Transfer: time of the sent bytes at the best collective bandwidth of this run."},

@@ -46,6 +46,17 @@ static void print_speed(const bt_summary *summary, bt_str *out)
                   (long long)rate->count);
 }
 
+// Of rounds with profiled steps, which record a timeline of each rank.
+static void print_ranks(const bt_store_round *round, const bt_summary *summary, bt_str *out)
+{
+    const bt_metric_value *exposed = &summary->metrics[BT_METRIC_EXPOSED];
+    if (round->timeline_count > 1 && exposed->count > 0) {
+        bt_str_format(
+            out, "  ranks        %lld   exposed communication %s a step (rank 0, profiled steps)\n",
+            (long long)round->timeline_count, bt_format_value(BT_UNIT_NS, exposed->value).text);
+    }
+}
+
 static void print_launches(const bt_store_round *round, const bt_summary *summary, bt_str *out)
 {
     const bt_metric_value *time = &summary->metrics[BT_METRIC_LAUNCH_TIME];
@@ -164,6 +175,7 @@ static bt_status print_round(const bt_store_round *round, bool numbered, bt_str 
     print_loss(round, &summary, out);
     print_score(round, out);
     print_speed(&summary, out);
+    print_ranks(round, &summary, out);
     print_launches(round, &summary, out);
     if (bt_report_is_command(round)) {
         print_calls(&summary, out);

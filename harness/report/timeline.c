@@ -65,11 +65,11 @@ static double figure(const bt_store_timeline *line, const timeline_column *colum
 
 static const char explained[] =
     "The last profiled step. Exposed communication: the rank computes nothing and waits for other "
-    "ranks or for data. This includes the wait for a slower GPU: the rank that waits least shows "
+    "ranks or for data. This includes the wait for a slower rank: the rank that waits least shows "
     "what communication costs at most. Communication that overlaps computation is not included. "
     "Between ops: no kernel was running.";
 
-// "step 42 of 12.1 ms; exposed communication 1.9 ms on average, 2.2 ms at most (rank 1)"
+// "step 42 takes 12.1 ms; exposed communication 1.9 ms on average, 2.2 ms at most (rank 1)"
 static void write_sum(const bt_store_round *round, bt_str *out)
 {
     const bt_store_timeline *most = &round->timelines[0];
@@ -80,7 +80,7 @@ static void write_sum(const bt_store_round *round, bt_str *out)
         most = line->communication_ns > most->communication_ns ? line : most;
     }
     bt_str_format(
-        out, "step %lld of %s; exposed communication %s on average, %s at most (rank %lld)",
+        out, "step %lld takes %s; exposed communication %s on average, %s at most (rank %lld)",
         (long long)most->step, bt_format_value(BT_UNIT_NS, step_ns).text,
         bt_format_value(BT_UNIT_NS, sum_ns / (double)round->timeline_count).text,
         bt_format_value(BT_UNIT_NS, (double)most->communication_ns).text, (long long)most->rank);
@@ -151,7 +151,7 @@ static void write_rank(const bt_store_timeline *line, double end_ns, bt_str *out
                   WIDTH * (double)line->time_ns / end_ns);
 }
 
-enum { PHASE_WORD = 120 }; // of the width: narrower phases have a mark without a word
+enum { PHASE_WORD = 95 }; // of the width: narrower phases have a mark without a word
 
 static void write_phase(double from, double until, char letter, bt_str *out)
 {
@@ -168,8 +168,9 @@ static void write_phase(double from, double until, char letter, bt_str *out)
         name = phases[i].letter == letter ? phases[i].name : name;
     }
     if (*name) {
-        bt_str_format(out, "<i style=\"left:%.2f%%;width:%.2f%%\">%s</i>", 100 * from / WIDTH,
-                      100 * (until - from) / WIDTH, until - from < PHASE_WORD ? "" : name);
+        bt_str_format(out, "<i title=\"%s\" style=\"left:%.2f%%;width:%.2f%%\">%s</i>", name,
+                      100 * from / WIDTH, 100 * (until - from) / WIDTH,
+                      until - from < PHASE_WORD ? "" : name);
     }
 }
 

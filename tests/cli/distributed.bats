@@ -43,7 +43,9 @@ PY
     [[ $(column 'efficiency' | tail -1) == 0.* || $(column 'efficiency' | tail -1) == 1.* ]]
     [[ $(column exposed | tail -1) == *s ]]
     [ -z "$(column exposed | head -1)" ] # one rank waits for nobody
-    grep -q 'this includes the wait for a slower GPU' r.md
+    grep -q 'this includes the wait for a slower rank' r.md
+    run "$bench" show last --db r.db
+    [ "$(grep -cE '^  ranks        2   exposed communication [0-9.]+ [mun]?s a step \(rank 0, profiled steps\)$' <<<"$output")" = 1 ]
     [[ $(column 'transfer' | tail -1) == *s ]]
     grep -q '<section id=ranks><h2>Several ranks' r.html
     # Half of 4 bytes of gradient and of 4 bytes of weight of each parameter, and the rows that ids

@@ -203,15 +203,16 @@ static void a_step_of_each_rank_is_drawn(void **state)
     int64_t run = record(&sample);
     char *page = report_text(&run, 1, ".html");
     assert_has(page, "<h2>One step of each rank</h2>");
-    assert_has(page, "step 50 of 900 us; exposed communication 270 us on average, 360 us at most "
-                     "(rank 1)");
+    assert_has(page,
+               "step 50 takes 900 us; exposed communication 270 us on average, 360 us at most "
+               "(rank 1)");
     assert_has(page,
                "aria-label=\"rank 1: step 900 us, exposed communication 360 us, products 120 us, "
                "attention 120 us, other ops 240 us, between ops 60.0 us\"");
     // Both end 920 us after the first start. A part is 1.63 of 1000 wide: rank 1 waits from its
     // third part on, 20 us later, for twelve parts.
     assert_has(page, "<path class=work-c d=\"M25.0 30h19.6v14h-19.6z");
-    assert_has(page, "<i style=\"left:0.00%;width:32.61%\">forward</i>");
+    assert_has(page, "<i title=\"forward\" style=\"left:0.00%;width:32.61%\">forward</i>");
     assert_has(page, "<th scope=row class=n>1</th><td class=n data-v=\"900000\">900 us");
     bt_mem_free(page);
     char *text = report_text(&run, 1, ".md");
