@@ -307,9 +307,12 @@ static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argum
     if (arguments->word_count < verb->words_min || arguments->word_count > verb->words_max) {
         const char *extra =
             arguments->word_count > verb->words_max ? arguments->words[verb->words_max] : NULL;
-        return fail(bt_error(BT_STATUS_INVALID_ARGUMENT, "bt-bench %s: %s%s\nusage: bt-bench %s %s",
-                             verb->name, extra ? "unexpected argument: " : "an argument is missing",
-                             extra ? extra : "", verb->name, verb->usage));
+        const bool is_model = extra && strncmp(verb->usage, "--from MODEL", 12) == 0;
+        return fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
+                             "bt-bench %s: %s%s%s%s\nusage: bt-bench %s %s", verb->name,
+                             extra ? "unexpected argument: " : "an argument is missing",
+                             extra ? extra : "", is_model ? "; a model is given as --from " : "",
+                             is_model ? extra : "", verb->name, verb->usage));
     }
     return call_verb(arguments);
 }

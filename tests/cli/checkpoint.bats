@@ -127,6 +127,9 @@ digest_of() { # store
     [ "$status" = 2 ]
     [[ $stderr == *"nor model.safetensors; give one of these folders below it, which do:"$'\n'"  $(pwd -P)/results/run-1/checkpoints/fp32-blutrain-0 (newest: step-00000000)"*"run-4/"*$'\n'"  and 1 more" ]]
     [[ $stderr != *"run-5/"* ]]
+    run --separate-stderr "$bench" sample results
+    [ "$status" = 2 ]
+    [[ $stderr == *"unexpected argument: results; a model is given as --from results"* ]]
 }
 
 @test "config.json must be that of the tensors" {
