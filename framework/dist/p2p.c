@@ -133,6 +133,10 @@ static bt_status prepare(bt_p2p_group *group, bt_group *control, bt_device *devi
     if (group->options.staging_bytes <= 0) {
         group->options.staging_bytes = 128 << 20;
     }
+    const int64_t least = 16 * BT_P2P_PIECES * (int64_t)control->size; // or pieces would be empty
+    if (group->options.staging_bytes < least) {
+        group->options.staging_bytes = least;
+    }
     BT_TRY(bt_device_group_init(&group->base, &p2p_backend, control, device, options->timeout_ns));
     group->base.give_up = give_up;
     if (!bt_group_gpu_supports(control->size)) {

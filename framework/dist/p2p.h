@@ -10,7 +10,7 @@
 typedef struct bt_p2p_options {
     int64_t timeout_ns;    // how long work on the GPU waits for another rank
     int64_t staging_bytes; // device memory for operands outside of group memory and for slots;
-                           // 0: 128 MiB
+                           // 0: 128 MiB; below 32 bytes a rank: that
     bool engines;          // sums and gathers of any size by copy engines, which leave all SMs to
                            // overlapping computation
 } bt_p2p_options;
