@@ -224,6 +224,14 @@ static void note_unused(const char *name, const cJSON *mesh, const bt_plan_mesh 
                           rows[i].key, rows[i].degree);
         }
     }
+    const double sharing = bt_json_number_of(mesh, "shared_heads");
+    if (degrees->context > 1 && sharing == (double)degrees->context &&
+        bt_json_get(mesh, "rotation")) {
+        bt_str_format(notes,
+                      "case %s: train.mesh.rotation has no effect: all %lld ranks that share a "
+                      "sequence share heads (train.mesh.shared_heads)\n",
+                      name, (long long)degrees->context);
+    }
 }
 
 bt_status bt_case_check_mesh(const cJSON *item, const char *device, bt_str *notes)

@@ -132,6 +132,10 @@ teardown() {
     [[ $output == *"case a: train.mesh.sequence_parallel has no effect: train.mesh.tensor is 1"* ]]
     [[ $output == *"case a: train.mesh.half_batches has no effect: train.mesh.tensor is 1"* ]]
     [[ $output == *"case a: train.mesh.rotation has no effect: train.mesh.context is 1"* ]]
+    mesh_suite '{"context": 2, "shared_heads": 2, "rotation": "all_to_all", "invariant": 0}'
+    run "$bench" run m.json --dry-run
+    [ "$status" = 0 ]
+    [[ $output == *"case a: train.mesh.rotation has no effect: all 2 ranks that share a sequence share heads"* ]]
 }
 
 # The number before that of a TCP port that was free a moment ago: under torchrun rank 0 listens at
