@@ -183,6 +183,18 @@ static bt_status make_default_dir(const char *database, int64_t run, bt_str *out
     return bt_str_status(out);
 }
 
+// Takes the requested folder, or makes the run's own, and records it.
+static bt_status make_out_dir(bt_running *self)
+{
+    if (self->request->out_dir) {
+        bt_str_append(&self->out_dir, self->request->out_dir);
+    } else {
+        BT_TRY(make_default_dir(bt_store_path(self->store), self->outcome->run, &self->out_dir));
+    }
+    BT_TRY(bt_str_status(&self->out_dir));
+    return bt_store_run_set_out_dir(self->store, self->outcome->run, bt_str_text(&self->out_dir));
+}
+
 static bt_status begin_run(bt_running *self)
 {
     BT_TRY(bt_store_run_begin(self->store, &self->info, &self->outcome->run));
@@ -193,14 +205,7 @@ static bt_status begin_run(bt_running *self)
     const bt_json_doc *suite = &self->request->suite->json;
     bt_store_file file = {"suite", suite->name, suite->text, (int64_t)strlen(suite->text)};
     BT_TRY(bt_store_file_set(self->store, self->outcome->run, &file));
-    BT_TRY(record_schedule(self, &self->info.build));
-    if (self->request->out_dir) {
-        bt_str_append(&self->out_dir, self->request->out_dir);
-    } else {
-        BT_TRY(make_default_dir(bt_store_path(self->store), self->outcome->run, &self->out_dir));
-    }
-    BT_TRY(bt_str_status(&self->out_dir));
-    return bt_store_run_set_out_dir(self->store, self->outcome->run, bt_str_text(&self->out_dir));
+    return record_schedule(self, &self->info.build);
 }
 
 // One line per dataset.
@@ -340,6 +345,8 @@ static bt_status execute(bt_running *self)
     BT_TRY(bt_telemetry_open(on_gpu ? machine->cuda.uuid : NULL, &self->telemetry));
     describe(self);
     BT_TRY(self->request->resume ? bt_running_resume(self) : begin_run(self));
+    // A resumed run has none if its process ended before it had made one.
+    BT_TRY(self->out_dir.length_bytes > 0 ? BT_OK : make_out_dir(self));
     bt_running_sign(self);
     return run_begun(self);
 }

@@ -135,6 +135,23 @@ static void finished_rounds_stay(void **state)
                  execute(1, &outcome));
 }
 
+// A process may be lost before it has made a folder for its run.
+static void a_run_without_a_folder_gets_one(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    make_broken();
+    scratch_execute("UPDATE session SET out_dir=''");
+    ASSERT_OK(execute(1, &outcome));
+    assert_int_equal(outcome.status, BT_RUN_PASSED);
+    bt_store_run run = scratch_run_read(1);
+    const char *slash = strrchr(run.info.out_dir, '/');
+    assert_non_null(slash);
+    assert_non_null(strstr(slash, "run-1"));
+    assert_int_equal(access(run.info.out_dir, W_OK), 0);
+    bt_store_run_release(&run);
+}
+
 // The process is lost, and this one resumes the run: the gap that it records.
 static bt_store_gap lose_and_resume(bt_store *store)
 {
@@ -425,6 +442,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(finished_rounds_stay),
+        TEST(a_run_without_a_folder_gets_one),
         TEST(a_gap_begins_at_the_last_write),
         TEST(a_resumed_run_keeps_its_floor),
         TEST(a_comparison_meets_the_round_that_counts),
