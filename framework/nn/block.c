@@ -48,13 +48,7 @@ bt_status bt_nn_block_init(bt_params *params, const char *prefix, int64_t width,
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: width %lld, allowed 1 to 2^61 - 1", prefix,
                         (long long)width);
     }
-    if (group && group->size > heads) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "train.mesh.tensor is %d, but train.model.heads is %lld, and each rank needs a head; "
-            "allowed: 1 to %lld",
-            group->size, (long long)heads, (long long)heads);
-    }
+    BT_TRY(group ? bt_nn_check_heads(heads, group->size) : BT_OK);
     for (int i = 0; i < 6; ++i) {
         bt_str_format(&path[i], "%s.%s", prefix, names[i]);
         BT_TRY_GOTO(bt_str_status(&path[i]), done);

@@ -16,13 +16,7 @@ bt_status bt_gpt2_check_ranks(int64_t heads, int64_t vocab, int ranks)
     if (ranks == 1) {
         return BT_OK;
     }
-    if (ranks > heads) {
-        return bt_error(
-            BT_STATUS_INVALID_ARGUMENT,
-            "train.mesh.tensor is %d, but train.model.heads is %lld, and each rank needs a head; "
-            "allowed: 1 to %lld",
-            ranks, (long long)heads, (long long)heads);
-    }
+    BT_TRY(bt_nn_check_heads(heads, ranks));
     if (bt_shard_rows(vocab, ranks, ranks - 1, &first) == 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "train.mesh.tensor is %d, and train.model.vocab is %lld: with parts of "

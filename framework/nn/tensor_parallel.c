@@ -4,6 +4,16 @@
 #include "framework/dist/mesh.h"
 #include "framework/ops/row_chunks.h"
 
+bt_status bt_nn_check_heads(int64_t heads, int ranks)
+{
+    return ranks <= heads
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "train.mesh.tensor is %d, but train.model.heads is %lld, and each rank "
+                          "needs a head; allowed: 1 to %lld",
+                          ranks, (long long)heads, (long long)heads);
+}
+
 bt_param_part bt_nn_part(const bt_group *group, int axis, int64_t repeats, int64_t units,
                          int64_t unit)
 {

@@ -23,6 +23,9 @@
 #include "framework/dist/group.h"
 #include "framework/nn/layers.h"
 
+// Whether each of so many ranks gets a head.
+// Errors  INVALID_ARGUMENT naming train.mesh.tensor and what is allowed
+BT_CHECKED bt_status bt_nn_check_heads(int64_t heads, int ranks);
 // This rank's part of `units` units of `unit` elements, balanced, in each of `repeats` blocks along
 // an axis.
 bt_param_part bt_nn_part(const bt_group *group, int axis, int64_t repeats, int64_t units,
