@@ -64,6 +64,19 @@ typedef struct bt_byte_rows {
     int64_t rows, row_bytes, pitch_bytes; // pitch_bytes >= row_bytes
 } bt_byte_rows;
 
+static inline bt_byte_rows bt_byte_block(const void *data, int64_t size_bytes)
+{
+    const bt_byte_rows block = {data, 1, size_bytes, size_bytes};
+    return block;
+}
+
+// Whether the rows are one block of so many bytes.
+static inline bool bt_byte_rows_are_block(const bt_byte_rows *rows, int64_t size_bytes)
+{
+    return (rows->rows == 1 || rows->pitch_bytes == rows->row_bytes) &&
+           rows->rows * rows->row_bytes == size_bytes;
+}
+
 typedef struct bt_backend {
     const char *name; // "cpu", "cuda"
     bt_device_kind kind;

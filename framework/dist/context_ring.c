@@ -1,8 +1,7 @@
 // framework/dist/context_ring.c - blocks of keys and values between the ranks of a group
 //
 // Invariants
-//   1. Blocks are at equal offsets on all ranks: that of rank (rank - step) in slot `step`, or, for
-//      all_gather, that of rank r in slot r.
+//   1. Blocks are at equal offsets on all ranks: that of rank r in slot r.
 //   2. No rank writes another rank's block before that rank sends its own: in send the ring's
 //      stream waits for the context's, and each collective waits for its peers' streams.
 //   3. When the last step is fetched and gradients are collected, the context's stream has waited
@@ -60,11 +59,6 @@ static char *slot(const bt_context_ring *r, int part, int index)
 static int rank_at(const bt_context_ring *r, int distance)
 {
     return (r->ring.rank + distance + r->ring.size) % r->ring.size;
-}
-
-static int slot_of(const bt_context_ring *r, int step)
-{
-    return r->rotation == BT_ROTATION_ALL_GATHER ? rank_at(r, -step) : step;
 }
 
 static bt_status open_queues(bt_context_ring *r, bt_device *device)
@@ -162,25 +156,27 @@ static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes
     return BT_OK;
 }
 
-// Copies, not kernels, pack the rows or send them from where they are: a kernel on this stream
-// would wait for the attention that follows on the context's.
+// What this rank sends in a step, so that it receives the block of rank - step.
+static bt_group_step step_of(const bt_context_ring *r, const bt_byte_rows *own, int step)
+{
+    const int hops = r->rotation == BT_ROTATION_POINT_TO_POINT ? step - 1 : 0;
+    return (bt_group_step){
+        .distance = step - hops,
+        .hops = hops,
+        .data =
+            hops == 0 ? *own : bt_byte_block(slot(r, BLOCKS, rank_at(r, -hops)), r->block_bytes)};
+}
+
+// The rows are sent from where they are, or packed, by copies: a kernel on this stream would wait
+// for the attention that follows on the context's.
 static bt_status send_blocks(bt_context_ring *r, const bt_byte_rows *own)
 {
-    const int size = r->ring.size;
-    if (r->rotation == BT_ROTATION_ALL_GATHER) {
-        BT_TRY(bt_all_gather_rows(r->group, own, slot(r, BLOCKS, 0), r->block_bytes, r->stream));
-    } else {
-        BT_TRY(r->device->backend->copy_rows(r->device, slot(r, BLOCKS, 0), own, r->stream));
-    }
-    for (int step = 1; step < size; ++step) {
-        if (r->rotation == BT_ROTATION_POINT_TO_POINT) {
-            BT_TRY(bt_send_recv(r->group, slot(r, BLOCKS, step - 1), rank_at(r, 1),
-                                slot(r, BLOCKS, step), rank_at(r, -1), r->block_bytes, r->stream));
-        } else if (r->rotation == BT_ROTATION_ALL_TO_ALL) {
-            BT_TRY(bt_send_recv(r->group, slot(r, BLOCKS, 0), rank_at(r, step),
-                                slot(r, BLOCKS, step), rank_at(r, -step), r->block_bytes,
-                                r->stream));
-        }
+    const bool gathers = r->rotation == BT_ROTATION_ALL_GATHER;
+    char *out = slot(r, BLOCKS, 0);
+    BT_TRY(gathers ? bt_all_gather_rows(r->group, own, out, r->block_bytes, r->stream) : BT_OK);
+    for (int step = 1; step < r->ring.size; ++step) {
+        const bt_group_step sent = step_of(r, own, step);
+        BT_TRY(gathers ? BT_OK : bt_exchange_step(r->group, &sent, out, r->block_bytes, r->stream));
         BT_TRY(mark(r, step));
     }
     return BT_OK;
@@ -199,7 +195,7 @@ static bt_status ring_send(void *self, bt_context *context, const bt_byte_rows *
 static bt_status ring_fetch(void *self, bt_context *context, int step, const void **block)
 {
     bt_context_ring *r = self_of(self);
-    *block = slot(r, BLOCKS, slot_of(r, step));
+    *block = slot(r, BLOCKS, rank_at(r, -step));
     return await(r, context, step);
 }
 
@@ -221,12 +217,13 @@ static bt_status ring_give(void *self, bt_context *context, int step)
     }
     BT_TRY(follow(r, context));
     enter(r, context);
+    const bt_group_step back = {
+        .distance = r->ring.size - step,
+        .data = bt_byte_block(slot(r, GIVEN, rank_at(r, -step)), r->block_bytes)};
+    char *out = slot(r, RECEIVED, 0);
     const bt_status status =
-        gathers ? bt_all_to_others(r->group, slot(r, GIVEN, 0), slot(r, RECEIVED, 0),
-                                   r->block_bytes, r->stream)
-                : bt_send_recv(r->group, slot(r, GIVEN, rank_at(r, -step)), rank_at(r, -step),
-                               slot(r, RECEIVED, rank_at(r, step)), rank_at(r, step),
-                               r->block_bytes, r->stream);
+        gathers ? bt_all_to_others(r->group, slot(r, GIVEN, 0), out, r->block_bytes, r->stream)
+                : bt_exchange_step(r->group, &back, out, r->block_bytes, r->stream);
     leave(r, context);
     return status;
 }

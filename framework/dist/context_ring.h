@@ -8,7 +8,8 @@
 // Gradients are sent directly to the rank that owns the keys, and summed there in rank order.
 //
 // On a device with streams, blocks are sent on a separate stream: the next block is in flight while
-// one is used. Memory: 3 P blocks, in group memory where available, which saves all_gather a copy.
+// one is used. Memory: 3 P blocks, in group memory where available, where they arrive without a
+// copy, and with copy engines (p2p.h) take no SM.
 #ifndef BT_DIST_CONTEXT_RING_H
 #define BT_DIST_CONTEXT_RING_H
 

@@ -94,30 +94,35 @@ bt_status bt_all_gather(bt_group *group, const void *in, void *out, int64_t size
     RECORDED(group, "all_gather", -1, size_bytes, all_gather(group, in, out, size_bytes, stream));
 }
 
-static bt_status check_rows(const bt_group *group, const bt_byte_rows *in, int64_t size_bytes)
+static bt_status check_rows(const bt_group *group, const char *call, const bt_byte_rows *in,
+                            int64_t size_bytes)
 {
-    BT_TRY(check_gather(group, "all_gather_rows", size_bytes));
+    BT_TRY(check_gather(group, call, size_bytes));
     return in->rows >= 0 && in->row_bytes >= 0 && in->pitch_bytes >= in->row_bytes &&
                    (in->row_bytes == 0 || in->rows <= size_bytes / in->row_bytes)
                ? BT_OK
-               : bt_error(
-                     BT_STATUS_INVALID_ARGUMENT,
-                     "all_gather_rows: %lld rows of %lld bytes, %lld bytes apart, in %lld bytes",
-                     (long long)in->rows, (long long)in->row_bytes, (long long)in->pitch_bytes,
-                     (long long)size_bytes);
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "%s: %lld rows of %lld bytes, %lld bytes apart, in %lld bytes", call,
+                          (long long)in->rows, (long long)in->row_bytes, (long long)in->pitch_bytes,
+                          (long long)size_bytes);
+}
+
+static bt_status pack(const bt_group *group, const bt_byte_rows *rows, void *to, bt_stream stream)
+{
+    const bt_backend *backend = group->device != NULL ? group->device->backend : &bt_cpu_backend;
+    return backend->copy_rows(group->device, to, rows, stream);
 }
 
 bt_status bt_all_gather_rows(bt_group *group, const bt_byte_rows *in, void *out, int64_t size_bytes,
                              bt_stream stream)
 {
-    const bt_backend *backend = group->device != NULL ? group->device->backend : &bt_cpu_backend;
     char *own = (char *)out + size_bytes * group->rank;
-    BT_TRY(check_rows(group, in, size_bytes));
+    BT_TRY(check_rows(group, "all_gather_rows", in, size_bytes));
     if (group->backend->all_gather_rows != NULL) {
         RECORDED(group, "all_gather_rows", -1, size_bytes,
                  all_gather_rows(group, in, out, size_bytes, stream));
     }
-    BT_TRY(backend->copy_rows(group->device, own, in, stream));
+    BT_TRY(pack(group, in, own, stream));
     RECORDED(group, "all_gather_rows", -1, size_bytes,
              all_gather(group, own, out, size_bytes, stream));
 }
@@ -190,23 +195,32 @@ bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int f
              send_recv(group, out, to, in, from, size_bytes, stream));
 }
 
-bt_status bt_exchange_step(bt_group *group, int step, const void *data, void *out,
+bt_status bt_exchange_step(bt_group *group, const bt_group_step *step, void *out,
                            int64_t size_bytes, bt_stream stream)
 {
-    const int to = (group->rank - step + group->size) % group->size;
-    const int from = (group->rank + step) % group->size;
-    BT_TRY(check_gather(group, "exchange_step", size_bytes));
-    if (step < 1 || step >= group->size) {
+    const int size = group->size;
+    BT_TRY(check_rows(group, "exchange_step", &step->data, size_bytes));
+    if (step->distance < 1 || step->distance >= size || step->hops < 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "exchange_step: step %d of %d ranks, allowed: 1 to %d", step, group->size,
-                        group->size - 1);
+                        "exchange_step: distance %d and %d hops among %d ranks; a distance is 1 to "
+                        "%d, and hops are 0 or more",
+                        step->distance, step->hops, size, size - 1);
     }
     if (group->backend->exchange_step != NULL) {
         RECORDED(group, "exchange_step", -1, size_bytes,
-                 exchange_step(group, step, data, out, size_bytes, stream));
+                 exchange_step(group, step, out, size_bytes, stream));
+    }
+    const int to = (group->rank + step->distance) % size;
+    const int from = (group->rank - step->distance + size) % size;
+    char *own = (char *)out + size_bytes * bt_group_step_block(group, step, group->rank);
+    char *received = (char *)out + size_bytes * bt_group_step_block(group, step, from);
+    const void *sent = step->data.data;
+    if (!bt_byte_rows_are_block(&step->data, size_bytes)) {
+        BT_TRY(pack(group, &step->data, own, stream));
+        sent = own;
     }
     RECORDED(group, "exchange_step", -1, size_bytes,
-             send_recv(group, data, to, (char *)out + size_bytes * from, from, size_bytes, stream));
+             send_recv(group, sent, to, received, from, size_bytes, stream));
 }
 
 bt_status bt_group_fold(bt_group *group, const void *const *in, const void *base, void *out,

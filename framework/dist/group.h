@@ -35,6 +35,13 @@ typedef struct bt_group {
     int flight_part;          // index of a part in the flight recorder; 0: the whole
 } bt_group;
 
+// A step of an exchange: this rank sends the block of rank - hops, to rank + distance.
+typedef struct bt_group_step {
+    int distance;      // 1 .. size - 1, and hops at least 0: both equal on all ranks
+    int hops;          // how often the block was sent on
+    bt_byte_rows data; // the block
+} bt_group_step;
+
 typedef struct bt_group_backend {
     const char *name; // "threads", "host", "mpi", "nccl", "p2p"
     bt_status (*all_reduce)(bt_group *group, void *data, int64_t count, bt_dtype dtype,
@@ -56,8 +63,8 @@ typedef struct bt_group_backend {
     // NULL: all_to_all does it.
     bt_status (*all_to_others)(bt_group *group, const void *in, void *out, int64_t size_bytes,
                                bt_stream stream);
-    // NULL: send_recv does it.
-    bt_status (*exchange_step)(bt_group *group, int step, const void *data, void *out,
+    // NULL: send_recv of a packed copy does it.
+    bt_status (*exchange_step)(bt_group *group, const bt_group_step *step, void *out,
                                int64_t size_bytes, bt_stream stream);
     // NULL: calls take host memory, which bt_reduce_tree adds.
     bt_status (*fold)(bt_group *group, const void *const *in, const void *base, void *out,
@@ -114,11 +121,20 @@ BT_CHECKED bt_status bt_recv(bt_group *group, void *data, int64_t size_bytes, in
                              bt_stream stream);
 BT_CHECKED bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int from,
                                   int64_t size_bytes, bt_stream stream);
-// One of the steps 1 .. size - 1 of an all_to_all or all_gather, which all ranks call: sends data
-// to rank - step, and receives out[rank + step] from rank + step, modulo the size. Shapes  data
-// [size_bytes], out [size, size_bytes], no overlap
-BT_CHECKED bt_status bt_exchange_step(bt_group *group, int step, const void *data, void *out,
+// One step of an exchange, which all ranks call: sends a block to rank + distance, and receives
+// another from rank - distance. The block of rank r arrives in out[r]; what follows its rows there,
+// and out[rank - hops], are undefined. Ranks are modulo the size. All distances with 0 hops are an
+// all_gather or, with other data in each step, an all_to_all. With distance 1 and hops 0, 1, ...
+// each rank sends on what it received in the step before.
+// Shapes  data: at most size_bytes; out [size, size_bytes], no overlap with the data, which may be
+//         out[rank - hops]
+BT_CHECKED bt_status bt_exchange_step(bt_group *group, const bt_group_step *step, void *out,
                                       int64_t size_bytes, bt_stream stream);
+// The rank whose block `rank` sends in a step.
+static inline int bt_group_step_block(const bt_group *group, const bt_group_step *step, int rank)
+{
+    return (rank - step->hops % group->size + group->size) % group->size;
+}
 // out[i] = sum of in[r][i] over the ranks r, whose terms are all in this rank's memory, plus
 // base[i] if there is a base. The order of additions is that of reduce_scatter, the base last; the
 // sum is rounded before it is added. No exchange: one rank may call it alone.

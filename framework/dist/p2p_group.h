@@ -73,7 +73,7 @@ bt_status bt_p2p_broadcast(bt_group *group, void *data, int64_t size_bytes, int 
                            bt_stream stream);
 bt_status bt_p2p_send_recv(bt_group *group, const void *out, int to, void *in, int from,
                            int64_t size_bytes, bt_stream stream);
-bt_status bt_p2p_exchange_step(bt_group *group, int step, const void *data, void *out,
+bt_status bt_p2p_exchange_step(bt_group *group, const bt_group_step *step, void *out,
                                int64_t size_bytes, bt_stream stream);
 bt_status bt_p2p_barrier(bt_group *group, bt_stream stream);
 

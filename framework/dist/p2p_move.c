@@ -20,8 +20,9 @@ enum {
 
 // This rank's part of a move: `size_bytes` to each receiver and from each sender.
 typedef struct move {
-    const bt_byte_rows *rows;           // data for all other ranks, by engines; NULL: `from`
     const char *from[BT_P2P_RANKS_MAX]; // data for each rank; NULL: none
+    const bt_byte_rows *rows;           // the data for all of them, which begins there; or NULL
+    char *packed;                       // where it is packed if engines do not copy it
     char *to[BT_P2P_RANKS_MAX];         // destination of each rank's data; NULL: none
     int64_t size_bytes;
     uint32_t mask; // of the ranks that take part
@@ -106,11 +107,12 @@ static bt_status by_engines(bt_p2p_group *group, const move *what)
     for (int step = 1; step < size; ++step) {
         int peer = (group->base.group.rank + step) % size;
         char *to = bt_p2p_region_at(group, what->region, what->land, peer);
-        if (what->rows != NULL) {
-            BT_TRY(device->backend->copy_rows(device, to, what->rows, what->stream));
-        } else if (what->from[peer] != NULL) {
-            BT_TRY(bt_p2p_copy(group, to, what->from[peer], what->size_bytes, what->stream));
+        if (what->from[peer] == NULL) {
+            continue;
         }
+        BT_TRY(what->rows != NULL
+                   ? device->backend->copy_rows(device, to, what->rows, what->stream)
+                   : bt_p2p_copy(group, to, what->from[peer], what->size_bytes, what->stream));
     }
     BT_TRY(own_part(group, what));
     BT_TRY(group->base.table->handshake(device, what->stream, &group->view, 1));
@@ -118,26 +120,29 @@ static bt_status by_engines(bt_p2p_group *group, const move *what)
     return bt_p2p_leave(group, &group->engine_calls, what->stream);
 }
 
-static bt_status run(bt_p2p_group *group, const move *what)
+// Kernels send blocks only.
+static bt_status pack(bt_p2p_group *group, move *what)
+{
+    bt_device *device = group->base.device;
+    if (what->rows == NULL || bt_byte_rows_are_block(what->rows, what->size_bytes)) {
+        return BT_OK;
+    }
+    BT_TRY(device->backend->copy_rows(device, what->packed, what->rows, what->stream));
+    for (int peer = 0; peer < group->base.group.size; ++peer) {
+        what->from[peer] = what->from[peer] != NULL ? what->packed : NULL;
+    }
+    return BT_OK;
+}
+
+static bt_status run(bt_p2p_group *group, move *what)
 {
     if (what->size_bytes == 0) {
         return BT_OK;
     }
+    BT_TRY(pack(group, what));
     BT_TRY(bt_p2p_enter(group, &group->kernels, what->stream));
     BT_TRY(what->region != NULL ? direct(group, what) : staged(group, what));
     return bt_p2p_leave(group, &group->kernels, what->stream);
-}
-
-// Rows are packed first where no engine copies them.
-static bt_status pack(bt_p2p_group *group, move *what)
-{
-    bt_device *device = group->base.device;
-    const int rank = group->base.group.rank;
-    BT_TRY(device->backend->copy_rows(device, what->to[rank], what->rows, what->stream));
-    for (int peer = 0; peer < group->base.group.size; ++peer) {
-        what->from[peer] = what->to[rank];
-    }
-    return BT_OK;
 }
 
 // All-gather, all-to-all (or -others): every rank sends to every rank, and `out` has a part for
@@ -156,7 +161,6 @@ static bt_status to_everyone(bt_group *base, move *what, void *out, int64_t size
         (group->options.engines || size_bytes >= ENGINE_BYTES)) {
         return by_engines(group, what);
     }
-    BT_TRY(what->rows != NULL ? pack(group, what) : BT_OK);
     return run(group, what);
 }
 
@@ -176,8 +180,12 @@ bt_status bt_p2p_all_gather_rows(bt_group *base, const bt_byte_rows *in, void *o
 {
     BT_TRY(bt_device_group_check(base));
     move what = {.rows = in,
+                 .packed = (char *)out + size_bytes * base->rank,
                  .call = bt_p2p_call(CALL_ALL_GATHER_ROWS, size_bytes, -1, -1, -1),
                  .stream = stream};
+    for (int peer = 0; peer < base->size; ++peer) {
+        what.from[peer] = peer != base->rank ? in->data : NULL;
+    }
     return to_everyone(base, &what, out, size_bytes);
 }
 
@@ -240,21 +248,24 @@ bt_status bt_p2p_send_recv(bt_group *base, const void *out, int to, void *in, in
     return what.mask != 0 ? run(self_of(base), &what) : own_part(self_of(base), &what);
 }
 
-bt_status bt_p2p_exchange_step(bt_group *base, int step, const void *data, void *out,
+bt_status bt_p2p_exchange_step(bt_group *base, const bt_group_step *step, void *out,
                                int64_t size_bytes, bt_stream stream)
 {
     bt_p2p_group *group = self_of(base);
-    const int to = (base->rank - step + base->size) % base->size;
-    const int from = (base->rank + step) % base->size;
+    const int to = (base->rank + step->distance) % base->size;
+    const int from = (base->rank - step->distance + base->size) % base->size;
+    char *own = (char *)out + size_bytes * bt_group_step_block(base, step, base->rank);
     BT_TRY(bt_device_group_check(base));
-    move what = {.size_bytes = size_bytes,
+    move what = {.rows = &step->data,
+                 .packed = own,
+                 .size_bytes = size_bytes,
                  .mask = 1U << to | 1U << from,
-                 .call = bt_p2p_call(CALL_STEP, size_bytes, step, -1, -1),
+                 .call = bt_p2p_call(CALL_STEP, size_bytes, step->distance, step->hops, -1),
                  .stream = stream,
                  .region = bt_p2p_region_find(group, out, size_bytes * base->size),
-                 .land = (char *)out + size_bytes * base->rank};
-    what.from[to] = data;
-    what.to[from] = (char *)out + size_bytes * from;
+                 .land = own};
+    what.from[to] = step->data.data;
+    what.to[from] = (char *)out + size_bytes * bt_group_step_block(base, step, from);
     return what.region != NULL && group->options.engines && size_bytes > 0
                ? by_engines(group, &what)
                : run(group, &what);

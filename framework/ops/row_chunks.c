@@ -151,9 +151,11 @@ static bt_status follow(bt_row_chunks *c, bt_context *context)
 static bt_status exchange(bt_row_chunks *c, bt_context *context, int area, int step,
                           const char *data)
 {
+    const int64_t bytes = c->chunk_bytes[area];
+    const bt_group_step send = {.distance = c->group->size - step,
+                                .data = bt_byte_block(data, bytes)};
     bt_range_push(context, "communication");
-    bt_status status =
-        bt_exchange_step(c->group, step, data, chunk(c, area, 0), c->chunk_bytes[area], c->stream);
+    bt_status status = bt_exchange_step(c->group, &send, chunk(c, area, 0), bytes, c->stream);
     bt_range_pop(context);
     BT_TRY(status);
     return c->device->backend->event_record(c->device, *arrived(c, area, step), c->stream);

@@ -209,6 +209,11 @@ static bt_status copy_rows(bt_device *device, void *target, const bt_byte_rows *
         return BT_OK;
     }
     const size_t width = (size_t)source->row_bytes;
+    const int64_t size_bytes = source->rows * source->row_bytes;
+    if (bt_byte_rows_are_block(source, size_bytes)) { // may be larger than a pitch
+        return copy(device, target, source->data, (size_t)size_bytes, BT_COPY_DEVICE_TO_DEVICE,
+                    stream);
+    }
     return bt_cuda_check(cudaMemcpy2DAsync(target, width, source->data, (size_t)source->pitch_bytes,
                                            width, (size_t)source->rows, cudaMemcpyDeviceToDevice,
                                            bt_cuda_stream_of(device, stream)),

@@ -338,11 +338,12 @@ static bt_status all_gather(const sweep *how, bt_group *group, const operand *in
     return BT_OK;
 }
 
+enum { ROWS = 3, GAP = 5 };
+
 // Rows with gaps of other bytes, of at most about half the size in all: of rank 0 none, of others
 // as many as their number modulo 4.
-static bt_status all_gather_rows(sweep *how, bt_group *group, const operand *out, int64_t size)
+static operand rows_of(sweep *how, const bt_group *group, int64_t size, bt_byte_rows *rows)
 {
-    enum { ROWS = 3, GAP = 5 };
     const int64_t width = (size + 1) / 2 / ROWS, pitch = width + GAP;
     const int64_t count = group->rank % (ROWS + 1);
     operand in = make(how, BT_U8, pitch * ROWS);
@@ -351,17 +352,51 @@ static bt_status all_gather_rows(sweep *how, bt_group *group, const operand *out
             in.host[row * pitch + i] = byte_of(group->rank, -1, row * width + i);
         }
     }
-    const bt_byte_rows rows = {in.at, count, width, pitch};
-    memset(out->host, 0, (size_t)(size * group->size)); // not what all_gather left there
+    *rows = (bt_byte_rows){in.at, count, width, pitch};
+    return in;
+}
+
+static bt_status take_rows(const sweep *how, const char *call, const bt_group *group,
+                           const operand *out, int64_t size, int64_t width)
+{
+    BT_TRY(take(how, out));
+    for (int from = 0; from < group->size; ++from) {
+        BT_TRY(from != group->rank
+                   ? check_bytes(call, out->host + size * from, from % (ROWS + 1) * width, from, -1)
+                   : BT_OK);
+    }
+    return BT_OK;
+}
+
+// Each rank sends its rows to all others, or what it received to the next rank.
+static bt_status send_steps(const sweep *how, bt_group *group, const bt_byte_rows *rows, bool round,
+                            const operand *out, int64_t size)
+{
+    for (int i = 1; i < group->size; ++i) {
+        bt_group_step step = {.distance = round ? 1 : i, .hops = round ? i - 1 : 0, .data = *rows};
+        if (step.hops > 0) {
+            const int received = bt_group_step_block(group, &step, group->rank);
+            step.data = bt_byte_block((char *)out->at + size * received, size);
+        }
+        BT_TRY(bt_exchange_step(group, &step, out->at, size, how->stream));
+    }
+    return BT_OK;
+}
+
+static bt_status gathers_of_rows(sweep *how, bt_group *group, const operand *out, int64_t size)
+{
+    bt_byte_rows rows;
+    operand in = rows_of(how, group, size, &rows);
     bt_status status = give(how, &in);
-    status = status ? status : give(how, out);
-    status = status ? status : bt_all_gather_rows(group, &rows, out->at, size, how->stream);
-    status = status ? status : take(how, out);
-    for (int from = 0; from < group->size && status == BT_OK; ++from) {
-        const int64_t bytes = from % (ROWS + 1) * width;
-        status = from != group->rank
-                     ? check_bytes("all_gather_rows", out->host + size * from, bytes, from, -1)
-                     : BT_OK;
+    for (int way = 0; way < 3 && status == BT_OK; ++way) {
+        static const char *const names[] = {"all_gather_rows", "exchange_step",
+                                            "exchange_step, hops"};
+        memset(out->host, 0, (size_t)(size * group->size)); // not what the last one left there
+        status = give(how, out);
+        status = status ? status
+                 : way  ? send_steps(how, group, &rows, way == 2, out, size)
+                        : bt_all_gather_rows(group, &rows, out->at, size, how->stream);
+        status = status ? status : take_rows(how, names[way], group, out, size, rows.row_bytes);
     }
     free(in.host);
     return status;
@@ -395,11 +430,12 @@ static bt_status sends(const sweep *how, bt_group *group, const operand *in, con
         BT_TRY(take(how, out));
         BT_TRY(check_bytes("send_recv", out->host, size, from, -1));
     }
-    for (int step = 1; step < ranks; ++step) { // all of them: an all-gather without the own part
-        int from = (rank + step) % ranks;
-        BT_TRY(bt_exchange_step(group, step, in->at, out->at, size, how->stream));
-        BT_TRY(take(how, out));
-        BT_TRY(check_bytes("exchange_step", out->host + size * from, size, from, -1));
+    const bt_byte_rows block = bt_byte_block(in->at, size);
+    BT_TRY(send_steps(how, group, &block, false, out, size));
+    BT_TRY(take(how, out));
+    for (int from = 0; from < ranks; ++from) {
+        BT_TRY(from != rank ? check_bytes("exchange_step", out->host + size * from, size, from, -1)
+                            : BT_OK);
     }
     if (ranks > 1 && rank == 0) { // the others take no part
         return bt_send(group, in->at, size, 1, how->stream);
@@ -422,7 +458,7 @@ static bt_status check_moves(sweep *how, bt_group *group, int64_t size)
     }
     status = status ? status : give(how, &in);
     status = status ? status : all_gather(how, group, &in, &out, size);
-    status = status ? status : all_gather_rows(how, group, &out, size);
+    status = status ? status : gathers_of_rows(how, group, &out, size);
     status = status ? status : broadcasts(how, group, &in, &out, size);
     status = status ? status : sends(how, group, &in, &out, size);
     status = status || guard_holds(&out) ? status : wrong("move", BT_U8, size, size);

@@ -178,7 +178,13 @@ static void wrong_arguments_are_refused(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
         ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
                      "all_gather_rows: ", bt_all_gather_rows(group, &wrong[i], &byte, 1, NULL));
+        const bt_group_step step = {.distance = 1, .data = wrong[i]};
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
+                     "exchange_step: ", bt_exchange_step(group, &step, &byte, 1, NULL));
     }
+    const bt_group_step alone = {.distance = 1, .data = bt_byte_block(&byte, 1)};
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "distance 1 and 0 hops among 1 ranks",
+                 bt_exchange_step(group, &alone, &byte, 1, NULL));
     bt_group_destroy(group);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "1 to 1024 ranks, got 0",
                  bt_group_threads_create(0, timeout_ns, &group));
