@@ -19,14 +19,16 @@
 namespace bt_gemm_sm90
 {
 
-// Efficiency of the multiplication alone; narrow tiles read more bytes per FLOP.
-static double efficiency_of(const family &of, const variant &how)
+// Efficiency of the multiplication alone; narrow tiles read more bytes per FLOP, and sums of A's
+// columns read A once more.
+static double efficiency_of(const family &of, const bt_gemm_args *args, const variant &how)
 {
+    const bool sums = args->dbias && args->dbias_of_a;
     if (how.cluster > 0) { // narrow tiles are bound by shared memory
         return how.tile_n == 192 ? 0.985 : 0.74;
     }
     if (of.dtype == BT_BF16) {
-        return how.tile_n == 192 ? 0.98 : 0.93;
+        return how.tile_n == 192 ? (sums ? 0.94 : 0.98) : (sums ? 0.79 : 0.93);
     }
     if (how.rounds_b && how.trans_a) {
         return 0.92;
@@ -177,7 +179,7 @@ static double estimate_cluster(const family &of, const bt_gemm_args *args, int p
     const double others = bytes * (how.cluster - 1) / how.cluster;
     const double blocks = (double)bt_div_up(bt_div_up(args->k, of.depth), how.cluster);
     const double block = 2.0 * how.tile_m * how.tile_n * of.depth / of.flops_per_cycle;
-    const double multiply = blocks * block / efficiency_of(of, how);
+    const double multiply = blocks * block / efficiency_of(of, args, how);
     const double exchange = how.cluster > 1 ? CLUSTER_CYCLES + others / CLUSTER_BYTES_PER_CYCLE : 0;
     const double finish = finish_cycles(of, how, 1) * bytes / (4 * 128 * 192) / how.cluster;
     const int64_t rounds = bt_div_up(tiles_of(args, how), clusters_of(processors, how.cluster));
@@ -197,7 +199,7 @@ static double estimate(const family &of, const bt_gemm_args *args, int processor
     const int64_t rounds = bt_div_up(tiles * splits, processors);
     const double blocks = (double)bt_div_up(bt_div_up(args->k, of.depth), splits);
     const double block = 2.0 * how.tile_m * how.tile_n * of.depth / of.flops_per_cycle;
-    const double multiply = blocks * block / efficiency_of(of, how);
+    const double multiply = blocks * block / efficiency_of(of, args, how);
     const double finish = finish_cycles(of, how, splits) * part;
     const double overlapped = multiply > finish ? multiply : (multiply + finish) / 2;
     const double period = how.ping_pong ? overlapped : multiply + finish;
@@ -294,13 +296,23 @@ static bool is_faster_in_tf32(const bt_gemm_args *args, const plan &best, double
            (saves_a_pass || ((kind == EPILOGUE_ADD || !args->trans_b) && flops <= LONG_FLOPS));
 }
 
+// Cycles of the pass that sums the columns of a weight gradient's A unless our kernel does.
+static double sums_cycles(const bt_gemm_args *args)
+{
+    return args->dbias && args->dbias_of_a
+               ? (double)args->m * (double)args->k * (double)bt_dtype_size(args->ab_dtype) /
+                     BYTES_PER_CYCLE
+               : 0;
+}
+
 bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
 {
     const double flops = flops_of(args);
     const double ideal = flops / ((double)of.flops_per_cycle * processors);
     const plan best = plan_of(of, args, processors);
+    const double cycles = best.cycles - sums_cycles(args); // of the product alone
     if (of.dtype == BT_F32) {
-        return is_faster_in_tf32(args, best, flops) && ideal >= EFFICIENCY_LEAST_TF32 * best.cycles;
+        return is_faster_in_tf32(args, best, flops) && ideal >= EFFICIENCY_LEAST_TF32 * cycles;
     }
     const bool gradient = best.how->kind == EPILOGUE_F32 && best.how->trans_a;
     const bool deep = bt_div_up(args->k, best.splits) > DEEP_K && !gradient &&
@@ -310,7 +322,7 @@ bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
     }
     return ideal >=
            (best.splits > 1 || best.how->cluster > 1 ? EFFICIENCY_LEAST_SPLIT : EFFICIENCY_LEAST) *
-               best.cycles;
+               cycles;
 }
 
 } // namespace bt_gemm_sm90
