@@ -144,15 +144,21 @@ static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_val
 
 // ---- options -----------------------------------------------------------------------------------
 
-const char *bt_cli_value(const bt_cli_arguments *arguments, const char *name)
+// The row of a verb's option; -1: it has none of that name.
+static int option_row(const bt_cli_verb *verb, const char *name)
 {
-    const bt_cli_option *options = arguments->verb->options;
-    for (int i = 0; options && options[i].name; ++i) {
-        if (strcmp(options[i].name, name) == 0) {
-            return arguments->values[i];
+    for (int i = 0; verb->options && verb->options[i].name; ++i) {
+        if (strcmp(verb->options[i].name, name) == 0) {
+            return i;
         }
     }
-    return NULL;
+    return -1;
+}
+
+const char *bt_cli_value(const bt_cli_arguments *arguments, const char *name)
+{
+    const int row = option_row(arguments->verb, name);
+    return row >= 0 ? arguments->values[row] : NULL;
 }
 
 bt_status bt_cli_number(const bt_cli_arguments *arguments, const char *name, int64_t minimum,
@@ -307,7 +313,7 @@ static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argum
     if (arguments->word_count < verb->words_min || arguments->word_count > verb->words_max) {
         const char *extra =
             arguments->word_count > verb->words_max ? arguments->words[verb->words_max] : NULL;
-        const bool is_model = extra && strncmp(verb->usage, "--from MODEL", 12) == 0;
+        const bool is_model = extra && option_row(verb, "from") >= 0;
         return fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
                              "bt-bench %s: %s%s%s%s\nusage: bt-bench %s %s", verb->name,
                              extra ? "unexpected argument: " : "an argument is missing",
