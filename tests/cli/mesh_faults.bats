@@ -65,7 +65,11 @@ teardown() {
     eventually bash -c '"$0" watch --once --db r.db --format json | grep -q "\"step\":[1-9]"' "$bench"
     kill -TERM $run_pid
     fails wait $run_pid
+    stopped=$(basename out/checkpoints/a-blutrain-0/step-*)
     "$bench" run --resume last --db r.db >out.txt 2>&1
+    grep -q "resumed   from the checkpoint of step $((10#${stopped#step-})) in " out.txt
+    [ -d u/checkpoints/a-blutrain-0/step-00000600 ]
+    [ -d out/checkpoints/a-blutrain-0/step-00000600 ]
     for database in u.db r.db; do
         "$bench" show last --db $database --format json | grep -o 'state:[0-9a-f]*' | tail -1
     done >states
