@@ -9,7 +9,7 @@
 
 #include "framework/base/clock.h"
 
-static const uint64_t layout_magic = 0x6274666c69676833; // "btfligh3"
+static const uint64_t layout_magic = 0x6274666c69676834; // "btfligh4"
 
 static bt_status map_board(int fd, bt_flight *flight)
 {
@@ -134,6 +134,21 @@ static bt_flight_call *call_of(bt_flight_board *board, int part, uint64_t sequen
     return part > 0 ? &board->parts[part - 1].last : slot_of(board, sequence);
 }
 
+static bool is_among(const char *op, const char *const *ops, size_t count)
+{
+    bool found = false;
+    for (size_t i = 0; i < count && !found; ++i) {
+        found = strcmp(op, ops[i]) == 0;
+    }
+    return found;
+}
+
+static bool is_message(const char *op)
+{
+    static const char *const ops[] = {"send", "recv", "send_recv"};
+    return is_among(op, ops, sizeof ops / sizeof ops[0]);
+}
+
 bt_status bt_flight_enter(bt_flight *flight, int part, const char *op, int dtype,
                           int64_t size_bytes, const char *site)
 {
@@ -146,8 +161,9 @@ bt_status bt_flight_enter(bt_flight *flight, int part, const char *op, int dtype
                         "rank %d of generation %lld was replaced and may not call %s", board->rank,
                         (long long)board->generation, op);
     }
-    const uint64_t sequence = atomic_load(calls_of(board, part)) + 1;
-    bt_flight_call *call = call_of(board, part, sequence);
+    const bool numbered = !is_message(op);
+    const uint64_t sequence = numbered ? atomic_load(calls_of(board, part)) + 1 : 1;
+    bt_flight_call *call = numbered ? call_of(board, part, sequence) : &board->message;
     atomic_store(&call->sequence, 0);
     atomic_store(&call->state, BT_FLIGHT_ENTERED);
     call->dtype = dtype;
@@ -156,7 +172,9 @@ bt_status bt_flight_enter(bt_flight *flight, int part, const char *op, int dtype
     (void)snprintf(call->op, sizeof call->op, "%s", op);
     (void)snprintf(call->site, sizeof call->site, "%s", site ? site : "");
     atomic_store(&call->sequence, sequence);
-    atomic_store(calls_of(board, part), sequence);
+    if (numbered) {
+        atomic_store(calls_of(board, part), sequence);
+    }
     host_beat(board);
     return BT_OK;
 }
@@ -164,12 +182,14 @@ bt_status bt_flight_enter(bt_flight *flight, int part, const char *op, int dtype
 // Whether some ranks never wait in such a call: its time on the others says nothing about them.
 static bool is_one_way(const char *op)
 {
-    static const char *const ops[] = {"tell", "broadcast", "send", "recv", "send_recv"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0] && !found; ++i) {
-        found = strcmp(op, ops[i]) == 0;
-    }
-    return found;
+    static const char *const ops[] = {"tell", "broadcast"};
+    return is_message(op) || is_among(op, ops, sizeof ops / sizeof ops[0]);
+}
+
+bool bt_flight_in_message(const bt_flight *flight)
+{
+    return flight->board && atomic_load(&flight->board->message.sequence) != 0 &&
+           atomic_load(&flight->board->message.state) == BT_FLIGHT_ENTERED;
 }
 
 void bt_flight_leave(bt_flight *flight, int part, bool finished)
@@ -178,7 +198,9 @@ void bt_flight_leave(bt_flight *flight, int part, bool finished)
         return;
     }
     bt_flight_board *board = flight->board;
-    bt_flight_call *call = call_of(board, part, atomic_load(calls_of(board, part)));
+    bt_flight_call *call = bt_flight_in_message(flight)
+                               ? &board->message
+                               : call_of(board, part, atomic_load(calls_of(board, part)));
     const int64_t waited_ns = bt_clock_ns() - call->entered_ns;
     if (waited_ns > 0 && !is_one_way(call->op)) {
         (void)atomic_fetch_add(&board->waited_ns, (uint64_t)waited_ns);

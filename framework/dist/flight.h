@@ -10,7 +10,9 @@
 //   2. Reads of a call are atomic: its sequence number is written last.
 //   3. The launcher writes only the fence. A rank whose recorder is fenced was replaced: it may not
 //      take part in any further collective.
-//   4. A rank that holds `life` is alive. The kernel marks that mutex when the holder starts to
+//   4. Calls have numbers that are equal on all ranks. Sends and receives have none, because ranks
+//      make different numbers of them; only the last is kept.
+//   5. A rank that holds `life` is alive. The kernel marks that mutex when the holder starts to
 //      exit, before it frees the memory of the process and its devices, which takes much longer.
 #ifndef BT_DIST_FLIGHT_H
 #define BT_DIST_FLIGHT_H
@@ -74,6 +76,7 @@ typedef struct bt_flight_board {
     _Atomic uint32_t path_version;  // odd while `path` is written
     char path[BT_FLIGHT_PATH_BYTES];
     bt_flight_call ring[BT_FLIGHT_CALLS]; // call s is at (s - 1) % BT_FLIGHT_CALLS
+    bt_flight_call message;               // the last send or receive, of any part; sequence 1
     bt_flight_part parts[BT_FLIGHT_PARTS];
 } bt_flight_board;
 
@@ -121,12 +124,14 @@ bool bt_flight_is_orphan(const bt_flight *flight);
 bool bt_flight_read(const bt_flight *flight, uint64_t sequence, bt_flight_call *out);
 // The last call in the part at this place, from 1 on; false: it was never entered.
 bool bt_flight_read_part(const bt_flight *flight, int part, bt_flight_call *out);
+// Whether the rank is in a send or a receive.
+bool bt_flight_in_message(const bt_flight *flight);
 void bt_flight_path(const bt_flight *flight, char path[BT_FLIGHT_PATH_BYTES]);
 // Compares the calls of all ranks and appends the first difference: a call that is not the same
 // everywhere, with the rank that is alone with it (of two ranks the higher one) and what another
 // rank called; else the rank that did not enter a call in which others wait, of the group or of a
-// part of it, and that waits for nobody itself; else a call of equal sizes that comes from another
-// place. Sends and receives differ by nature and are passed over.
+// part of it, and that waits for nobody itself, in a send or receive neither; else a call of equal
+// sizes that comes from another place. Sends and receives are not compared.
 // *rank: whom it blames; -1: nobody, and nothing is appended.
 // Shapes  flights [size]
 void bt_flight_compare(const bt_flight *flights, int size, int *rank, bt_str *out);

@@ -4,17 +4,8 @@
 #include "framework/base/clock.h"
 #include "framework/dist/flight.h"
 
-static bool is_point_to_point(const bt_flight_call *call)
-{
-    return strcmp(call->op, "send") == 0 || strcmp(call->op, "recv") == 0 ||
-           strcmp(call->op, "send_recv") == 0;
-}
-
 static bool same(const bt_flight_call *a, const bt_flight_call *b, bool sites)
 {
-    if (is_point_to_point(a) && is_point_to_point(b)) {
-        return true;
-    }
     return strcmp(a->op, b->op) == 0 && a->dtype == b->dtype && a->size_bytes == b->size_bytes &&
            (!sites || strcmp(a->site, b->site) == 0);
 }
@@ -98,7 +89,7 @@ static int find_missing(const bt_flight *flights, int size, int *waiting)
             most = calls;
             *waiting = rank;
         }
-        if (calls < fewest) {
+        if (calls < fewest && !bt_flight_in_message(&flights[rank])) {
             fewest = calls;
             missing = rank;
         }
@@ -125,7 +116,7 @@ static int find_missing_of_part(const bt_flight *flights, int size, int rank, in
         uint64_t fewest = atomic_load(&call.sequence);
         for (int other = 0; other < size; ++other) {
             const uint64_t calls = calls_of_part(&flights[other], id);
-            if (calls < fewest) {
+            if (calls < fewest && !bt_flight_in_message(&flights[other])) {
                 fewest = calls;
                 missing = other;
                 *at = part;

@@ -98,6 +98,40 @@ static void another_size_or_place_counts_but_not_of_sends(void **state)
     drop_flights(SIZE);
 }
 
+// Rank 0 receives from both others, as it does for a checkpoint: the calls that follow keep their
+// numbers.
+static void numbers_of_calls_do_not_depend_on_sends(void **state)
+{
+    (void)state;
+    bt_str text = {0};
+    make_flights(SIZE);
+    call_all("all_reduce", 64);
+    for (int rank = 1; rank < SIZE; ++rank) {
+        call(0, "recv", 8, "a.c:2");
+        call(rank, "send", 8, "a.c:3");
+    }
+    call_all("all_gather", 32);
+    call_all("all_reduce", 64);
+    if (compare(&text) != -1) {
+        fail_msg("%s", bt_str_text(&text));
+    }
+    ASSERT_OK(bt_flight_enter(&flights[0], 0, "barrier", -1, 0, "a.c:7"));
+    ASSERT_OK(bt_flight_enter(&flights[1], 0, "barrier", -1, 0, "a.c:7"));
+    if (compare(&text) != 2 ||
+        !strstr(bt_str_text(&text), "rank 2 did not enter barrier of 0 bytes, call 4, at a.c:7")) {
+        fail_msg("%s", bt_str_text(&text));
+    }
+    ASSERT_OK(bt_flight_enter(&flights[2], 0, "barrier", -1, 0, "a.c:7"));
+    for (int rank = 0; rank < SIZE; ++rank) {
+        bt_flight_leave(&flights[rank], 0, true);
+    }
+    ASSERT_OK(bt_flight_enter(&flights[2], 0, "barrier", -1, 0, "a.c:8"));
+    ASSERT_OK(bt_flight_enter(&flights[0], 0, "recv", -1, 8, "a.c:9")); // it waits for rank 1
+    assert_int_equal(compare(&text), 1);
+    bt_str_release(&text);
+    drop_flights(SIZE);
+}
+
 static void the_rank_that_is_waited_for_is_named(void **state)
 {
     (void)state;
@@ -332,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_rank_with_another_call_is_named),
         cmocka_unit_test(another_size_or_place_counts_but_not_of_sends),
+        cmocka_unit_test(numbers_of_calls_do_not_depend_on_sends),
         cmocka_unit_test(the_rank_that_is_waited_for_is_named),
         cmocka_unit_test(the_rank_behind_all_is_found_over_parts),
         cmocka_unit_test(it_is_read_behind_a_sigkill),
