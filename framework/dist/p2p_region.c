@@ -78,10 +78,13 @@ static bt_status create(bt_p2p_group *group, bt_p2p_region *region, int64_t size
     int fd = -1;
     bt_window *own = &region->of[base->group.rank];
     // All ranks agree before anything is sent: no rank waits for one that failed to allocate.
-    BT_TRY(bt_device_group_agree(
-        base->control, base->table->window_create(base->device, (size_t)size_bytes, own, &fd)));
-    bt_status status = send_all(group, fd, deadline_ns);
-    (void)close(fd);
+    const bt_status agreed = bt_device_group_agree(
+        base->control, base->table->window_create(base->device, (size_t)size_bytes, own, &fd));
+    bt_status status = agreed ? agreed : send_all(group, fd, deadline_ns);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    BT_TRY(agreed);
     status = status ? status : receive_all(group, region, own->size_bytes, deadline_ns);
     return bt_device_group_agree(base->control, status);
 }

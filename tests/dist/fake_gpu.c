@@ -16,6 +16,7 @@ typedef struct fake_head {
 } fake_head;
 
 static bt_status ready_status;
+static bool is_exhausted;
 
 static bt_status p2p_ready(bt_device *device)
 {
@@ -40,7 +41,7 @@ static bt_status window_create(bt_device *device, size_t size_bytes, bt_window *
 {
     (void)device;
     size_bytes = (size_bytes + 4095) / 4096 * 4096;
-    *fd = memfd_create("window", MFD_CLOEXEC);
+    *fd = is_exhausted ? -1 : memfd_create("window", MFD_CLOEXEC);
     if (*fd < 0 || ftruncate(*fd, (off_t)size_bytes) != 0) {
         return bt_error(BT_STATUS_OUT_OF_MEMORY, "no memory for a window");
     }
@@ -235,6 +236,8 @@ static bt_status nccl_ready(int *version)
     *version = 0;
     return bt_error(BT_STATUS_UNAVAILABLE, "no NCCL: this is not a GPU");
 }
+
+void fake_gpu_exhaust(void) { is_exhausted = true; }
 
 const bt_device_collectives *fake_gpu_table(bt_status ready)
 {

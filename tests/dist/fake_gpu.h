@@ -10,5 +10,7 @@
 
 // It has no NCCL. `ready`: what p2p_ready answers.
 const bt_device_collectives *fake_gpu_table(bt_status ready);
+// Makes this process' GPU have no memory for more windows.
+void fake_gpu_exhaust(void);
 
 #endif

@@ -1,4 +1,5 @@
 // Groups over the links of GPUs, with processes and descriptors but without GPUs (fake_gpu.h).
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -199,6 +200,47 @@ static void what_is_missing_is_said(void **state)
     assert_non_null(strstr(results[2].message, "support 2, 4 or 8 ranks, but there are 3"));
 }
 
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (folder != NULL && readdir(folder) != NULL) {
+        ++count;
+    }
+    (void)closedir(folder);
+    return count;
+}
+
+// Rank 1 has no memory for a block: the others give theirs back, of which a descriptor would keep
+// the memory allocated.
+static bt_status one_has_no_memory(bt_group *group, void *argument, rank_result *result)
+{
+    void *memory = NULL;
+    const int before = open_descriptors();
+    (void)argument, (void)result;
+    if (group->rank == 1) {
+        fake_gpu_exhaust();
+    }
+    const bt_status status = bt_group_memory(group, 4096, &memory);
+    return open_descriptors() == before
+               ? status
+               : bt_error(BT_STATUS_INTERNAL, "%d descriptors were left open",
+                          open_descriptors() - before);
+}
+
+static void a_failed_block_leaves_no_descriptor(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    run_case((gpu_case){.body = one_has_no_memory}, 2, results);
+    for (int rank = 0; rank < 2; ++rank) {
+        if (results[rank].status != BT_STATUS_OUT_OF_MEMORY ||
+            !strstr(results[rank].message, "rank 1: no memory for a window")) {
+            fail_msg("rank %d: %s", rank, results[rank].message);
+        }
+    }
+}
+
 static bt_status asks_for_memory(bt_group *control, void *argument, rank_result *result)
 {
     (void)argument, (void)result;
@@ -225,6 +267,7 @@ int main(void)
         cmocka_unit_test(failures_are_named),
         cmocka_unit_test(a_killed_rank_is_named_at_once),
         cmocka_unit_test(what_is_missing_is_said),
+        cmocka_unit_test(a_failed_block_leaves_no_descriptor),
         cmocka_unit_test(other_groups_have_no_such_memory),
     };
     return cmocka_run_group_tests_name("dist.p2p", tests, NULL, NULL);
