@@ -122,10 +122,11 @@ BT_CHECKED bt_status bt_recv(bt_group *group, void *data, int64_t size_bytes, in
 BT_CHECKED bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int from,
                                   int64_t size_bytes, bt_stream stream);
 // One step of an exchange, which all ranks call: sends a block to rank + distance, and receives
-// another from rank - distance. The block of rank r arrives in out[r]; what follows its rows there,
-// and out[rank - hops], are undefined. Ranks are modulo the size. All distances with 0 hops are an
-// all_gather or, with other data in each step, an all_to_all. With distance 1 and hops 0, 1, ...
-// each rank sends on what it received in the step before.
+// another from rank - distance. The block of rank r arrives in out[r]; what follows its rows there
+// is undefined. out[rank - hops] is not written if the data is one block of size_bytes, else
+// undefined. Ranks are modulo the size. All distances with 0 hops are an all_gather or, with other
+// data in each step, an all_to_all. With distance 1 and hops 0, 1, ... each rank sends on what it
+// received in the step before.
 // Shapes  data: at most size_bytes; out [size, size_bytes], no overlap with the data, which may be
 //         out[rank - hops]
 BT_CHECKED bt_status bt_exchange_step(bt_group *group, const bt_group_step *step, void *out,
