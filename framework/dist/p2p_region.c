@@ -33,10 +33,11 @@ const bt_p2p_region *bt_p2p_region_find(const bt_p2p_group *group, const void *d
     return NULL;
 }
 
-// A message's tag: which rank sends, and which region it is.
+// A message's tag: which rank sends, and for which region. A region that failed may have left
+// messages in the mailbox.
 static uint64_t tag_of(const bt_p2p_group *group, int rank)
 {
-    return (uint64_t)group->region_count << 32 | (uint64_t)rank;
+    return (uint64_t)group->region_tries << 32 | (uint64_t)rank;
 }
 
 static bt_status send_all(const bt_p2p_group *group, int fd, int64_t deadline_ns)
@@ -98,6 +99,7 @@ bt_status bt_p2p_region_create(bt_p2p_group *group, int64_t size_bytes)
                         BT_P2P_REGIONS_MAX - 1, group->region_count, (long long)size_bytes);
     }
     bt_p2p_region *region = &group->regions[group->region_count];
+    ++group->region_tries; // equal on all ranks, which call this together
     (void)pthread_mutex_lock(&group->base.lock);
     bt_status status = create(group, region, size_bytes);
     (void)pthread_mutex_unlock(&group->base.lock);

@@ -16,7 +16,7 @@ typedef struct fake_head {
 } fake_head;
 
 static bt_status ready_status;
-static bool is_exhausted;
+static bool is_exhausted, fails_import;
 
 static bt_status p2p_ready(bt_device *device)
 {
@@ -51,6 +51,10 @@ static bt_status window_create(bt_device *device, size_t size_bytes, bt_window *
 static bt_status window_import(bt_device *device, int fd, size_t size_bytes, bt_window *out)
 {
     (void)device;
+    if (fails_import) {
+        fails_import = false;
+        return bt_error(BT_STATUS_UNAVAILABLE, "no peer access");
+    }
     return map(fd, size_bytes, out);
 }
 
@@ -238,6 +242,8 @@ static bt_status nccl_ready(int *version)
 }
 
 void fake_gpu_exhaust(void) { is_exhausted = true; }
+
+void fake_gpu_fail_import(void) { fails_import = true; }
 
 const bt_device_collectives *fake_gpu_table(bt_status ready)
 {

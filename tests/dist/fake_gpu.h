@@ -12,5 +12,7 @@
 const bt_device_collectives *fake_gpu_table(bt_status ready);
 // Makes this process' GPU have no memory for more windows.
 void fake_gpu_exhaust(void);
+// Makes this process' next mapping of another rank's window fail.
+void fake_gpu_fail_import(void);
 
 #endif

@@ -241,6 +241,41 @@ static void a_failed_block_leaves_no_descriptor(void **state)
     }
 }
 
+// Rank 1 fails to map the first window that arrives, with those of two more ranks behind it. The
+// next block must not be mapped from these.
+static bt_status tries_again(bt_group *group, void *argument, rank_result *result)
+{
+    void *memory = NULL;
+    (void)argument, (void)result;
+    if (group->rank == 1) {
+        fake_gpu_fail_import();
+    }
+    if (bt_group_memory(group, 4096, &memory) != BT_STATUS_UNAVAILABLE) {
+        return bt_error(BT_STATUS_INTERNAL, "the first block was made");
+    }
+    BT_TRY(bt_group_memory(group, 4096, &memory));
+    int *all = memory;
+    BT_TRY(bt_all_gather(group, &group->rank, all, sizeof *all, NULL));
+    for (int rank = 0; rank < group->size; ++rank) {
+        if (all[rank] != rank) {
+            return bt_error(BT_STATUS_INTERNAL, "rank %d sent %d", rank, all[rank]);
+        }
+    }
+    return BT_OK;
+}
+
+static void a_block_is_not_made_of_an_earlier_ones_windows(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    run_case((gpu_case){.body = tries_again}, 4, results);
+    for (int rank = 0; rank < 4; ++rank) {
+        if (results[rank].status != BT_OK) {
+            fail_msg("rank %d: %s", rank, results[rank].message);
+        }
+    }
+}
+
 static bt_status asks_for_memory(bt_group *control, void *argument, rank_result *result)
 {
     (void)argument, (void)result;
@@ -268,6 +303,7 @@ int main(void)
         cmocka_unit_test(a_killed_rank_is_named_at_once),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(a_failed_block_leaves_no_descriptor),
+        cmocka_unit_test(a_block_is_not_made_of_an_earlier_ones_windows),
         cmocka_unit_test(other_groups_have_no_such_memory),
     };
     return cmocka_run_group_tests_name("dist.p2p", tests, NULL, NULL);
