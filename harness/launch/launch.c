@@ -261,7 +261,8 @@ static bool goes_on(bt_supervisor *supervisor, const bt_cause *cause)
         supervisor->without_spares = true;
         return !supervisor->stopping;
     }
-    if (bt_cause_row_of(cause->kind)->action == BT_LAUNCH_END || supervisor->stopping) {
+    if (bt_cause_row_of(cause->kind)->action == BT_LAUNCH_END || supervisor->stopping ||
+        launch->ends) {
         return false;
     }
     const bool lost = cause->kind == BT_CAUSE_GPU_LOST || supervisor->same_rank >= 2;

@@ -181,18 +181,27 @@ static bool saves_itself(const launching *self)
             cJSON_IsTrue(bt_json_get(keys, "at_end")));
 }
 
+// Such checkpoints cannot be resumed.
+static bool saves_parameters(const launching *self)
+{
+    return saves_itself(self) &&
+           bt_json_is_text(bt_json_get(self->train, "checkpoint"), "content", "parameters");
+}
+
 static bt_status launch(launching *self, const char *program)
 {
     const cJSON *mesh = self->mesh;
     const bool gpu = on_gpus(self);
     const bt_plan_mesh degrees = bt_plan_mesh_of(self->train);
     const int size = (int)degrees.ranks, shards = (int)bt_json_number_of(mesh, "invariant");
+    const bool ends = saves_parameters(self);
     bt_launch how = {
         .size = size,
         .program = program,
         .shrink = cJSON_IsTrue(bt_json_get(mesh, "shrink")),
         .invariant = shards > 0,
-        .spare = cJSON_IsTrue(bt_json_get(mesh, "spare")),
+        .spare = !ends && cJSON_IsTrue(bt_json_get(mesh, "spare")),
+        .ends = ends,
         .hang_s = self->hang_s,
         .steps = (int64_t)bt_json_number_of(self->train, "steps"),
         .first_step = (int64_t)bt_json_number_of(bt_json_get(self->task, "checkpoints"), "below"),
@@ -229,9 +238,13 @@ bt_status bt_ranks_launch(cJSON *task, const char *program, const bt_ranks_liste
                       .folder = {.lock = -1}};
     self.memory_state = !saves_itself(&self);
     BT_TRY(self.memory_state ? bt_state_folder_make(&self.folder) : BT_OK);
-    (void)fprintf(stderr, "launcher: lost ranks restart from %s\n",
-                  self.memory_state ? "the state of the last step, which is kept in memory"
-                                    : "the newest checkpoint");
+    (void)fprintf(
+        stderr, "launcher: %s\n",
+        self.memory_state
+            ? "lost ranks restart from the state of the last step, which is kept in memory"
+        : saves_parameters(&self)
+            ? "a lost rank ends the run, because its checkpoints have only parameters"
+            : "lost ranks restart from the newest checkpoint");
     const bt_status status = launch(&self, program);
     bt_state_folder_remove(&self.folder);
     return status;

@@ -32,6 +32,16 @@ teardown() {
     [[ $output == *"rank 1 "*" was killed by SIGKILL"*"third fault in a row without a completed step"* ]]
 }
 
+@test "a lost rank ends a run whose checkpoints have only parameters" {
+    mesh_suite '{"data": 2, "faults": ["kill rank 1 at step 5"]}' \
+        '"checkpoint": { "at_end": true, "content": "parameters" },'
+    run "$bench" run m.json --db f.db --out f
+    [ "$status" = 4 ]
+    [[ $output == *"rank 1 "*" was killed by SIGKILL"* ]]
+    [[ $output != *"restart with"* && $output != *"cannot continue from checkpoints"* ]]
+    grep -q 'a lost rank ends the run, because its checkpoints have only parameters' f/*.log
+}
+
 @test "a torn state is passed over for the one before it" {
     save='"checkpoint": { "every_steps": 5, "asynchronous": false },'
     undisturbed=$(digest '{"data": 2}' "$save")
