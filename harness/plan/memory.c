@@ -100,15 +100,22 @@ bt_plan_recompute bt_plan_recompute_of(const cJSON *train)
     return how;
 }
 
-// Values in fp32 that asynchronous saves copy within the GPU's memory: weights and two moments.
-// Ranks that have parts of them gather them in the host's memory instead.
+// Values in fp32 that asynchronous saves copy within the GPU's memory: weights and two moments. Of
+// several ranks without checkpoints the launcher keeps the state by such saves. Ranks that have
+// parts of them gather them in the host's memory instead.
 static double snapshot_bytes(const cJSON *train, double parameters, const bt_plan_mesh *mesh,
                              const bt_plan_ranks *ranks)
 {
     const cJSON *keys = bt_json_get(train, "checkpoint");
     const bool in_parts =
         mesh->tensor > 1 || (ranks->ranks > 1 && ranks->sharding != BT_SHARDING_DDP);
-    if (in_parts || !cJSON_IsTrue(bt_json_get(keys, "asynchronous")) ||
+    if (in_parts) {
+        return 0;
+    }
+    if (ranks->ranks > 1 && !bt_plan_saves(train)) {
+        return 12 * parameters;
+    }
+    if (!cJSON_IsTrue(bt_json_get(keys, "asynchronous")) ||
         bt_json_is_text(keys, "snapshot", "host")) {
         return 0;
     }

@@ -133,6 +133,8 @@ typedef struct bt_plan_mesh {
 } bt_plan_mesh;
 
 bt_plan_mesh bt_plan_mesh_of(const cJSON *train);
+// Whether the case saves checkpoints. If not, the launcher of several ranks keeps their state.
+bool bt_plan_saves(const cJSON *train);
 
 // ---- set.c -------------------------------------------------------------------------------------
 

@@ -102,6 +102,14 @@ bt_plan_mesh bt_plan_mesh_of(const cJSON *train)
     return out;
 }
 
+bool bt_plan_saves(const cJSON *train)
+{
+    const cJSON *keys = bt_json_get(train, "checkpoint");
+    return bt_json_number_of(keys, "every_steps") > 0 ||
+           bt_json_number_of(keys, "every_minutes") > 0 ||
+           cJSON_IsTrue(bt_json_get(keys, "at_end"));
+}
+
 bt_plan_ranks bt_plan_ranks_of(const cJSON *train)
 {
     const cJSON *mesh = bt_json_get(train, "mesh");

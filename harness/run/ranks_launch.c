@@ -174,11 +174,7 @@ static bt_status read_faults(launching *self, const cJSON *list, bt_launch *how)
 // A run keeps its state in one folder, so one that saves only at its end has no state in memory.
 static bool saves_itself(const launching *self)
 {
-    const cJSON *keys = bt_json_get(self->train, "checkpoint");
-    return bt_json_get(self->task, "checkpoints") &&
-           (bt_json_number_of(keys, "every_steps") > 0 ||
-            bt_json_number_of(keys, "every_minutes") > 0 ||
-            cJSON_IsTrue(bt_json_get(keys, "at_end")));
+    return bt_json_get(self->task, "checkpoints") && bt_plan_saves(self->train);
 }
 
 // Such checkpoints cannot be resumed.
