@@ -85,7 +85,8 @@ static void free_memory(bt_context_ring *r)
 static bt_status reserve(bt_context_ring *r, bt_context *context, int64_t block_bytes)
 {
     const bt_backend *backend = r->device->backend;
-    const int64_t bytes = PARTS * r->ring.size * block_bytes;
+    const int64_t capacity = bt_group_memory_grown(r->capacity, block_bytes);
+    const int64_t bytes = PARTS * r->ring.size * capacity;
     void *memory = NULL;
     if (block_bytes <= r->capacity) {
         return BT_OK;
@@ -101,7 +102,7 @@ static bt_status reserve(bt_context_ring *r, bt_context *context, int64_t block_
         BT_TRY(backend->memory_alloc(r->device, (size_t)bytes, &memory));
     }
     r->memory = memory;
-    r->capacity = block_bytes;
+    r->capacity = capacity;
     r->allocated += bytes;
     return BT_OK;
 }

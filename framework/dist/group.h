@@ -147,8 +147,14 @@ BT_CHECKED bt_status bt_barrier(bt_group *group, bt_stream stream);
 // Zeroed memory of the group's device, on which collectives need no copies. Collective: all ranks
 // pass the same size, and use operands at equal offsets. Freed with the group. *out is NULL if the
 // backend has no such memory.
-// Errors  OUT_OF_MEMORY, UNAVAILABLE, naming the rank
+// Errors  OUT_OF_MEMORY, UNAVAILABLE, naming the rank; INVALID_ARGUMENT (more than 15 calls)
 BT_CHECKED bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void **out);
+// The capacity of a buffer in such memory that has to grow from `capacity` to `needed`: at least
+// twice as large, because outgrown memory is kept, and a group has few blocks of it.
+static inline int64_t bt_group_memory_grown(int64_t capacity, int64_t needed)
+{
+    return needed > 2 * capacity ? needed : 2 * capacity;
+}
 // The group of the ranks that give the same colour, in the order of their keys, and of their ranks
 // where keys are equal. All ranks call it. A colour below 0 is in no group: *out is NULL.
 // A part uses the whole's channels and device, and fails with it: a message names ranks of the

@@ -124,7 +124,8 @@ bt_status bt_row_chunks_open(bt_row_chunks *c, bt_context *context, int64_t chun
     if (aligned <= c->capacity) {
         return BT_OK;
     }
-    const int64_t bytes = AREAS * c->group->size * aligned;
+    const int64_t capacity = bt_group_memory_grown(c->capacity, aligned);
+    const int64_t bytes = AREAS * c->group->size * capacity;
     BT_TRY(c->device->backend->stream_synchronize(c->device, context->stream));
     BT_TRY(c->device->backend->stream_synchronize(c->device, c->stream));
     c->allocated -= c->owns_memory ? AREAS * c->group->size * c->capacity : 0;
@@ -136,7 +137,7 @@ bt_status bt_row_chunks_open(bt_row_chunks *c, bt_context *context, int64_t chun
         BT_TRY(c->device->backend->memory_alloc(c->device, (size_t)bytes, &memory));
     }
     c->memory = memory;
-    c->capacity = aligned;
+    c->capacity = capacity;
     c->allocated += bytes;
     return BT_OK;
 }

@@ -4,9 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/autograd/session.h"
+#include "framework/dist/context_ring.h"
 #include "framework/dist/device_group.h"
 #include "framework/dist/host.h"
 #include "framework/dist/p2p.h"
+#include "framework/ops/row_chunks.h"
 #include "tests/dist/fake_gpu.h"
 #include "tests/dist/gpu_body.h"
 #include "tests/support/test.h"
@@ -294,6 +297,58 @@ static void other_groups_have_no_such_memory(void **state)
     }
 }
 
+// The only byte of this rank's block arrives at the other, and the memory grows less often than the
+// blocks.
+static bt_status grow_ring(bt_context *context, const bt_context_ring *owner, int64_t block_bytes)
+{
+    const bt_ring *ring = bt_context_ring_of(owner);
+    const unsigned char own = (unsigned char)(1 + ring->rank), other = 3 - own;
+    const bt_byte_rows sent = bt_byte_block(&own, 1);
+    const void *block = NULL;
+    BT_TRY(ring->begin(ring->self, context, block_bytes));
+    BT_TRY(ring->send(ring->self, context, &sent));
+    BT_TRY(ring->fetch(ring->self, context, 1, &block));
+    return *(const unsigned char *)block == other
+               ? BT_OK
+               : bt_error(BT_STATUS_INTERNAL, "%lld bytes: another block has arrived",
+                          (long long)block_bytes);
+}
+
+static bt_status grow_buffers(bt_session *session, bt_context_ring *ring, bt_row_chunks *chunks)
+{
+    enum { GROWTHS = 40, STEP_BYTES = 256 };
+    for (int64_t i = 1; i <= GROWTHS; ++i) {
+        BT_TRY(bt_row_chunks_open(chunks, &session->context, i * STEP_BYTES));
+        BT_TRY(grow_ring(&session->context, ring, i * STEP_BYTES));
+    }
+    return BT_OK;
+}
+
+static bt_status grows_often(bt_group *group, void *argument, rank_result *result)
+{
+    (void)argument, (void)result;
+    bt_session session = {0};
+    bt_context_ring *ring = NULL;
+    bt_row_chunks *chunks = NULL;
+    bt_status status = bt_session_open_on(group->device, 0, &session);
+    status = status ? status : bt_context_ring_create(group, BT_ROTATION_POINT_TO_POINT, &ring);
+    status = status ? status : bt_row_chunks_create(group, &chunks);
+    status = status ? status : grow_buffers(&session, ring, chunks);
+    bt_row_chunks_destroy(chunks);
+    bt_context_ring_destroy(ring);
+    bt_session_close(&session);
+    return status;
+}
+
+// A group has 15 blocks of memory, and frees none.
+static void buffers_may_grow_often(void **state)
+{
+    (void)state;
+    gpu_case cases[] = {{.name = "growing buffers", .body = grows_often},
+                        {.name = "growing buffers, engines", .body = grows_often, .engines = true}};
+    expect_right(cases, 2, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +360,7 @@ int main(void)
         cmocka_unit_test(a_failed_block_leaves_no_descriptor),
         cmocka_unit_test(a_block_is_not_made_of_an_earlier_ones_windows),
         cmocka_unit_test(other_groups_have_no_such_memory),
+        cmocka_unit_test(buffers_may_grow_often),
     };
     return cmocka_run_group_tests_name("dist.p2p", tests, NULL, NULL);
 }
