@@ -127,8 +127,8 @@ BT_CHECKED bt_status bt_send_recv(bt_group *group, const void *out, int to, void
 // undefined. Ranks are modulo the size. All distances with 0 hops are an all_gather or, with other
 // data in each step, an all_to_all. With distance 1 and hops 0, 1, ... each rank sends on what it
 // received in the step before.
-// Shapes  data: at most size_bytes; out [size, size_bytes], no overlap with the data, which may be
-//         out[rank - hops]
+// Shapes  data: at most size_bytes; out [size, size_bytes], no overlap with the data, which without
+//         gaps may be out[rank - hops]
 BT_CHECKED bt_status bt_exchange_step(bt_group *group, const bt_group_step *step, void *out,
                                       int64_t size_bytes, bt_stream stream);
 // The rank whose block `rank` sends in a step.
