@@ -3,8 +3,8 @@
 // One row per training case of runs in which some case has several ranks; a column is shown if some
 // row has a value. "efficiency" is the rate divided by N times that of one rank on the same work in
 // the same run; "transfer" is the time of the sent bytes at the best bandwidth of a collective with
-// as many ranks in the same run. Results come first, so that a phone shows them without scrolling;
-// settings and memory follow.
+// as many ranks in the same run; "bound" is what hiding all communication would reach. Results come
+// first, so that a phone shows them without scrolling; settings and memory follow.
 #include <math.h>
 #include <string.h>
 
@@ -155,6 +155,14 @@ static double efficiency_of(const ranks_table *table, const ranks_row *row)
     return value_of(row, BT_METRIC_TOKENS_PER_S) / (row->ranks * rate);
 }
 
+// The rate if steps were shorter by their exposed communication; NaN: unknown.
+static double bound_of(const ranks_row *row)
+{
+    const double step = value_of(row, BT_METRIC_STEP_TIME);
+    const double hidden = step - value_of(row, BT_METRIC_EXPOSED);
+    return hidden > 0 ? value_of(row, BT_METRIC_TOKENS_PER_S) * step / hidden : (double)NAN;
+}
+
 // Half the range of the rounds' rates as a fraction of their median; 0: no range.
 static double spread_of(const ranks_row *row)
 {
@@ -175,6 +183,7 @@ typedef enum ranks_cell {
     BUCKET,
     EFFICIENCY,
     SPREAD,
+    BOUND,
     TRANSFER,
     METRIC
 } ranks_cell;
@@ -202,6 +211,7 @@ static const struct {
      "Exposed: time of a step in which rank 0 computes nothing because it communicates or waits "
      "for other ranks; this includes the wait for a slower rank ('One step of each rank' has the "
      "time of every rank)."},
+    {"bound", BOUND, BT_METRIC_COUNT, "Bound: the speed if no communication were exposed."},
     {"transfer", TRANSFER, BT_METRIC_COUNT,
      "Transfer: time of the sent bytes at the best collective bandwidth of this run."},
     {"sent", METRIC, BT_METRIC_SENT,
@@ -235,6 +245,8 @@ static bt_text cell_of(const ranks_table *table, const ranks_row *row, int colum
     case SPREAD:
         value = spread_of(row);
         return value > 0 ? bt_textf("\xc2\xb1%.2g %%", 100 * value) : nothing;
+    case BOUND:
+        return value_text(bt_metric_info(BT_METRIC_TOKENS_PER_S)->unit, bound_of(row));
     case TRANSFER:
         return value_text(BT_UNIT_NS, value_of(row, BT_METRIC_SENT) / bus_rate(table, row) * 1e9);
     case METRIC:

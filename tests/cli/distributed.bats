@@ -43,6 +43,18 @@ PY
     [[ $(column 'efficiency' | tail -1) == 0.* || $(column 'efficiency' | tail -1) == 1.* ]]
     [[ $(column exposed | tail -1) == *s ]]
     [ -z "$(column exposed | head -1)" ] # one rank waits for nobody
+    [ -z "$(column bound | head -1)" ]
+    column bound | tail -1 >bound.txt
+    python3 - <<'PY'
+import json, re
+of = next(c for c in json.load(open("run.json"))["cases"] if c["name"] == "data2")["metrics"]
+step, exposed = of["step_time_ns"], of["exposed_communication_ns"]
+if exposed < step: # of other steps, which may be slower
+    number, prefix = re.match(r"([0-9.]+)([KM]?) tok/s", open("bound.txt").read()).groups()
+    shown = float(number) * {"": 1, "K": 1e3, "M": 1e6}[prefix]
+    bound = of["tokens_per_s"] * step / (step - exposed)
+    assert abs(shown / bound - 1) < 0.01, (shown, bound)
+PY
     grep -q 'this includes the wait for a slower rank' r.md
     run "$bench" show last --db r.db
     [ "$(grep -cE '^  ranks        2   exposed communication [0-9.]+ [mun]?s a step \(rank 0, profiled steps\)$' <<<"$output")" = 1 ]
