@@ -88,8 +88,9 @@ BT_CHECKED bt_status bt_ratio_of_case(const struct report_set *set, const struct
 // The comparison of two builds or systems by 'ab' in a run; NULL if there is none.
 const ratio_list *bt_ratios_of_ab(const struct report_set *set, const bt_store_run *run);
 
-// Whether a row counts in the mean, and as the slowest or fastest: its metric is a time or rate.
-// Memory and 95th percentiles are separate rows. If a list has nothing else, they count.
+// Whether a row counts in the mean, and as the slowest or fastest: its metric is a time or rate,
+// and it does not repeat the measurement of another row. Memory and 95th percentiles are separate
+// rows. If a list has nothing else, they count.
 bool bt_ratios_counts(const ratio_row *rows, int64_t count, const ratio_row *row);
 
 // The geometric mean of the rows that count, with the interval that follows from their intervals;

@@ -413,6 +413,18 @@ static void the_mean_is_geometric(void **state)
     assert_int_equal(mean.count, 2);
     assert_false(bt_ratios_counts(mixed, 4, &mixed[1]));
     assert_int_equal(bt_ratios_mean(&mixed[1], 1).count, 1);
+    // Two claims about one measurement, as its time and its rate, count once; so does memory.
+    const ratio_row twice[] = {{.ratio = 2.0, .metric = "step_time_ns", .repeated = true},
+                               {.ratio = 2.0, .metric = "tokens_per_s"},
+                               {.ratio = 8.0, .metric = "tokens_per_s"},
+                               {.ratio = 5.0, .metric = "peak_allocated_bytes", .repeated = true},
+                               {.ratio = 3.0, .metric = "peak_allocated_bytes"}};
+    mean = bt_ratios_mean(twice, 5);
+    assert_true(fabs(mean.value - 4.0) < 1e-12);
+    assert_int_equal(mean.count, 2);
+    assert_false(bt_ratios_counts(twice, 5, &twice[0]));
+    assert_int_equal(bt_ratios_mean(twice, 1).count, 1);
+    assert_true(fabs(bt_ratios_mean(&twice[3], 2).value - 3.0) < 1e-12);
     const ratio_row open[] = {{.ratio = 3.0, .low = (double)NAN, .high = (double)NAN}};
     mean = bt_ratios_mean(open, 1);
     assert_true(fabs(mean.value - 3.0) < 1e-12 && isnan(mean.low));
