@@ -283,10 +283,14 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
     const bt_cli_arguments *arguments = suite->arguments;
     const char *out = bt_cli_value(arguments, "out");
     const bool other_rank = suite->world.rank > 0;
+    BT_SCOPED(bt_str) option = {0};
+    bt_cli_append_database(suite->database, &option);
+    BT_TRY(bt_str_status(&option));
     bt_run_request request = {.suite = suite->resume ? NULL : &suite->suite,
                               .plan = &suite->plan,
                               .machine = &suite->machine,
                               .database = suite->database,
+                              .database_option = bt_str_text(&option),
                               .out_dir = other_rank ? bt_str_text(&suite->rank_out) : out,
                               .world = &suite->world,
                               .name = bt_cli_value(arguments, "name"),

@@ -274,8 +274,9 @@ static void say_interrupted(bt_running *self)
     bt_progress_say(&self->view, "run %lld was interrupted; %s %s\n", run, fate_of_record(self),
                     bt_store_path(self->store));
     if (!bt_store_is_removed(self->store) && (!wish || wish->kind)) {
-        bt_progress_say(&self->view, "resume it with 'bt-bench %s --resume %lld'\n",
-                        wish ? wish->kind : "run", run);
+        const char *option = self->request->database_option;
+        bt_progress_say(&self->view, "resume it with 'bt-bench %s --resume %lld%s'\n",
+                        wish ? wish->kind : "run", run, option ? option : "");
     }
 }
 

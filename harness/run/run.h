@@ -25,12 +25,13 @@ typedef struct bt_run_request {
     const bt_suite *suite; // ignored for a resumed run
     const bt_plan *plan;
     const bt_machine *machine;
-    const char *database;    // file
-    const char *out_dir;     // NULL: run-<number> beside the database
-    const char *worker;      // program to run in place of our own worker; NULL: our own
-    const char *metrics_dir; // output folder of metrics.h; NULL: no metrics
-    const char *command;     // as typed
-    const char *name, *note; // of the run, by the user; NULL: none
+    const char *database;        // file
+    const char *database_option; // for printed commands: " --db FILE"; NULL: the default
+    const char *out_dir;         // NULL: run-<number> beside the database
+    const char *worker;          // program to run in place of our own worker; NULL: our own
+    const char *metrics_dir;     // output folder of metrics.h; NULL: no metrics
+    const char *command;         // as typed
+    const char *name, *note;     // of the run, by the user; NULL: none
     // Writes the report of a completed run to a file (bt_report_write); NULL: no report.
     bt_status (*report)(bt_store *store, const int64_t *runs, int64_t count, const char *path);
     bool quiet;

@@ -28,6 +28,15 @@ teardown() {
     leave_scratch
 }
 
+@test "the command that resumes an interrupted run names the run's database" {
+    BT_FAKE_WORKER=slow "$bench" run s.json --db other.db --worker "$worker" >out 2>err 3>&- &
+    pid=$!
+    eventually grep -q 'step ' err
+    kill -INT "$pid"
+    wait "$pid" || true
+    grep -qF "resume it with 'bt-bench run --resume 1 --db other.db'" err
+}
+
 @test "a training run that was interrupted goes on: finished rounds stay, the gap is noted" {
     BT_FAKE_WORKER=slow "$bench" run s.json --rounds 2 --worker "$worker" >out 2>err 3>&- &
     pid=$!
