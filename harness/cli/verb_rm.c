@@ -42,6 +42,7 @@ static void remove_files(const bt_store_run *run, bt_str *out)
         removed += inside && unlink(path) == 0;
     }
     const bool gone = length > 0 && rmdir(folder) == 0; // refused while anything is in it
+    const bool missing = length > 0 && !gone && !bt_file_exists(folder);
     bt_str_format(out, "run %lld: removed %s", (long long)run->id,
                   bt_format_items(removed, "file").text);
     if (checkpoints > 0) {
@@ -49,6 +50,7 @@ static void remove_files(const bt_store_run *run, bt_str *out)
     }
     bt_str_format(out, "%s%s\n",
                   gone         ? " and the folder "
+                  : missing    ? "; there is no folder "
                   : length > 0 ? "; other files stay in "
                                : "",
                   length > 0 ? folder : "");

@@ -88,6 +88,14 @@ query() { # sql
     [ "$(query "select group_concat(id) from session")" = 1,4 ]
 }
 
+@test "a folder that somebody else removed is not said to have files" {
+    measure
+    rm -r results/run-1
+    run "$bench" rm 1 --files
+    [ "$status" = 0 ]
+    [[ ${lines[0]} == "run 1: removed 0 files; there is no folder results/run-1" ]]
+}
+
 @test "a training goes with its checkpoints, and every table has forgotten it" {
     "$root/tests/support/small_shard.sh" t.bin
     cat >train.json <<'JSON'
