@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/report/internal.h"
 #include "harness/report/outputs.h"
@@ -55,6 +56,31 @@ static void print_ranks(const bt_store_round *round, const bt_summary *summary, 
             out, "  ranks        %lld   exposed communication %s a step (rank 0, profiled steps)\n",
             (long long)round->timeline_count, bt_format_value(BT_UNIT_NS, exposed->value).text);
     }
+}
+
+// From the loss of a rank on; the detection is known of faults that were caused on purpose.
+static void print_recovery(const bt_summary *summary, bt_str *out)
+{
+    static const struct {
+        bt_metric metric;
+        const char *text;
+    } rows[] = {{BT_METRIC_RECOVERY_DETECT, "detected in"},
+                {BT_METRIC_RECOVERY, "resumed in"},
+                {BT_METRIC_RECOVERY_STEP, "first step after"}};
+    const bt_metric_value *metrics = summary->metrics;
+    const char *before = "  recovery     ";
+    if (metrics[BT_METRIC_RECOVERY].count == 0) {
+        return;
+    }
+    for (int64_t i = 0; i < BT_COUNT(rows); i++) {
+        const bt_metric_value *time = &metrics[rows[i].metric];
+        if (time->count > 0) {
+            bt_str_format(out, "%s%s %s", before, rows[i].text,
+                          bt_format_value(BT_UNIT_NS, time->value).text);
+            before = ", ";
+        }
+    }
+    bt_str_format(out, "; mean of %lld\n", (long long)metrics[BT_METRIC_RECOVERY].count);
 }
 
 static void print_launches(const bt_store_round *round, const bt_summary *summary, bt_str *out)
@@ -176,6 +202,7 @@ static bt_status print_round(const bt_store_round *round, bool numbered, bt_str 
     print_score(round, out);
     print_speed(&summary, out);
     print_ranks(round, &summary, out);
+    print_recovery(&summary, out);
     print_launches(round, &summary, out);
     if (bt_report_is_command(round)) {
         print_calls(&summary, out);
