@@ -58,29 +58,42 @@ static void print_ranks(const bt_store_round *round, const bt_summary *summary, 
     }
 }
 
-// From the loss of a rank on; the detection is known of faults that were caused on purpose.
-static void print_recovery(const bt_summary *summary, bt_str *out)
+typedef struct named_time {
+    bt_metric metric;
+    const char *text;
+} named_time;
+
+// A line with those of the times [count] that were measured; they are means of at most `events`.
+static void print_times(const bt_summary *summary, const char *title, const named_time *times,
+                        int64_t count, const char *event, bt_str *out)
 {
-    static const struct {
-        bt_metric metric;
-        const char *text;
-    } rows[] = {{BT_METRIC_RECOVERY_DETECT, "detected in"},
-                {BT_METRIC_RECOVERY, "resumed in"},
-                {BT_METRIC_RECOVERY_STEP, "first step after"}};
-    const bt_metric_value *metrics = summary->metrics;
-    const char *before = "  recovery     ";
-    if (metrics[BT_METRIC_RECOVERY].count == 0) {
-        return;
-    }
-    for (int64_t i = 0; i < BT_COUNT(rows); i++) {
-        const bt_metric_value *time = &metrics[rows[i].metric];
+    int64_t events = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const bt_metric_value *time = &summary->metrics[times[i].metric];
         if (time->count > 0) {
-            bt_str_format(out, "%s%s %s", before, rows[i].text,
+            bt_str_format(out, events > 0 ? "%s" : "  %-12s ", events > 0 ? ", " : title);
+            bt_str_format(out, "%s %s", times[i].text,
                           bt_format_value(BT_UNIT_NS, time->value).text);
-            before = ", ";
+            events = time->count > events ? time->count : events;
         }
     }
-    bt_str_format(out, "; mean of %lld\n", (long long)metrics[BT_METRIC_RECOVERY].count);
+    if (events > 0) {
+        bt_str_format(out, "; mean of %s\n", bt_format_items(events, event).text);
+    }
+}
+
+// What suites of checkpoints and of recovery measure. Times of a recovery are from the loss of a
+// rank on; the detection is known of faults that were caused on purpose.
+static void print_interruptions(const bt_summary *summary, bt_str *out)
+{
+    static const named_time saves[] = {{BT_METRIC_CHECKPOINT_STALL, "training stalls for"},
+                                       {BT_METRIC_CHECKPOINT_SAVE, "durable after"},
+                                       {BT_METRIC_CHECKPOINT_LOAD, "loaded in"}},
+                            recoveries[] = {{BT_METRIC_RECOVERY_DETECT, "detected in"},
+                                            {BT_METRIC_RECOVERY, "resumed in"},
+                                            {BT_METRIC_RECOVERY_STEP, "first step after"}};
+    print_times(summary, "checkpoint", saves, BT_COUNT(saves), "save", out);
+    print_times(summary, "recovery", recoveries, BT_COUNT(recoveries), "fault", out);
 }
 
 static void print_launches(const bt_store_round *round, const bt_summary *summary, bt_str *out)
@@ -202,7 +215,7 @@ static bt_status print_round(const bt_store_round *round, bool numbered, bt_str 
     print_score(round, out);
     print_speed(&summary, out);
     print_ranks(round, &summary, out);
-    print_recovery(&summary, out);
+    print_interruptions(&summary, out);
     print_launches(round, &summary, out);
     if (bt_report_is_command(round)) {
         print_calls(&summary, out);

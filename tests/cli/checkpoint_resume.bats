@@ -188,4 +188,6 @@ SH
     [ "$(value checkpoint_stall_ns <out)" = 3200 ]
     [ "$(value checkpoint_save_ns <out)" = 9000 ]
     [ "$(value checkpoint_load_ns <out)" = 5000 ]
+    run "$bench" show 1
+    [[ $output == *"  checkpoint   training stalls for 3.20 us, durable after 9.00 us, loaded in 5.00 us; mean of 1 save"* ]]
 }
