@@ -163,40 +163,67 @@ static bt_status normalise_dataset(const expansion *expand)
 
 // ---- checks of the merged case -----------------------------------------------------------------
 
-// The node that set train.[group.]key, or the case: the position for messages.
-static const cJSON *origin(const expansion *expand, const char *group, const char *key)
+// Where a value comes from, for messages: the --set, or a position in the file.
+typedef struct origin {
+    bt_json_doc json;  // borrows all
+    const cJSON *node; // in json, NULL: none
+    char set[256];     // the name of json, if it is a --set
+} origin;
+
+// The origin of train.[group.]key; of a value that nothing sets, the case.
+static void find_origin(const expansion *expand, const char *group, const char *key, origin *out)
 {
     const cJSON *levels[] = {expand->source, expand->profile, expand->suite->json.root};
+    char path[128];
+    const int length =
+        snprintf(path, sizeof path, "train.%s%s%s=", group ? group : "", group ? "." : "", key);
+    *out = (origin){.json = expand->suite->json, .node = expand->source};
+    for (int64_t i = expand->set_count; i-- > 0;) {
+        if (strncmp(expand->sets[i], path, (size_t)length) == 0) {
+            (void)snprintf(out->set, sizeof out->set, "--set %s", expand->sets[i]);
+            out->json = (bt_json_doc){.name = out->set};
+            out->node = NULL;
+            return;
+        }
+    }
     for (int i = 0; i < 3; ++i) {
         const cJSON *node = bt_json_get(levels[i], "train");
         node = group && node ? bt_json_get(node, group) : node;
         node = node ? bt_json_get(node, key) : NULL;
         if (node) {
-            return node;
+            out->node = node;
+            return;
         }
     }
-    return expand->source;
 }
+
+// Returns the error from the enclosing function, with the origin of train.[group.]key.
+#define REFUSE_IF(condition, expand, group, key, ...)                                              \
+    do {                                                                                           \
+        if (condition) {                                                                           \
+            origin from;                                                                           \
+            find_origin(expand, group, key, &from);                                                \
+            return bt_json_error(&from.json, from.node, BT_JSON_VALUE, __VA_ARGS__);               \
+        }                                                                                          \
+    } while (0)
 
 static bt_status check_shape(const expansion *expand)
 {
-    const bt_json_doc *json = &expand->suite->json;
     const char *name = bt_json_get(expand->item, "name")->valuestring;
     int64_t width = (int64_t)bt_plan_number(expand->train, "model.width");
     int64_t heads = (int64_t)bt_plan_number(expand->train, "model.heads");
     int64_t context = (int64_t)bt_plan_number(expand->train, "model.context");
     int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
-    BT_JSON_FAIL_IF(width % heads != 0, json, origin(expand, "model", "heads"), BT_JSON_VALUE,
-                    "case %s: model.heads is %" PRId64 "; it must divide model.width, %" PRId64,
-                    name, heads, width);
-    BT_JSON_FAIL_IF(sequence > context, json, origin(expand, NULL, "sequence"), BT_JSON_VALUE,
-                    "case %s: sequence is %" PRId64 "; allowed: up to model.context, %" PRId64,
-                    name, sequence, context);
+    REFUSE_IF(width % heads != 0, expand, "model", "heads",
+              "case %s: model.heads is %" PRId64 "; it must divide model.width, %" PRId64, name,
+              heads, width);
+    REFUSE_IF(sequence > context, expand, NULL, "sequence",
+              "case %s: sequence is %" PRId64 "; allowed: up to model.context, %" PRId64, name,
+              sequence, context);
     double lr = bt_plan_number(expand->train, "optimizer.lr");
     double min_lr = bt_plan_number(expand->train, "optimizer.min_lr");
-    BT_JSON_FAIL_IF(min_lr > lr, json, origin(expand, "optimizer", "min_lr"), BT_JSON_VALUE,
-                    "case %s: optimizer.min_lr is %g; allowed: up to optimizer.lr, %g", name,
-                    min_lr, lr);
+    REFUSE_IF(min_lr > lr, expand, "optimizer", "min_lr",
+              "case %s: optimizer.min_lr is %g; allowed: up to optimizer.lr, %g", name, min_lr, lr);
     return BT_OK;
 }
 
@@ -228,12 +255,11 @@ static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t avai
         (void)snprintf(given, sizeof given, ", micro_batch is %" PRId64,
                        (int64_t)micro_batch->valuedouble);
     }
-    BT_JSON_FAIL_IF(smallest == 0, &expand->suite->json, origin(expand, NULL, "tokens_per_step"),
-                    BT_JSON_VALUE,
-                    "case %s: tokens_per_step is %" PRId64
-                    "; it must be a multiple of micro_batch * sequence (sequence is "
-                    "%" PRId64 "%s)",
-                    name, tokens, sequence, given);
+    REFUSE_IF(smallest == 0, expand, NULL, "tokens_per_step",
+              "case %s: tokens_per_step is %" PRId64
+              "; it must be a multiple of micro_batch * sequence (sequence is "
+              "%" PRId64 "%s)",
+              name, tokens, sequence, given);
     expand->does_not_fit = true;
     return bt_error(BT_STATUS_OUT_OF_MEMORY,
                     "case %s: a micro-batch of %" PRId64 " x %" PRId64

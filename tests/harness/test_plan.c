@@ -195,12 +195,14 @@ static void bad_set_is_refused(void **state)
         {"train.steps.more=3", "\"steps\" has no keys below it"},
         {"train..steps=3", "\"\" is not a key of train"},
         {"train.precision=int4", "allowed: fp32, tf32, bf16"},
-        {"train.model.heads=3", "case one: model.heads is 3; it must divide model.width, 64"},
-        {"train.sequence=4096",
-         "dir/t.json:9:79: case one: sequence is 4096; allowed: up to model.context, 1024"},
+        {"train.model.heads=3",
+         "--set train.model.heads=3: case one: model.heads is 3; it must divide model.width, 64"},
+        {"train.sequence=4096", "--set train.sequence=4096: case one: sequence is 4096; allowed: "
+                                "up to model.context, 1024"},
         {"train.tokens_per_step=100",
          "tokens_per_step is 100; it must be a multiple of micro_batch"},
-        {"train.optimizer.min_lr=1", "optimizer.min_lr is 1; allowed: up to optimizer.lr"},
+        {"train.optimizer.min_lr=1", "--set train.optimizer.min_lr=1: case one: optimizer.min_lr "
+                                     "is 1; allowed: up to optimizer.lr"},
         {"kernel.seed=7",
          "--set kernel.seed=7: no case of the plan has the key \"kernel.seed\"; did "
          "you mean \"train.seed\"?\nkinds of its cases: train; "},
