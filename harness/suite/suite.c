@@ -114,10 +114,32 @@ static void find_nearest(const char *base, const char *names, bt_str *out)
     }
 }
 
+// The names in the folder `given` of suites/, as "suites/kernels/adamw, suites/kernels/all".
+static void find_members(const char *given, const char *names, bt_str *out)
+{
+    const char *folder = strncmp(given, "suites/", 7) == 0 ? given + 7 : given;
+    size_t length = strlen(folder);
+    bt_word word;
+    while (length > 0 && folder[length - 1] == '/') {
+        --length;
+    }
+    for (const char *rest = names; bt_words_next(&rest, &word);) {
+        if (word.length > length && strncmp(word.text, folder, length) == 0 &&
+            word.text[length] == '/') {
+            bt_str_format(out, "%ssuites/%.*s", out->length_bytes ? ", " : "", (int)word.length,
+                          word.text);
+        }
+    }
+}
+
 static bt_status not_found(const char *given)
 {
-    BT_SCOPED(bt_str) names = {0}, nearest = {0}, path = {0}, hint = {0};
+    BT_SCOPED(bt_str) names = {0}, members = {0}, nearest = {0}, path = {0}, hint = {0};
     bt_suite_names(&names);
+    find_members(given, bt_str_text(&names), &members);
+    BT_FAIL_IF(members.length_bytes > 0, BT_STATUS_INVALID_ARGUMENT,
+               "%s: this is a folder of suites; name one of them\nallowed: %s", given,
+               bt_str_text(&members));
     const char *slash = strrchr(given, '/'), *base = slash ? slash + 1 : given;
     const bool is_folder = bt_home_is_folder(given);
     find_in_folders(base, bt_str_text(&names), &nearest);

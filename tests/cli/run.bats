@@ -189,6 +189,11 @@ is_gone() { ! kill -0 "$1"; }
     run --separate-stderr "$bench" run recovery --dry-run
     [ "$status" = 2 ]
     [[ $stderr == *'did you mean "suites/distributed/recovery"?'* ]]
+    for folder in suites/distributed distributed/; do
+        run --separate-stderr "$bench" run $folder
+        [ "$status" = 2 ]
+        [[ $stderr == "$folder: this is a folder of suites; name one of them"$'\n'"allowed: "*"suites/distributed/recovery, "* ]]
+    done
 }
 
 @test "the cases of a suite are a table, or JSON" {
