@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/file.h"
 #include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "harness/report/internal.h"
@@ -346,7 +347,8 @@ static bt_status print_set(const report_set *set, int columns, bt_str *out)
     BT_TRY(bt_report_kernel_tables(set, columns, out));
     bt_show_noise(run, out);
     if (report) {
-        bt_str_format(out, "\nreport         %s\n", report);
+        bt_str_format(out, "\nreport         %s%s\n", report,
+                      bt_file_exists(report) ? "" : " (not found)");
     }
     bt_wrap_from(out, start, columns);
     return bt_text_end(out, start);

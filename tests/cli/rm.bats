@@ -88,9 +88,13 @@ query() { # sql
     [ "$(query "select group_concat(id) from session")" = 1,4 ]
 }
 
-@test "a folder that somebody else removed is not said to have files" {
+@test "a folder that somebody else removed is not said to have files, nor a report" {
     measure
+    run "$bench" show 1
+    [ "${lines[-1]}" = "report         results/run-1/report.html" ]
     rm -r results/run-1
+    run "$bench" show 1
+    [ "${lines[-1]}" = "report         results/run-1/report.html (not found)" ]
     run "$bench" rm 1 --files
     [ "$status" = 0 ]
     [[ ${lines[0]} == "run 1: removed 0 files; there is no folder results/run-1" ]]
