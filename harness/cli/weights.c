@@ -57,9 +57,9 @@ static void say(const bt_cli_weights *weights)
 {
     const bt_gpt2_config *model = &weights->from.model;
     const bt_checkpoint_info *info = &weights->from.info;
-    fprintf(stderr, "%s: GPT-2, %lld layers, %lld heads, width %lld, %s parameters; on %s\n",
-            weights->from.path, (long long)model->layers, (long long)model->heads,
-            (long long)model->width,
+    fprintf(stderr, "%s: GPT-2, %s, %s, width %lld, %s parameters; on %s\n", weights->from.path,
+            bt_format_items(model->layers, "layer").text,
+            bt_format_items(model->heads, "head").text, (long long)model->width,
             bt_format_count(bt_params_element_count(&weights->params)).text,
             weights->session.device.info.name);
     if (info->skipped > 0) {

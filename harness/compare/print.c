@@ -67,13 +67,13 @@ static void print_curve(const bt_curve_difference *loss, bt_str *out)
     if (loss->shared == 0) {
         bt_str_append(out, "no steps in common\n");
     } else if (loss->bitwise_equal) {
-        bt_str_format(out, "bitwise equal over %lld steps\n", (long long)loss->shared);
+        bt_str_format(out, "bitwise equal over %s\n", bt_format_items(loss->shared, "step").text);
     } else {
         bt_str_format(out,
-                      "differs from step %lld on; max |difference| %.3g at step %lld, %lld steps "
+                      "differs from step %lld on; max |difference| %.3g at step %lld, %s "
                       "compared\n",
                       (long long)loss->first_step, loss->max_difference, (long long)loss->max_step,
-                      (long long)loss->shared);
+                      bt_format_items(loss->shared, "step").text);
     }
 }
 

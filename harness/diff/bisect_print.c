@@ -1,5 +1,6 @@
 // harness/diff/bisect_print.c - the divergence of two runs, as text and JSON
 #include "harness/diff/bisect.h"
+#include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 
 static void write_span(const bt_bisect_side sides[2], const bt_bisect_result *result, bt_str *out)
@@ -29,7 +30,7 @@ static void write_span(const bt_bisect_side sides[2], const bt_bisect_result *re
     } else {
         bt_str_append(out, "replayed     from the beginning: ");
     }
-    bt_str_format(out, "%lld steps\n", (long long)result->replayed);
+    bt_str_format(out, "%s\n", bt_format_items(result->replayed, "step").text);
 }
 
 static void write_value(const bt_bisect_side sides[2], const bt_bisect_result *result, bt_str *out)

@@ -4,6 +4,7 @@
 
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
+#include "harness/text/format.h"
 #include "harness/text/table.h"
 #include "harness/text/wrap.h"
 
@@ -33,9 +34,9 @@ static void add_training_case(const cJSON *item, bt_table *table)
         append_grouped(tokens, out);
         bt_str_append(out, " tokens a step in micro-batches of ");
     }
-    bt_str_format(out, "%lld x %lld%s, %lld steps, seed %lld", (long long)micro_batch,
-                  (long long)sequence, tokens != micro_batch * sequence ? "" : " tokens a step",
-                  (long long)bt_plan_number(train, "steps"),
+    bt_str_format(out, "%lld x %lld%s, %s, seed %lld", (long long)micro_batch, (long long)sequence,
+                  tokens != micro_batch * sequence ? "" : " tokens a step",
+                  bt_format_items((int64_t)bt_plan_number(train, "steps"), "step").text,
                   (long long)bt_plan_number(train, "seed"));
     const bt_plan_recompute how = bt_plan_recompute_of(train);
     if (how.mode != BT_RECOMPUTE_NONE) {

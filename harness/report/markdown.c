@@ -27,8 +27,9 @@ static bt_status markdown_ranges(const report_case *item, bt_str *out)
     bt_table table = {0};
     BT_TRY(bt_range_tree_make(item->round, &arena, &tree));
     if (tree.count > 0) {
-        bt_markdown(out, "\n## Time of a step: %s\n\nMean of %lld profiled steps, %s time.\n\n",
-                    item->label, (long long)tree.steps, tree.on_device ? "device" : "host");
+        bt_markdown(out, "\n## Time of a step: %s\n\nMean of %s, %s time.\n\n", item->label,
+                    bt_format_items(tree.steps, "profiled step").text,
+                    tree.on_device ? "device" : "host");
         bt_table_heads(&table, "range|>time|>fraction|>calls");
         BT_EACH(const range_node, node, tree.nodes, tree.count) {
             bt_table_cells(&table, "%s|%s|%.1f %%|%.4g", node->path,

@@ -36,6 +36,28 @@ value() { # key: of JSON on standard input
     [ "$(value params_digest <one)" != "$(value params_digest <three)" ]
 }
 
+@test "one step of one layer is not 1 steps of 1 layers" {
+    for seed in 1 2; do
+        "$bench" run s.json --seed $seed --set train.steps=3 --set train.checkpoint.at_end=true --set train.profile_steps=1 --quiet >/dev/null
+    done
+    "$bench" run s.json --set train.steps=1 --quiet >/dev/null
+    {
+        "$bench" run s.json --set train.steps=1 --dry-run
+        "$bench" report 1 -o r.md
+        grep profiled r.md
+        "$bench" compare 3 3
+        "$bench" bisect-bits 1 2 || true
+        "$bench" sample --from results/run-1/checkpoints/fp32-blutrain-0 --prompt "" --tokens 1 || true
+    } >out 2>&1
+    for words in ' 1 step, ' ' 1 profiled step, ' 'equal over 1 step$' 'beginning: 1 step$' '1 layer, 2 heads'; do
+        grep -q -- "$words" out || {
+            echo "no '$words' in:"
+            cat out
+            return 1
+        }
+    done
+}
+
 @test "a run ends, with the same bits, whatever team OpenMP gives" {
     "$bench" run s.json --format json --quiet >plain
     OMP_THREAD_LIMIT=1 timeout -k 5 60 "$bench" run s.json --format json --quiet >limited
