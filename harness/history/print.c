@@ -114,7 +114,7 @@ static bt_status append_series(const bt_history *history, const bt_history_serie
                   metric->direction == BT_DIRECTION_LOWER    ? ", lower is better"
                   : metric->direction == BT_DIRECTION_HIGHER ? ", higher is better"
                                                              : "");
-    bt_str_format(out, "%s%senvironment %.8s, %s, %.10s", device_of(series->env),
+    bt_str_format(out, "%s%shard facts %.8s, %s, %.10s", device_of(series->env),
                   device_of(series->env)[0] ? ", " : "", series->environment,
                   bt_format_items(series->session_count, "session").text,
                   bt_format_date(first->started_ns).text);

@@ -21,6 +21,9 @@ teardown() {
     [ "$status" = 0 ]
     [[ $output == "gelu.forward.f32.4x5, kernel_peer.sh   time_ns, lower is better"*"3 sessions"* ]]
     [[ $output =~ 3\ +20[0-9-]+\ [0-9:]+\ .*\ 2\ +1.67\ ms ]]
+    # A digest of another set of facts than the environment of 'show' and 'env'.
+    [[ $output =~ "hard facts "[0-9a-f]{8}, ]]
+    [[ $output != *environment* ]]
     run --separate-stderr "$bench" history gelu.forward.f32.4x5 --format json
     [ "$status" = 0 ]
     [[ $output == *'"case": "gelu.forward.f32.4x5"'*'"median": 1666666.8'*'"changes": []'* ]]
