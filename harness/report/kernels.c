@@ -18,6 +18,7 @@ typedef struct group_table {
     const char *systems[SYSTEMS_MAX]; // the one that others are compared with is the first
     int system_count;
     bool launches; // a time of the host was measured
+    bool shares;   // of a copy's bandwidth, which is none of a collective's
     bool wide;     // a ratio of one round has a wide interval
     bt_table table;
 } group_table;
@@ -84,14 +85,17 @@ static bt_status ratio_cell(group_table *self, const report_case *first, const r
     return BT_OK;
 }
 
-static void rate_cells(const report_case *item, bt_table *table)
+static void rate_cells(const report_case *item, bool shares, bt_table *table)
 {
     const bt_metric_value *metrics = item->summary.metrics;
     if (is_compute_bound(item)) {
         value_cell(&metrics[BT_METRIC_COMPUTE], BT_UNIT_FLOP_PER_S, table);
-        bt_table_cells(table, "%s", "");
     } else {
         value_cell(&metrics[BT_METRIC_BANDWIDTH], BT_UNIT_BYTES_PER_S, table);
+    }
+    if (shares && is_compute_bound(item)) {
+        bt_table_cells(table, "%s", "");
+    } else if (shares) {
         value_cell(&metrics[BT_METRIC_COPY_SHARE], BT_UNIT_SHARE, table);
     }
 }
@@ -122,7 +126,7 @@ static bt_status add_rows(group_table *self, const report_case *item)
         if (self->system_count > 1) {
             BT_TRY(ratio_cell(self, base, own));
         }
-        rate_cells(own, table);
+        rate_cells(own, self->shares, table);
         if (self->launches) {
             value_cell(&own->summary.metrics[BT_METRIC_LAUNCH_TIME], BT_UNIT_NS, table);
         }
@@ -138,6 +142,16 @@ static bool has_launches(const report_set *set, const char *group)
     BT_EACH(const report_case, item, set->cases, set->case_count) {
         found = found || (strcmp(item->kernel.group, group) == 0 &&
                           item->summary.metrics[BT_METRIC_LAUNCH_TIME].count > 0);
+    }
+    return found;
+}
+
+static bool has_kernels(const report_set *set, const char *group)
+{
+    bool found = false;
+    BT_EACH(const report_case, item, set->cases, set->case_count) {
+        found = found || (strcmp(item->kernel.group, group) == 0 &&
+                          strcmp(item->round->what.kind, "collective") != 0);
     }
     return found;
 }
@@ -158,13 +172,14 @@ static bt_status print_group(group_table *self, int columns, bt_str *out)
     bt_table *table = &self->table;
     find_systems(self);
     self->launches = has_launches(self->set, self->group);
+    self->shares = has_kernels(self->set, self->group);
     if (self->system_count > 1) {
         bt_table_heads(table, "|system|>time~95 %%|>/%s~95 %%", self->systems[0]);
     } else {
         bt_table_heads(table, "|>%s~95 %%", self->systems[0]);
     }
-    bt_table_heads(table,
-                   self->launches ? ">rate|>of copy|>launch|kernel" : ">rate|>of copy|kernel");
+    bt_table_heads(table, self->shares ? ">rate|>of copy" : ">rate");
+    bt_table_heads(table, self->launches ? ">launch|kernel" : "kernel");
     bt_table_fit(table, columns, "kernel|launch|of copy|rate");
     BT_EACH(const report_case, item, self->set->cases, self->set->case_count) {
         if (strcmp(item->kernel.group, self->group) == 0 && is_first(self->set, item)) {

@@ -31,7 +31,7 @@ query() { # sql
     # 2 (n - 1) / n x 24 KiB
     [ "$(query "select distinct value from measurement join round on round.id=round_id join bench_case c on c.id=case_id where metric='bytes_moved' and c.name like 'c.all_reduce.%'")" = 32768.0 ]
     run "$bench" show 1
-    [[ $output == *'all_reduce, f32, 3 ranks over host'* ]]
+    [[ $output == *'all_reduce, f32, 3 ranks over host'*' rate  kernel'* ]] # no empty 'of copy'
     run "$bench" compare 1 1
     [ "$status" = 0 ]
     "$bench" report 1 -o r.html
