@@ -259,8 +259,8 @@ static bt_status check_parallel(const bt_train_plan *plan, int world, int64_t mi
     }
     if (micro_batches % mesh.data != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.mesh.data is %d; it must divide the %lld micro-batches of a step "
-                        "(tokens_per_step %lld / micro_batch %lld / sequence %lld)",
+                        "train.mesh.data is %d; it must divide the number of micro-batches of a "
+                        "step, %lld (tokens_per_step %lld / micro_batch %lld / sequence %lld)",
                         mesh.data, (long long)micro_batches, (long long)plan->tokens_per_step,
                         (long long)plan->micro_batch, (long long)plan->sequence);
     }

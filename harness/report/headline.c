@@ -25,6 +25,26 @@ const char *bt_report_device(const report_set *set)
     return "this machine";
 }
 
+// "4 x " in front of a device, "" for one.
+static bt_text gpus_text(const report_case *item)
+{
+    return item->gpus > 1 ? bt_textf("%lld x ", (long long)item->gpus) : (bt_text){""};
+}
+
+// ", on up to 2 x NVIDIA H200"
+static void say_devices(const report_set *set, bt_str *out)
+{
+    const report_case *most = NULL;
+    bool equal = true;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *item = &set->cases[i];
+        equal = equal && item->gpus == set->cases[0].gpus;
+        most = !most || item->gpus > most->gpus ? item : most;
+    }
+    bt_str_format(out, ", on %s%s%s", equal ? "" : "up to ", most ? gpus_text(most).text : "",
+                  bt_report_device(set));
+}
+
 const ratio_list *bt_report_main_list(const report_set *set)
 {
     static const char *const kinds[] = {"gate", "ab", "replicate", "pairs"};
@@ -64,7 +84,7 @@ static void say_changes(const report_set *set, const ratio_list *list, bt_str *o
     if (open > 0) {
         bt_str_format(out, ", %lld open", (long long)open);
     }
-    bt_str_format(out, ", on %s", bt_report_device(set));
+    say_devices(set, out);
 }
 
 static void say_claims(const report_set *set, const ratio_list *list, bt_str *out)
@@ -98,7 +118,7 @@ static void say_claims(const report_set *set, const ratio_list *list, bt_str *ou
             comma = ", ";
         }
     }
-    bt_str_format(out, ", on %s", bt_report_device(set));
+    say_devices(set, out);
 }
 
 static void say_pairs(const report_set *set, const ratio_list *list, bt_str *out)
@@ -124,7 +144,7 @@ static void say_pairs(const report_set *set, const ratio_list *list, bt_str *out
     if (wide > 0) {
         bt_str_format(out, " (%lld of one round with a wide interval)", (long long)wide);
     }
-    bt_str_format(out, ", on %s", bt_report_device(set));
+    say_devices(set, out);
 }
 
 static const struct {
@@ -132,12 +152,6 @@ static const struct {
     void (*say)(const report_set *set, const ratio_list *list, bt_str *out);
 } sayings[] = {
     {"gate", say_changes}, {"ab", say_changes}, {"replicate", say_claims}, {"pairs", say_pairs}};
-
-// "4 x " in front of a device, "" for one.
-static bt_text gpus_text(const report_case *item)
-{
-    return item->gpus > 1 ? bt_textf("%lld x ", (long long)item->gpus) : (bt_text){""};
-}
 
 // ---- what ran ----------------------------------------------------------------------------------
 
@@ -187,7 +201,7 @@ static void say_fastest(const report_set *set, bt_str *out)
                       bt_format_value(BT_UNIT_TOKENS_PER_S, value).text, gpus_text(best).text,
                       bt_report_device(set));
     } else {
-        bt_str_format(out, ", on %s", bt_report_device(set));
+        say_devices(set, out);
     }
 }
 

@@ -64,7 +64,7 @@ teardown() {
     mesh_suite '{"data": 3}'
     run "$bench" run m.json --db r.db --out out
     [ "$status" = 2 ]
-    [[ $output == *"case a: train.mesh.data is 3; it must divide the 8 micro-batches of a step "* ]]
+    [[ $output == *"case a: train.mesh.data is 3; it must divide the number of micro-batches of a step, 8 "* ]]
     mesh_suite '{"data": 2, "faults": ["kill rank 2 at step 1"]}'
     run "$bench" run m.json --db r.db --out out2
     [ "$status" != 0 ]
