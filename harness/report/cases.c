@@ -110,7 +110,19 @@ bt_status bt_report_recompute(const bt_store_round *round, char text[BT_REPORT_R
     return BT_OK;
 }
 
-// The ranks of a training case on GPUs each have their own.
+// Ranks of a training case, or of a collective unless its group is of CPU ranks; at least 1.
+static int64_t ranks_of(const report_case *item, const cJSON *axes)
+{
+    const cJSON *kernel = bt_json_get(axes, "kernel");
+    if (strcmp(item->round->what.kind, "collective") != 0) {
+        return bt_plan_mesh_of(bt_json_get(axes, "train")).ranks;
+    }
+    return bt_json_is_text(kernel, "group", "host")
+               ? 1
+               : (int64_t)fmax(bt_json_number_of(kernel, "ranks"), 1);
+}
+
+// The ranks of a case on GPUs each have their own.
 static bt_status read_gpus(report_case *item)
 {
     BT_SCOPED(bt_json_doc) axes = {0};
@@ -119,7 +131,7 @@ static bt_status read_gpus(report_case *item)
     const char *plan_json = item->run->info.suite.plan_json;
     item->gpus = 1;
     BT_TRY(bt_json_parse("axes", json, strlen(json), &axes));
-    const int64_t ranks = bt_plan_mesh_of(bt_json_get(axes.root, "train")).ranks;
+    const int64_t ranks = ranks_of(item, axes.root);
     if (ranks > 1) {
         BT_TRY(bt_json_parse("plan", plan_json, strlen(plan_json), &plan));
         item->gpus = bt_json_is_text(plan.root, "device", "cuda") ? ranks : 1;
