@@ -447,7 +447,8 @@ static void steps_that_ranks_cannot_share_are_refused(void **state)
     bt_group group = {.backend = &host, .size = 3};
     bt_train_plan plan = base_plan();
     plan.parallel.group = &group;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "number of micro-batches of a step, 8 ", bt_train_check(&plan));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "number of micro-batches of a step, 8 ",
+                 bt_train_check(&plan));
     group.size = 2;
     ASSERT_OK(bt_train_check(&plan));
     plan.parallel.invariant = 1;
