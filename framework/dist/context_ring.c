@@ -174,10 +174,14 @@ static bt_status send_blocks(bt_context_ring *r, const bt_byte_rows *own)
 {
     const bool gathers = r->rotation == BT_ROTATION_ALL_GATHER;
     char *out = slot(r, BLOCKS, 0);
-    BT_TRY(gathers ? bt_all_gather_rows(r->group, own, out, r->block_bytes, r->stream) : BT_OK);
+    if (gathers) {
+        BT_TRY(bt_all_gather_rows(r->group, own, out, r->block_bytes, r->stream));
+    }
     for (int step = 1; step < r->ring.size; ++step) {
-        const bt_group_step sent = step_of(r, own, step);
-        BT_TRY(gathers ? BT_OK : bt_exchange_step(r->group, &sent, out, r->block_bytes, r->stream));
+        if (!gathers) {
+            const bt_group_step sent = step_of(r, own, step);
+            BT_TRY(bt_exchange_step(r->group, &sent, out, r->block_bytes, r->stream));
+        }
         BT_TRY(mark(r, step));
     }
     return BT_OK;

@@ -8,8 +8,8 @@
 // Gradients are sent directly to the rank that owns the keys, and summed there in rank order.
 //
 // On a device with streams, blocks are sent on a separate stream: the next block is in flight while
-// one is used. Memory: 3 P blocks, in group memory where available, where they arrive without a
-// copy, and with copy engines (p2p.h) take no SM.
+// one is used. Memory: 3 P blocks. In group memory, if there is any, blocks arrive without a copy,
+// and copy engines (p2p.h) send them without an SM.
 #ifndef BT_DIST_CONTEXT_RING_H
 #define BT_DIST_CONTEXT_RING_H
 

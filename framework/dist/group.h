@@ -38,7 +38,7 @@ typedef struct bt_group {
 // A step of an exchange: this rank sends the block of rank - hops, to rank + distance.
 typedef struct bt_group_step {
     int distance;      // 1 .. size - 1, and hops at least 0: both equal on all ranks
-    int hops;          // how often the block was sent on
+    int hops;          // how many ranks have sent the block on
     bt_byte_rows data; // the block
 } bt_group_step;
 

@@ -21,8 +21,8 @@ enum {
 // This rank's part of a move: `size_bytes` to each receiver and from each sender.
 typedef struct move {
     const char *from[BT_P2P_RANKS_MAX]; // data for each rank; NULL: none
-    const bt_byte_rows *rows;           // the data for all of them, which begins there; or NULL
-    char *packed;                       // where it is packed if engines do not copy it
+    const bt_byte_rows *rows;           // `from` is the first of these rows; NULL: one block
+    char *packed;                       // memory for the rows without gaps, if kernels send them
     char *to[BT_P2P_RANKS_MAX];         // destination of each rank's data; NULL: none
     int64_t size_bytes;
     uint32_t mask; // of the ranks that take part

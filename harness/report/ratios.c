@@ -248,17 +248,17 @@ static bool is_speed(const ratio_row *row)
            metric != BT_METRIC_STEP_TIME_P95;
 }
 
-// Only the rows of the largest rank count.
-static int rank_of(const ratio_row *row) { return 2 * is_speed(row) + !row->repeated; }
+// Rows of the largest weight in a list count, others do not.
+static int weight_of(const ratio_row *row) { return 2 * is_speed(row) + !row->repeated; }
 
 bool bt_ratios_counts(const ratio_row *rows, int64_t count, const ratio_row *row)
 {
     int largest = 0;
     for (int64_t i = 0; i < count; i++) {
-        const int rank = rank_of(&rows[i]);
-        largest = rank > largest ? rank : largest;
+        const int weight = weight_of(&rows[i]);
+        largest = weight > largest ? weight : largest;
     }
-    return rank_of(row) == largest;
+    return weight_of(row) == largest;
 }
 
 ratio_mean bt_ratios_mean(const ratio_row *rows, int64_t count)

@@ -143,7 +143,6 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
                       mesh.tensor, mesh.context, rows[i].with.sequence_parallel ? " by rows" : "",
                       rows[i].with.row_chunks ? " in chunks" : "", (int)rows[i].with.shared_heads,
                       bt_recompute_mode_name(rows[i].recompute), share);
-
         assert_true(share >= 0.98 && share <= 1.1);
     }
 }
@@ -202,7 +201,6 @@ static void one_rank_takes_what_is_planned(void **state)
                       rows[i].family ? rows[i].family : "gpt2", (long long)rows[i].layers,
                       bt_precision_name(plan.precision), bt_recompute_mode_name(rows[i].recompute),
                       share);
-
         assert_true(share >= 0.98 && share <= 1.1);
     }
 }
@@ -234,9 +232,9 @@ static void ranks_on_gpus_have_slots_and_snapshots(void **state)
         double bytes_a_parameter;
     } rows[] = {{{1, 1, 1}, BT_SHARDING_ZERO1, false, 0}, {{1, 1, 1}, BT_SHARDING_ZERO1, true, 12},
                 {{2, 1, 1}, BT_SHARDING_ZERO1, true, 4},  {{1, 1, 2}, BT_SHARDING_ZERO3, true, 4},
-                {{2, 1, 1}, BT_SHARDING_DDP, false, 16},  {{2, 1, 1}, BT_SHARDING_ZERO2, true, 0},
-                {{3, 1, 1}, BT_SHARDING_ZERO1, true, 0},  {{1, 2, 1}, BT_SHARDING_ZERO1, true, 0},
-                {{2, 2, 1}, BT_SHARDING_ZERO1, false, 2}};
+                {{2, 1, 1}, BT_SHARDING_DDP, true, 16},   {{2, 1, 1}, BT_SHARDING_DDP, false, 16},
+                {{2, 1, 1}, BT_SHARDING_ZERO2, true, 0},  {{3, 1, 1}, BT_SHARDING_ZERO1, true, 0},
+                {{1, 2, 1}, BT_SHARDING_ZERO1, true, 0},  {{2, 2, 1}, BT_SHARDING_ZERO1, false, 2}};
     const double positions = 1024 * 256;
     const double padding = 4.0 * 28 * BT_SQUARES_BLOCK / 2; // half a block for each of 28 tensors
     const double parameters = 2 * (12 * 256 * 256 + 13 * 256) + 50000 * 256 + positions + 512;
