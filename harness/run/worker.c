@@ -18,6 +18,9 @@
 #include "harness/stats/loss.h"
 
 #define TASK_BYTES_MAX (BT_JSON_SIZE_BYTES_MAX)
+// With several ranks, the launcher ends a hang after train.hang_s and the group after at most twice
+// that. They know which rank is waited for, so the watchdog of a rank is the last.
+#define RANK_HANG_LIMITS 3
 
 typedef struct worker {
     int input, output;
@@ -317,7 +320,8 @@ static bt_status run_case(worker *self)
                                  .samples = on_samples,
                                  .measured = on_measured};
     BT_TRY(understand(self, &work));
-    const double limit_s = bt_plan_number(work.item, "train.hang_s");
+    const double hang_s = bt_plan_number(work.item, "train.hang_s");
+    const double limit_s = self->ranks ? RANK_HANG_LIMITS * hang_s : hang_s;
     BT_TRY(bt_watchdog_start(&self->ranges, limit_s, (bt_watchdog_alarm){hangs, self},
                              &self->watchdog));
     bt_status status = bt_case_run(&work, &listener, &result);

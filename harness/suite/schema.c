@@ -201,7 +201,8 @@ const bt_suite_key bt_suite_keys[] = {
               "and state: different bits mean a hardware fault; 0: never."),
     REAL_ROW(TRAIN, "hang_s", 0, 1e6, "300",
              "Timeout: if no range or kernel begins or ends for so many seconds, the worker "
-             "reports the range in which it hangs, and exits; 0: no timeout."),
+             "reports the range in which it hangs, and exits; with several ranks, the launcher or "
+             "another rank names the rank that hangs; 0: no timeout."),
     REAL_ROW(TRAIN, "timeout_s", 0.1, 1e6, "3600",
              "Timeout: if the worker prints nothing for so many seconds, the round fails and its "
              "process is stopped."),
