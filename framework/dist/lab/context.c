@@ -1,8 +1,9 @@
 // framework/dist/lab/context.c - attention over two GPUs beside the same calls without any
 // exchange, and beside one GPU's attention of the whole sequence
 //
-//   lab_context bf16|tf32|f32 BATCH TOKENS [HEADS]     head size 64, causal
+//   lab_context bf16|tf32|f32 BATCH TOKENS [HEADS] [alone]     head size 64, causal
 //
+// alone: on one GPU, the calls of each rank in turn, without an exchange.
 // Prints microseconds of a forward, and of forward and backward: the median over RUNS of the slower
 // rank's time of CALLS calls in a row, by CALLS, ranks meeting before each run. What a rotation
 // takes longer than `silent` is exposed communication.
@@ -141,7 +142,7 @@ static bt_status measure(const subject *s, bool backward, int64_t *median_ns)
     }
     qsort(times, RUNS, sizeof times[0], compare_times);
     *median_ns = times[RUNS / 2];
-    for (int rank = 0; rank < RANKS; ++rank) {
+    for (int rank = 0; rank < s->group->size; ++rank) {
         int64_t other_ns = *median_ns;
         BT_TRY(bt_group_tell(s->group, &other_ns, sizeof other_ns, rank));
         *median_ns = other_ns > *median_ns ? other_ns : *median_ns;
@@ -182,6 +183,31 @@ static void drop(subject *s)
     BT_TENSOR_RELEASE(s->seed);
 }
 
+// What each rank computes, on one GPU.
+static bt_status body_alone(bt_group *group, void *argument, rank_result *result)
+{
+    (void)argument, (void)result;
+    bt_session session = {0};
+    subject s = {.session = &session, .group = group};
+    bt_status status = BT_OK;
+    BT_TRY(bt_session_open("cuda", 0, 0, &session));
+    session.context.compute = shape.compute;
+    BT_TRY_GOTO(make(&s, shape.tokens), done);
+    BT_TRY_GOTO(report(&s, "one GPU, whole"), done);
+    drop(&s);
+    BT_TRY_GOTO(make(&s, shape.tokens / RANKS), done);
+    for (int rank = 0; rank < RANKS; ++rank) {
+        silent nothing = make_silent(rank);
+        nothing.ring.self = &nothing;
+        s.ring = &nothing.ring;
+        BT_TRY_GOTO(report(&s, rank == 0 ? "silent rank 0" : "silent rank 1"), done);
+    }
+done:
+    drop(&s);
+    bt_session_close(&session);
+    return status;
+}
+
 static bt_status body(bt_group *group, void *argument, rank_result *result)
 {
     (void)argument, (void)result;
@@ -217,13 +243,16 @@ done:
 int main(int argc, char **argv)
 {
     rank_result results[RANKS_MAX];
+    const bool alone = argc > 1 && strcmp(argv[argc - 1], "alone") == 0;
+    const int ranks = alone ? 1 : RANKS;
     gpu_case what = {.backend = GPU_P2P,
                      .device = "cuda",
                      .engines = true,
                      .timeout_ns = 60000000000,
                      .body = body};
+    argc -= alone;
     if (argc < 4) {
-        (void)fputs("usage: lab_context bf16|tf32|f32 BATCH TOKENS [HEADS]\n", stderr);
+        (void)fputs("usage: lab_context bf16|tf32|f32 BATCH TOKENS [HEADS] [alone]\n", stderr);
         return 2;
     }
     shape.dtype = strcmp(argv[1], "bf16") == 0 ? BT_BF16 : BT_F32;
@@ -233,8 +262,12 @@ int main(int argc, char **argv)
     shape.heads = argc > 4 ? strtoll(argv[4], NULL, 10) : 12;
     (void)setenv("CUDA_MODULE_LOADING", "EAGER", 1);
     (void)setenv("NCCL_NVLS_ENABLE", "0", 1);
-    run_ranks(RANKS_MEMORY, RANKS, 120000000000, gpu_body, &what, results);
-    for (int rank = 0; rank < RANKS; ++rank) {
+    if (alone) {
+        run_ranks(RANKS_MEMORY, 1, 120000000000, body_alone, NULL, results);
+    } else {
+        run_ranks(RANKS_MEMORY, RANKS, 120000000000, gpu_body, &what, results);
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
         if (results[rank].ended || results[rank].status != BT_OK) {
             (void)fprintf(stderr, "rank %d: %s\n", rank,
                           results[rank].ended ? "ended" : results[rank].message);
