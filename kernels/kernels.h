@@ -324,12 +324,15 @@ typedef struct bt_attention_shape {
 //
 // Partial results over disjoint sets of keys (o_n, lse_n) merge into the whole:
 //   lse = log sum_n exp(lse_n)    o = sum_n exp(lse_n - lse) o_n, in f32, where exp(-inf) is 0 even
-// if lse is -inf. A backward call over one of the sets that is given the merged o and lse (and d_o)
-// yields the set's dk and dv, and its share of dq: the shares' sum is dq (`accumulate`).
+// if lse is -inf. With `accumulate` o and lse hold the result over other keys, and become that over
+// all: o is rounded once. A backward call over one of the sets that is given the merged o and lse
+// (and d_o) yields the set's dk and dv, and its share of dq: the shares' sum is dq
+// (`accumulate_dq`).
 typedef struct bt_attention_args {
     bt_attention_view q, o; // [batch, q_tokens, heads, head_dim]
     bt_attention_view k, v; // [batch, kv_tokens, kv_heads, head_dim]
     void *lse;              // [batch, heads, q_tokens]
+    bool accumulate;        // merges with the old o and lse
     bt_attention_shape shape;
     bt_compute compute;
     bt_dtype dtype;
@@ -341,7 +344,8 @@ typedef struct bt_attention_backward_args {
     const void *lse;             // [batch, heads, q_tokens]
     bt_attention_view dq;        // output, of q's shape
     bt_attention_view dk, dv;    // outputs, of k's shape: sums over a group's heads, ascending
-    bool accumulate;             // dq, dk, dv += instead: sums in f32, rounded once
+    bool accumulate_dq;          // dq += instead: the sum in f32, rounded once
+    bool accumulate_dkv;         // dk and dv likewise
     bt_attention_shape shape;
     bt_compute compute;
     bt_dtype dtype;

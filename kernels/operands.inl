@@ -198,13 +198,14 @@ BT_ATTRIBUTE(EMBEDDING_BACKWARD, grad_dtype, INT)
     BT_ATTRIBUTE(OP, dtype, INT)
 
 Q_OPERAND(ATTENTION, q, true, false)
-Q_OPERAND(ATTENTION, o, false, true)
+Q_OPERAND(ATTENTION, o, o->accumulate, true)
 KV_OPERAND(ATTENTION, k, true, false)
 KV_OPERAND(ATTENTION, v, true, false)
-BT_OPERAND(ATTENTION, lse, false, true, WIDE(o->dtype),
+BT_OPERAND(ATTENTION, lse, o->accumulate, true, WIDE(o->dtype),
            o->shape.batch * o->shape.heads * o->shape.q_tokens,
            o->shape.batch * o->shape.heads * o->shape.q_tokens)
 ATTENTION_SHAPE(ATTENTION)
+BT_ATTRIBUTE(ATTENTION, accumulate, BOOL)
 
 Q_OPERAND(ATTENTION_BACKWARD, q, true, false)
 Q_OPERAND(ATTENTION_BACKWARD, o, true, false)
@@ -214,11 +215,12 @@ KV_OPERAND(ATTENTION_BACKWARD, v, true, false)
 BT_OPERAND(ATTENTION_BACKWARD, lse, true, false, WIDE(o->dtype),
            o->shape.batch * o->shape.heads * o->shape.q_tokens,
            o->shape.batch * o->shape.heads * o->shape.q_tokens)
-Q_OPERAND(ATTENTION_BACKWARD, dq, o->accumulate, true)
-KV_OPERAND(ATTENTION_BACKWARD, dk, o->accumulate, true)
-KV_OPERAND(ATTENTION_BACKWARD, dv, o->accumulate, true)
+Q_OPERAND(ATTENTION_BACKWARD, dq, o->accumulate_dq, true)
+KV_OPERAND(ATTENTION_BACKWARD, dk, o->accumulate_dkv, true)
+KV_OPERAND(ATTENTION_BACKWARD, dv, o->accumulate_dkv, true)
 ATTENTION_SHAPE(ATTENTION_BACKWARD)
-BT_ATTRIBUTE(ATTENTION_BACKWARD, accumulate, BOOL)
+BT_ATTRIBUTE(ATTENTION_BACKWARD, accumulate_dq, BOOL)
+BT_ATTRIBUTE(ATTENTION_BACKWARD, accumulate_dkv, BOOL)
 #undef Q_OPERAND
 #undef KV_OPERAND
 #undef ATTENTION_SHAPE

@@ -43,6 +43,25 @@ static const REAL *FN(head_of)(const bt_attention_view *view, int64_t batch, int
     return (const REAL *)view->base + view_offset(view, batch, head);
 }
 
+static void FN(scale_row)(REAL *x, int64_t count, REAL factor)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        x[i] *= factor;
+    }
+}
+
+// Scales the old o of a row by its share of the result over old and new keys, and sets *lse to that
+// of both. Returns the share of the new keys, whose log-sum-exp is given.
+static REAL FN(merge_row)(double added, REAL *lse, int64_t dim, REAL *o)
+{
+    const double old = (double)*lse, most = old > added ? old : added;
+    const double shift = most == -(double)INFINITY ? 0 : most; // nothing is seen at all
+    const double a = exp(old - shift), b = exp(added - shift), sum = a + b;
+    *lse = (REAL)(shift + log(sum));
+    FN(scale_row)(o, dim, sum != 0 ? (REAL)(a / sum) : 1);
+    return sum != 0 ? (REAL)(b / sum) : 0;
+}
+
 // A tile's rows of o and lse without visible keys.
 static void FN(attend_nothing)(const query_tile *tile, int64_t dim, REAL *o, int64_t stride,
                                REAL *lse)
@@ -64,13 +83,15 @@ static int64_t FN(attend)(const bt_attention_args *op, int64_t batch, int64_t he
     REAL *o = (REAL *)op->o.base + view_offset(&op->o, batch, head) + first * stride;
     REAL *lse = (REAL *)op->lse + (batch * shape->heads + head) * shape->q_tokens + first;
     if (keys == 0) {
-        FN(attend_nothing)(&tile, dim, o, stride, lse);
+        if (!op->accumulate) {
+            FN(attend_nothing)(&tile, dim, o, stride, lse);
+        }
         return rows;
     }
     const REAL *q = FN(head_of)(&op->q, batch, head) + first * op->q.token_stride;
     const REAL *k = FN(head_of)(&op->k, batch, kv_head) + tile.key0 * op->k.token_stride;
     const REAL *v = FN(head_of)(&op->v, batch, kv_head) + tile.key0 * op->v.token_stride;
-    double sum[ATTENTION_ROWS];
+    REAL factor[ATTENTION_ROWS];
     MULTIPLY(false, true, rows, keys, dim, shape->scale, q, op->q.token_stride, k,
              op->k.token_stride, 0, scores, keys);
     for (int64_t r = 0; r < rows; ++r) {
@@ -78,19 +99,26 @@ static int64_t FN(attend)(const bt_attention_args *op, int64_t batch, int64_t he
         const int64_t begin = tile.begin[r], seen = tile.end[r] - begin;
         const REAL max = seen > 0 ? FN(largest)(row + begin, seen) : 0;
         const REAL shift = max == -(REAL)INFINITY ? 0 : max; // all are -inf: their sum is 0
-        sum[r] = FN(exp_row)(row, begin, tile.end[r], keys, shift);
-        lse[r] = (REAL)((double)shift + log(sum[r]));
+        const double sum = FN(exp_row)(row, begin, tile.end[r], keys, shift);
+        const bool sees = seen > 0;
+        factor[r] = sees ? (REAL)(1 / sum) : 0;
+        if (op->accumulate) {
+            factor[r] *= FN(merge_row)((double)shift + log(sum), &lse[r], dim, o + r * stride);
+            FN(scale_row)(row + begin, seen, factor[r]);
+        } else {
+            lse[r] = (REAL)((double)shift + log(sum));
+        }
         if (shape->dropout > 0) {
             const row_mask mask = mask_of(shape, batch, head, first + r);
             FN(drop_row)(&mask, tile.key0 + begin, seen, row + begin);
         }
     }
-    MULTIPLY(false, false, rows, dim, keys, 1, scores, keys, v, op->v.token_stride, 0, o, stride);
-    for (int64_t r = 0; r < rows; ++r) {
+    MULTIPLY(false, false, rows, dim, keys, 1, scores, keys, v, op->v.token_stride,
+             op->accumulate ? 1 : 0, o, stride);
+    for (int64_t r = 0; r < rows && !op->accumulate; ++r) {
         const bool sees = tile.end[r] > tile.begin[r];
-        const REAL inverse = (REAL)(1 / sum[r]);
         for (int64_t d = 0; d < dim; ++d) {
-            o[r * stride + d] = sees ? o[r * stride + d] * inverse : 0;
+            o[r * stride + d] = sees ? o[r * stride + d] * factor[r] : 0;
         }
     }
     return rows;
@@ -203,7 +231,7 @@ static int64_t FN(attend_backward)(const bt_attention_backward_args *op,
     const REAL *v = at->v + tile.key0 * op->v.token_stride;
     REAL *dq = at->dq + first * op->dq.token_stride;
     if (keys == 0) {
-        if (!op->accumulate) {
+        if (!op->accumulate_dq) {
             FN(zero_rows)(dq, op->dq.token_stride, rows, dim);
         }
         return rows;
@@ -218,7 +246,7 @@ static int64_t FN(attend_backward)(const bt_attention_backward_args *op,
     MULTIPLY(true, false, keys, dim, rows, 1, p, keys, d_o, op->d_o.token_stride, 1,
              at->dv + tile.key0 * op->dv.token_stride, op->dv.token_stride);
     MULTIPLY(false, false, rows, dim, keys, op->shape.scale, ds, keys, k, op->k.token_stride,
-             op->accumulate ? 1 : 0, dq, op->dq.token_stride);
+             op->accumulate_dq ? 1 : 0, dq, op->dq.token_stride);
     MULTIPLY(true, false, keys, dim, rows, op->shape.scale, ds, keys, q, op->q.token_stride, 1,
              at->dk + tile.key0 * op->dk.token_stride, op->dk.token_stride);
     return rows;
@@ -243,7 +271,7 @@ bt_status FN(bt_attention_backward_cpu)(const bt_launch *launch, const void *arg
         char *mine = (char *)launch->workspace + (size_t)omp_get_thread_num() * 2 * bytes_half;
         void *p = mine, *ds = mine + bytes_half;
         const FN(attention_head) own = FN(head_at)(op, batch, head0);
-        if (!op->accumulate) {
+        if (!op->accumulate_dkv) {
             FN(zero_rows)(own.dk, op->dk.token_stride, shape->kv_tokens, shape->head_dim);
             FN(zero_rows)(own.dv, op->dv.token_stride, shape->kv_tokens, shape->head_dim);
         }

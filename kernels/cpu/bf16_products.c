@@ -188,6 +188,13 @@ static bt_status check_room(const bt_launch *launch)
                              : bt_error(BT_STATUS_INTERNAL, "attention: no workspace for operands");
 }
 
+// An output in f32: with its old contents if the call adds to it.
+static bt_attention_view output_view(bool adds, const bt_attention_view *view, const heads *shape,
+                                     float *to)
+{
+    return adds ? widen_view(view, shape, to) : packed(shape, to);
+}
+
 static bt_attention_args forward_f32(const bt_attention_args *given)
 {
     bt_attention_args op = *given;
@@ -221,7 +228,7 @@ bt_status bt_attention_cpu_bf16(const bt_launch *launch, const void *args)
     op.q = widen_view(&given->q, &query, take(&from, q_count));
     op.k = widen_view(&given->k, &key, take(&from, k_count));
     op.v = widen_view(&given->v, &key, take(&from, k_count));
-    op.o = packed(&query, take(&from, q_count));
+    op.o = output_view(given->accumulate, &given->o, &query, take(&from, q_count));
     const bt_launch inner = rest_of(launch, &from);
     BT_TRY(bt_attention_cpu_f32(&inner, &op));
     narrow_view(&given->o, &query, op.o.base);
@@ -247,13 +254,6 @@ size_t bt_attention_backward_cpu_bf16_workspace(const bt_device *device, const v
     return count.used_bytes + bt_attention_backward_cpu_workspace(device, &op);
 }
 
-// An output in f32: with its old contents if the call adds to it.
-static bt_attention_view output_view(const bt_attention_backward_args *given,
-                                     const bt_attention_view *view, const heads *shape, float *to)
-{
-    return given->accumulate ? widen_view(view, shape, to) : packed(shape, to);
-}
-
 bt_status bt_attention_backward_cpu_bf16(const bt_launch *launch, const void *args)
 {
     const bt_attention_backward_args *given = args;
@@ -270,9 +270,9 @@ bt_status bt_attention_backward_cpu_bf16(const bt_launch *launch, const void *ar
     op.v = widen_view(&given->v, &key, take(&from, k_count));
     op.o = widen_view(&given->o, &query, take(&from, q_count));
     op.d_o = widen_view(&given->d_o, &query, take(&from, q_count));
-    op.dq = output_view(given, &given->dq, &query, take(&from, q_count));
-    op.dk = output_view(given, &given->dk, &key, take(&from, k_count));
-    op.dv = output_view(given, &given->dv, &key, take(&from, k_count));
+    op.dq = output_view(given->accumulate_dq, &given->dq, &query, take(&from, q_count));
+    op.dk = output_view(given->accumulate_dkv, &given->dk, &key, take(&from, k_count));
+    op.dv = output_view(given->accumulate_dkv, &given->dv, &key, take(&from, k_count));
     const bt_launch inner = rest_of(launch, &from);
     BT_TRY(bt_attention_backward_cpu_f32(&inner, &op));
     narrow_view(&given->dq, &query, op.dq.base);

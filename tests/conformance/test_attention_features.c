@@ -30,7 +30,8 @@ typedef struct call {
     int64_t q_first, window;
     bool causal;
     double dropout;
-    bool accumulate;
+    bool accumulate;     // o and dq
+    bool accumulate_dkv;
     int64_t gap;                 // elements between two tokens' rows
     int64_t offset;              // elements off 16-byte alignment
     int64_t documents;           // 0: not packed
@@ -122,6 +123,7 @@ static bt_attention_args forward_args(const call *c, const struct precision *wit
                                .k = view_of(c, at->k, false, side),
                                .v = view_of(c, at->v, false, side),
                                .lse = test_at(at->lse, side),
+                               .accumulate = c->accumulate,
                                .shape = shape_of(c, at, side),
                                .compute = side == TEST_HOST ? BT_COMPUTE_NATIVE : with->compute,
                                .dtype = test_type(with->dtype, side)};
@@ -140,7 +142,8 @@ static bt_attention_backward_args backward_args(const call *c, const struct prec
                                         .dq = view_of(c, at->dq, true, side),
                                         .dk = view_of(c, at->dk, false, side),
                                         .dv = view_of(c, at->dv, false, side),
-                                        .accumulate = c->accumulate,
+                                        .accumulate_dq = c->accumulate,
+                                        .accumulate_dkv = c->accumulate_dkv,
                                         .shape = f.shape,
                                         .compute = f.compute,
                                         .dtype = f.dtype};
@@ -321,6 +324,7 @@ static void features_together(void **state)
         c.window = a[1] >> 8 & 1 ? 1 + a[2] % 150 : 0;
         c.dropout = a[1] >> 9 & 1 ? 0.25 : 0;
         c.accumulate = a[1] >> 10 & 1;
+        c.accumulate_dkv = a[1] >> 11 & 1;
         if (a[1] >> 11 & 1) {
             c.documents = 4;
             c.ends[0] = 0.5 * (b[0] % 101) / 100, c.ends[1] = c.ends[0];

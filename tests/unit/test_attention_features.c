@@ -237,7 +237,8 @@ static void check_call(const call *c, bt_dtype dtype)
                                              .dq = view_of(c, true, &dq),
                                              .dk = view_of(c, false, &dk),
                                              .dv = view_of(c, false, &dv),
-                                             .accumulate = c->accumulate,
+                                             .accumulate_dq = c->accumulate,
+                                             .accumulate_dkv = c->accumulate,
                                              .shape = args.shape,
                                              .dtype = dtype};
     TEST_KERNEL(BT_KERNEL_ATTENTION_BACKWARD, dtype, &back, &dq, &dk, &dv);
@@ -355,7 +356,8 @@ typedef struct part {
 } part;
 
 // The keys dealt out to three parts, as context parallelism does: partial results merge into the
-// whole by the formula of kernels.h, and the backward of the parts adds up.
+// whole by the formula of kernels.h, or as each call adds its own, and the backward of the parts
+// adds up.
 static void parts_of_the_keys_merge(void **state)
 {
     (void)state;
@@ -369,6 +371,10 @@ static void parts_of_the_keys_merge(void **state)
     const bt_attention_view query = {at.q, at.q_count, whole.heads * whole.dim, whole.dim};
     reference(&whole, &at);
     double *dk = test_doubles(at.k_count), *dv = test_doubles(at.k_count);
+    double *sum_o = test_doubles(at.q_count), *sum_lse = test_doubles(at.rows);
+    for (int64_t row = 0; row < at.rows; ++row) {
+        sum_lse[row] = -(double)INFINITY; // no key yet
+    }
     for (int n = 0; n < 3; ++n) {
         lse[n] = test_doubles(at.rows), o[n] = test_doubles(at.q_count);
         args.q = args.o = query, args.o.base = o[n], args.lse = lse[n];
@@ -377,7 +383,12 @@ static void parts_of_the_keys_merge(void **state)
         args.shape = shape_of(&whole);
         args.shape.kv_tokens = parts[n].count, args.shape.q_first -= parts[n].first;
         ASSERT_OK(test_kernel_status(BT_KERNEL_ATTENTION, BT_F64, &args));
+        bt_attention_args adding = args;
+        adding.accumulate = true, adding.o.base = sum_o, adding.lse = sum_lse;
+        ASSERT_OK(test_kernel_status(BT_KERNEL_ATTENTION, BT_F64, &adding));
     }
+    test_assert_close(sum_lse, at.lse, at.rows, 1e-13, 1e-13, "accumulated lse");
+    test_assert_close(sum_o, at.o, at.q_count, 1e-13, 1e-13, "accumulated o");
     for (int64_t row = 0; row < at.rows; ++row) { // [H, T] of lse, [T, H] of o
         const int64_t place =
             (row % whole.q_tokens * whole.heads + row / whole.q_tokens) * whole.dim;
@@ -399,7 +410,8 @@ static void parts_of_the_keys_merge(void **state)
         back.v = back.dk = back.dv = back.k;
         back.v.base = at.v + parts[n].first * key;
         back.dk.base = dk + parts[n].first * key, back.dv.base = dv + parts[n].first * key;
-        back.accumulate = true, back.dtype = BT_F64, back.shape = shape_of(&whole);
+        back.accumulate_dq = back.accumulate_dkv = true, back.dtype = BT_F64,
+        back.shape = shape_of(&whole);
         back.shape.kv_tokens = parts[n].count, back.shape.q_first -= parts[n].first;
         ASSERT_OK(test_kernel_status(BT_KERNEL_ATTENTION_BACKWARD, BT_F64, &back));
         free(lse[n]), free(o[n]);
@@ -407,7 +419,7 @@ static void parts_of_the_keys_merge(void **state)
     test_assert_close(dq, at.dq, at.q_count, 1e-12, 1e-12, "dq of the parts");
     test_assert_close(dk, at.dk, at.k_count, 1e-12, 1e-12, "dk of the parts");
     test_assert_close(dv, at.dv, at.k_count, 1e-12, 1e-12, "dv of the parts");
-    free(merged), free(top), free(dq), free(dk), free(dv);
+    free(merged), free(top), free(dq), free(dk), free(dv), free(sum_o), free(sum_lse);
     operands_release(&at);
 }
 

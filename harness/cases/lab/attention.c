@@ -96,7 +96,8 @@ void lab_attention_restrict(lab *self, lab_work *work)
         bt_kernel_args *args = &run->calls[i].args;
         if (run->body.backward) {
             args->attention_backward.shape = shape;
-            args->attention_backward.accumulate = self->options.add != 0;
+            args->attention_backward.accumulate_dq = self->options.add != 0;
+            args->attention_backward.accumulate_dkv = self->options.add != 0;
         } else {
             args->attention.shape = shape;
         }

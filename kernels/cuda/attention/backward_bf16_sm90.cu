@@ -26,7 +26,7 @@ bt_status bt_attention_backward_bf16_sm90(const bt_launch *launch, const void *a
     using namespace bt_attention_sm90;
     const bt_attention_backward_args *a = (const bt_attention_backward_args *)args;
     BT_TRY(check_workspace(launch, "attention backward bf16", statistics_bytes(a->shape)));
-    if (a->shape.head_dim <= COLUMNS &&
+    if (a->shape.head_dim <= COLUMNS && !a->accumulate_dq && !a->accumulate_dkv &&
         side_by_side::pays(a->shape, launch->device->info.processor_count)) {
         return side_by_side::run(launch, a, (float *)launch->workspace);
     }

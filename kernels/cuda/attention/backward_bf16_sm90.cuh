@@ -17,7 +17,8 @@ bt_status run_queries(const bt_launch *launch, const bt_attention_backward_args 
     const shape &s = a->shape;
     using kernel = queries<F, GENERAL>;
     query_maps maps = {};
-    const query_rows rows = {(const float *)a->lse, statistics, old_values_of(a, a->dq)};
+    const query_rows rows = {(const float *)a->lse, statistics,
+                             old_values_of(a, a->dq, a->accumulate_dq)};
     BT_TRY(map_view(s, QUERIES, &a->q, F::LOADED, &maps.q));
     BT_TRY(map_view(s, KEYS, &a->k, F::LOADED, &maps.k));
     BT_TRY(map_view(s, KEYS, &a->v, F::LOADED, &maps.v));
@@ -36,7 +37,8 @@ bt_status run_keys(const bt_launch *launch, const bt_attention_backward_args *a,
     const shape &s = a->shape;
     using kernel = keys<F, GENERAL>;
     key_maps maps = {};
-    const key_rows rows = {old_values_of(a, a->dk), old_values_of(a, a->dv)};
+    const key_rows rows = {old_values_of(a, a->dk, a->accumulate_dkv),
+                           old_values_of(a, a->dv, a->accumulate_dkv)};
     BT_TRY(map_view(s, QUERIES, &a->q, F::LOADED, &maps.q));
     BT_TRY(map_view(s, KEYS, &a->k, F::LOADED, &maps.k));
     BT_TRY(map_view(s, KEYS, &a->v, F::LOADED, &maps.v));

@@ -21,10 +21,11 @@ struct old_values {
     int head_dim;
 };
 
-inline old_values old_values_of(const bt_attention_backward_args *a, const bt_attention_view &view)
+inline old_values old_values_of(const bt_attention_backward_args *a, const bt_attention_view &view,
+                                bool adds)
 {
     const int64_t size = (int64_t)bt_dtype_size(a->dtype);
-    return {a->accumulate ? (const char *)view.base : nullptr, view.batch_stride * size,
+    return {adds ? (const char *)view.base : nullptr, view.batch_stride * size,
             view.token_stride * size, view.head_stride * size, (int)a->shape.head_dim};
 }
 
@@ -83,6 +84,19 @@ __device__ __forceinline__ void store_gradient(uint32_t tile, float (&d)[F::COLU
             add_old(d, scale, old, item_at(w, index), block, tokens, at);
             scale = 1.0f;
         }
+    }
+    F::store(tile, d, scale, scale, at);
+}
+
+// The same for a known item and block, in kernels whose items overlap.
+template <class F>
+__device__ __forceinline__ void store_joined(uint32_t tile, float (&d)[F::COLUMN_TILES][32],
+                                             float scale, const old_values &old, const item &t,
+                                             int block, int tokens, const place &at)
+{
+    if (old.base) {
+        add_old(d, scale, old, t, block, tokens, at);
+        scale = 1.0f;
     }
     F::store(tile, d, scale, scale, at);
 }

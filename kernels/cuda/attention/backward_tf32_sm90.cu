@@ -64,7 +64,7 @@ bt_status run_gradient(const bt_launch *launch, const bt_attention_backward_args
     const shape &s = a->shape;
     const bt_attention_view *of_queries[] = {&a->q, &a->d_o}, *of_keys[] = {&a->k, &a->v};
     gradient_maps maps = {};
-    maps.adds = a->accumulate;
+    maps.adds = QUERY ? a->accumulate_dq : a->accumulate_dkv;
     for (int i = 0; i < 2; ++i) {
         BT_TRY(map_view(s, OF, (QUERY ? of_queries : of_keys)[i], F::LOADED, &maps.own[i]));
         BT_TRY(map_view(s, OTHER, (QUERY ? of_keys : of_queries)[i], F::LOADED, &maps.other[i]));
@@ -86,7 +86,7 @@ bt_status run_values(const bt_launch *launch, const bt_attention_backward_args *
     using F = typename kernel::F;
     const shape &s = a->shape;
     value_maps maps = {};
-    maps.adds = a->accumulate;
+    maps.adds = a->accumulate_dkv;
     BT_TRY(map_view(s, QUERIES, &a->q, F::LOADED, &maps.q));
     BT_TRY(map_view(s, KEYS, &a->k, F::LOADED, &maps.k));
     BT_TRY(map_view(s, QUERIES, &a->d_o, F::LOADED, &maps.d_o));

@@ -27,12 +27,13 @@ bt_status run_pairs(const bt_launch *launch, const bt_attention_args *a)
     BT_TRY(map_view(s, KEYS, &a->k, TYPE, &maps.k));
     BT_TRY(map_view(s, KEYS, &a->v, TYPE, &maps.v));
     BT_TRY(map_view(s, QUERIES, &a->o, TYPE, &maps.o));
-    if (split::pays(s)) {
+    if (split::pays(s) && !a->accumulate) {
         return split::run(launch, a, maps);
     }
+    const forward_rows rows = forward_rows_of(a);
     return start(launch, (const void *)pairs::forward_pairs,
                  {"attention bf16", pairs::THREADS, pairs::SHARED}, &maps,
-                 work_make(s, QUERIES, 2, 2 * launch->device->info.processor_count), &a->lse);
+                 work_make(s, QUERIES, 2, 2 * launch->device->info.processor_count), &rows);
 }
 
 } // namespace

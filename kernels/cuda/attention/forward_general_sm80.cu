@@ -155,10 +155,16 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
         const int at = row + half * 8;
         const float sum = quad_sum(row_sum[half]);
         const bool sees = rows.of[half].begin < rows.of[half].end;
+        float *const to = (float *)a.lse + head * s.q_tokens + at;
+        float lse = sees ? fmaf(row_max[half], LN_2, logf(sum)) : -INFINITY;
+        float factor = sees ? 1.0f / sum : 1.0f, keep = 0.0f;
+        if (a.accumulate) {
+            keep = merge_lse(lse, at < s.q_tokens ? *to : -INFINITY, factor);
+            __syncwarp(); // a quad has read the old lse before one of its lanes overwrites it
+        }
         if (at < s.q_tokens) {
             if (t == 0) {
-                ((float *)a.lse)[head * s.q_tokens + at] =
-                    sees ? fmaf(row_max[half], LN_2, logf(sum)) : -INFINITY;
+                *to = lse;
             }
             if (!sees) {
 #pragma unroll
@@ -166,8 +172,8 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
                     o[n][2 * half] = o[n][2 * half + 1] = 0.0f;
                 }
             }
-            row_store<T, D / 8>(view_head<T>(a.o, place) + at * a.o.token_stride, o, half,
-                                sees ? 1.0f / sum : 1.0f, 0, head_dim, false);
+            row_store<T, D / 8>(view_head<T>(a.o, place) + at * a.o.token_stride, o, half, factor,
+                                0, head_dim, keep);
         }
     }
 }

@@ -21,6 +21,25 @@ struct forward_maps {
     CUtensorMap q, k, v, o;
 };
 
+// The result over other keys, with which this call's is merged. `base` NULL: none.
+struct old_result {
+    const char *base;
+    int64_t batch_stride, token_stride, head_stride; // bytes
+    int head_dim;
+};
+struct forward_rows {
+    float *lse; // [B, H, q_tokens]
+    old_result old;
+};
+
+inline forward_rows forward_rows_of(const bt_attention_args *a)
+{
+    const int64_t size = (int64_t)bt_dtype_size(a->dtype);
+    return {(float *)a->lse,
+            {a->accumulate ? (const char *)a->o.base : nullptr, a->o.batch_stride * size,
+             a->o.token_stride * size, a->o.head_stride * size, (int)a->shape.head_dim}};
+}
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // Of the thread's two rows: the reference to base 2, and this lane's part of the sum of P.
@@ -73,12 +92,70 @@ __device__ __forceinline__ void raise(float2 most, float (&o)[N][32], row_state 
     }
 }
 
+// Two neighbouring values of o in memory, zeros if they do not exist.
+template <class F>
+__device__ __forceinline__ float2 old_pair(bool exists, const char *row, int column)
+{
+    if constexpr (F::TRANSPOSES) {
+        const float *from = (const float *)row + column;
+        return make_float2(load_if(exists, from, 0.0f), load_if(exists, from + 1, 0.0f));
+    } else {
+        const float *from = (const float *)(row + 2 * column);
+        const uint32_t x = __float_as_uint(load_if(exists, from, 0.0f));
+        return make_float2(low_bf16(x), high_bf16(x));
+    }
+}
+
+// The shares of this call's and of the old result in that over the keys of both; lse becomes that
+// of both. Rows that see no key have no share.
+__device__ __forceinline__ float2 shares(float &lse, float old)
+{
+    const float most = fmaxf(fmaxf(old, lse), -FLT_MAX);
+    const float a = exp2_approximate((lse - most) * LOG2_OF_E);
+    const float b = exp2_approximate((old - most) * LOG2_OF_E), sum = a + b;
+    const float inverse = sum > 0.0f ? reciprocal_approximate(sum) : 0.0f;
+    lse = most + LN_OF_2 * log2_approximate(sum);
+    return make_float2(a * inverse, b * inverse);
+}
+
+// Merges the two rows with the old result: o times f becomes the merged o, and the lse those of
+// both. `old_lse`: of the first row. Returns the factors that are left.
+template <class F>
+__device__ __forceinline__ float2 merge_old(float (&o)[F::COLUMN_TILES][32], float2 f, float2 &lse,
+                                            const old_result &old, const float *old_lse,
+                                            const item &t, int token, int tokens, const place &at)
+{
+    const bool has0 = token >= 0 && token < tokens, has1 = token >= 0 && token + 8 < tokens;
+    const float2 s0 = shares(lse.x, load_if(has0, old_lse, 0.0f));
+    const float2 s1 = shares(lse.y, load_if(has1, old_lse + 8, 0.0f));
+    const float f0 = f.x * s0.x, f1 = f.y * s1.x;
+    const char *row =
+        old.base + t.batch * old.batch_stride + t.head * old.head_stride + token * old.token_stride;
+#pragma unroll
+    for (int n = 0; n < F::COLUMN_TILES; ++n) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int column = n * COLUMNS + 8 * i + column_of(at);
+            const bool inside = column < old.head_dim;
+            const float2 x0 = old_pair<F>(inside && has0, row, column);
+            const float2 x1 = old_pair<F>(inside && has1, row + 8 * old.token_stride, column);
+            float(&d)[4] = *(float(*)[4])(o[n] + 4 * i);
+            d[0] = fmaf(d[0], f0, s0.y * x0.x);
+            d[1] = fmaf(d[1], f0, s0.y * x0.y);
+            d[2] = fmaf(d[2], f1, s1.y * x1.x);
+            d[3] = fmaf(d[3], f1, s1.y * x1.y);
+        }
+    }
+    __syncwarp(); // a quad has read the old lse before one of its lanes overwrites it
+    return make_float2(1.0f, 1.0f);
+}
+
 #endif
 
 // GENERAL: see mask_sm90.cuh. FEW: shorter items.
 template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
     using maps = forward_maps;
-    using rows = float *; // lse [B, H, q_tokens]
+    using rows = forward_rows;
     static constexpr bool WIDE = F::TILE_BYTES > 2 * TILE, UPWARDS = false;
     // The scores of the next tile follow the sum of this one, so that P and scores share registers
     // and three groups fit; else they are computed ahead of it.
@@ -124,25 +201,29 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
         send<F>(&maps.o, from, block, t.head, t.batch);
     }
 
-    static __device__ __forceinline__ void end_rows(const work &w, float *lse,
-                                                    const float (&o)[F::COLUMN_TILES][32],
+    static __device__ __forceinline__ void end_rows(const work &w, const rows &rows,
+                                                    float (&o)[F::COLUMN_TILES][32],
                                                     const row_state &r, uint32_t own, const item &t,
                                                     int block, const place &at)
     {
         const float l0 = row_sum(r.l0), l1 = row_sum(r.l1);
         const int token = block * BLOCK + row_of(at);
         const bool writes = (at.lane & 3) == 0 && token >= 0;
-        float f0 = reciprocal_approximate(l0), f1 = reciprocal_approximate(l1);
+        float2 f = {reciprocal_approximate(l0), reciprocal_approximate(l1)};
+        float2 lse = {LN_OF_2 * (r.m0 + log2_approximate(l0)),
+                      LN_OF_2 * (r.m1 + log2_approximate(l1))};
         if constexpr (GENERAL) { // a row without visible keys is zero, not 0 / 0
             const bounds keys0 = keys_seen(w, token), keys1 = keys_seen(w, token + 8);
-            f0 = keys0.first < keys0.end ? f0 : 0.0f;
-            f1 = keys1.first < keys1.end ? f1 : 0.0f;
+            f.x = keys0.first < keys0.end ? f.x : 0.0f;
+            f.y = keys1.first < keys1.end ? f.y : 0.0f;
         }
-        F::store(own, o, f0, f1, at);
-        lse += (int64_t)t.index * w.q_tokens + token;
-        store_if(writes && token < w.q_tokens, lse, LN_OF_2 * (r.m0 + log2_approximate(l0)));
-        store_if(writes && token + 8 < w.q_tokens, lse + 8,
-                 LN_OF_2 * (r.m1 + log2_approximate(l1)));
+        float *to = rows.lse + (int64_t)t.index * w.q_tokens + token;
+        if (rows.old.base) {
+            f = merge_old<F>(o, f, lse, rows.old, to, t, token, w.q_tokens, at);
+        }
+        F::store(own, o, f.x, f.y, at);
+        store_if(writes && token < w.q_tokens, to, lse.x);
+        store_if(writes && token + 8 < w.q_tokens, to + 8, lse.y);
     }
 
     static __device__ __forceinline__ void scores(float (&s)[32], const uint32_t (&q)[32],
@@ -155,7 +236,7 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
         }
     }
 
-    static __device__ __forceinline__ void consume(const work &w, float *lse,
+    static __device__ __forceinline__ void consume(const work &w, const rows &rows,
                                                    const memory<forward> &mem, const place &at)
     {
         const uint64_t stages = operand(mem.stage(0));
@@ -249,7 +330,7 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
             wgmma_wait<0>();
             settle(o);
             from.release(old, 0);
-            end_rows(w, lse, o, r, mem.own(own), t, block, at);
+            end_rows(w, rows, o, r, mem.own(own), t, block, at);
             results_ready(mem, own, at);
             if constexpr (GENERAL) {
                 from.pass(visible.own.bottom - visible.item.bottom);
@@ -272,7 +353,7 @@ bt_status run_forward(const bt_launch *launch, const char *name, const bt_attent
     BT_TRY(map_view(s, QUERIES, &a->o, F::STORED, &maps.o));
     work w = work_make(s, QUERIES, kernel::GROUPS, launch->device->info.processor_count);
     w.documents = documents;
-    return start_kernel<kernel>(launch, name, maps, w, (float *)a->lse);
+    return start_kernel<kernel>(launch, name, maps, w, forward_rows_of(a));
 }
 
 } // namespace

@@ -121,8 +121,8 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
 
     // The same for double-buffered own tiles: an item's first products are issued with the last
     // ones of the previous item. It skips at most two tiles while it holds a stage.
-    static __device__ __forceinline__ void consume_joined(const work &w, const memory<keys> &mem,
-                                                          const place &at)
+    static __device__ __forceinline__ void consume_joined(const work &w, const rows &rows,
+                                                          const memory<keys> &mem, const place &at)
     {
         const uint64_t stages = operand(mem.stage(0));
         float s[32], dp[32], dk[F::COLUMN_TILES][32], dv[F::COLUMN_TILES][32];
@@ -138,9 +138,10 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
             mbarrier_wait(mem.own_full(place), mem.phase_of(round));
             from.ready();
         };
-        auto store = [&](int place) {
-            F::store(mem.own(place), dk, w.scale, w.scale, at);
-            F::store(mem.own(place) + F::TILE_BYTES, dv, 1.0f, 1.0f, at);
+        auto store = [&](int place, const item &t, int block) {
+            store_joined<F>(mem.own(place), dk, w.scale, rows.dk, t, block, w.kv_tokens, at);
+            store_joined<F>(mem.own(place) + F::TILE_BYTES, dv, 1.0f, rows.dv, t, block,
+                            w.kv_tokens, at);
             results_ready(mem, place, at);
         };
         item t = item_at(w, index);
@@ -160,7 +161,8 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
             if (index >= w.total) {
                 break;
             }
-            const int done = place;
+            const int done = place, ended_block = block;
+            const item ended = t;
             const bool adds = visible.own.top != visible.own.bottom;
             ++round;
             t = item_at(w, index);
@@ -187,7 +189,7 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
             wgmma_settle(dp);
             settle(dk);
             settle(dv);
-            store(done);
+            store(done, ended, ended_block);
         }
         const bool adds = visible.own.top != visible.own.bottom;
         wgmma_fence();
@@ -198,14 +200,14 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
         settle(dk);
         settle(dv);
         from.release(old);
-        store(place);
+        store(place, t, block);
     }
 
     static __device__ __forceinline__ void consume(const work &w, const rows &rows,
                                                    const memory<keys> &mem, const place &at)
     {
         if constexpr (JOINS) {
-            consume_joined(w, mem, at);
+            consume_joined(w, rows, mem, at);
             return;
         }
         const uint64_t stages = operand(mem.stage(0));

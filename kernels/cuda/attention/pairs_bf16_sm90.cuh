@@ -213,24 +213,31 @@ __device__ __forceinline__ row_state begin_rows(float (&s)[32], const work &w, i
 }
 
 // The finished rows go to the warpgroup's own tile of queries, from where they are sent.
-__device__ __forceinline__ void end_rows(const work &w, float *lse, const float (&o)[32],
+__device__ __forceinline__ void end_rows(const work &w, const forward_rows &rows, float (&o)[32],
                                          const row_state &r, uint32_t own, uint32_t out_full,
                                          const item &t, int block, const place &at)
 {
     const float l0 = row_sum(r.l0), l1 = row_sum(r.l1);
     const int token = block * BLOCK + row_of(at);
-    const bool writes = (at.lane & 3) == 0;
-    store_bf16(own, o, reciprocal_approximate(l0), reciprocal_approximate(l1), at);
+    float2 f = {reciprocal_approximate(l0), reciprocal_approximate(l1)};
+    float2 lse = {LN_OF_2 * (r.m0 + log2_approximate(l0)), LN_OF_2 * (r.m1 + log2_approximate(l1))};
+    float *to = rows.lse + (int64_t)t.index * w.q_tokens + token;
+    if (rows.old.base) {
+        f = merge_old<bf16_tiles<1>>(*(float(*)[1][32])o, f, lse, rows.old, to, t, token,
+                                     w.q_tokens, at);
+    }
+    store_bf16(own, o, f.x, f.y, at);
     fence_async();
     __syncwarp();
     mbarrier_arrive_if(out_full, at.lane == 0);
-    lse += (int64_t)t.index * w.q_tokens + token;
-    store_if(writes && token < w.q_tokens, lse, LN_OF_2 * (r.m0 + log2_approximate(l0)));
-    store_if(writes && token + 8 < w.q_tokens, lse + 8, LN_OF_2 * (r.m1 + log2_approximate(l1)));
+    const bool writes = (at.lane & 3) == 0;
+    store_if(writes && token < w.q_tokens, to, lse.x);
+    store_if(writes && token + 8 < w.q_tokens, to + 8, lse.y);
 }
 
-__device__ __forceinline__ void consume(const work &w, float *lse, const pair_memory &mem,
-                                        const place &at, int worker, int workers)
+__device__ __forceinline__ void consume(const work &w, const forward_rows &rows,
+                                        const pair_memory &mem, const place &at, int worker,
+                                        int workers)
 {
     const int half = at.group & 1;
     const uint64_t stages = operand(mem.ring);
@@ -310,7 +317,7 @@ __device__ __forceinline__ void consume(const work &w, float *lse, const pair_me
         wgmma_settle(s);
         wgmma_settle(o);
         release(old);
-        end_rows(w, lse, o, r, own, mem.out_full + 8 * (round & 1), t, block, at);
+        end_rows(w, rows, o, r, own, mem.out_full + 8 * (round & 1), t, block, at);
         ++round;
         t = next;
         block = next_block;
@@ -321,13 +328,13 @@ __device__ __forceinline__ void consume(const work &w, float *lse, const pair_me
     wgmma_commit();
     wgmma_wait<0>();
     wgmma_settle(o);
-    end_rows(w, lse, o, r, own, mem.out_full + 8 * (round & 1), t, block, at);
+    end_rows(w, rows, o, r, own, mem.out_full + 8 * (round & 1), t, block, at);
 }
 
 #endif
 
 __global__ void __launch_bounds__(THREADS, 1)
-    forward_pairs(const __grid_constant__ forward_maps p, const work w, float *lse)
+    forward_pairs(const __grid_constant__ forward_maps p, const work w, const forward_rows rows)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -356,7 +363,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         }
     } else {
         registers_take<112>();
-        consume(w, lse, mem, at, worker, workers);
+        consume(w, rows, mem, at, worker, workers);
     }
 #endif
 }

@@ -264,6 +264,8 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries : plain
                 make_rows<F>(mem.own(place), lse, statistics_of(rows.statistics, w, t, block, at),
                              block >= 0 && (GRID::WHOLE || rows.statistics), at);
             old = walk(s, dp, dq, ds, from, w, visible, r, own, own + F::STEP, stages, block, at);
+            const item ended = t;
+            const int ended_block = block;
             index = item_index(round + 1, mem.worker(), mem.workers());
             if (index >= w.total) {
                 break;
@@ -290,7 +292,8 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries : plain
             wgmma_settle(dp);
             settle(dq);
             from.release(old);
-            F::store(mem.own(done), dq, w.scale, w.scale, at);
+            store_joined<F>(mem.own(done), dq, w.scale, rows.dq, ended, ended_block, w.q_tokens,
+                            at);
             results_ready(mem, done, at);
         }
         wgmma_fence();
@@ -300,7 +303,7 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries : plain
         wgmma_wait<0>();
         settle(dq);
         from.release(old);
-        F::store(mem.own(place), dq, w.scale, w.scale, at);
+        store_joined<F>(mem.own(place), dq, w.scale, rows.dq, t, block, w.q_tokens, at);
         results_ready(mem, place, at);
     }
 

@@ -21,7 +21,7 @@ inline bt_status make_query_maps(const bt_attention_backward_args *a, query_maps
 {
     const shape &s = a->shape;
     *maps = {};
-    maps->adds = a->accumulate;
+    maps->adds = a->accumulate_dq;
     BT_TRY(map_view(s, QUERIES, &a->q, format::LOADED, &maps->q));
     BT_TRY(map_view(s, KEYS, &a->k, format::LOADED, &maps->k));
     BT_TRY(map_view(s, KEYS, &a->v, format::LOADED, &maps->v));
@@ -34,7 +34,7 @@ inline bt_status make_key_maps(const bt_attention_backward_args *a, const float 
 {
     const shape &s = a->shape;
     *maps = {};
-    maps->adds = a->accumulate;
+    maps->adds = a->accumulate_dkv;
     BT_TRY(map_view(s, QUERIES, &a->q, format::LOADED, &maps->q));
     BT_TRY(map_view(s, KEYS, &a->k, format::LOADED, &maps->k));
     BT_TRY(map_view(s, KEYS, &a->v, format::LOADED, &maps->v));
