@@ -48,16 +48,14 @@ BT_ACCEPTS(bt_attention_backward_general_bf16_sm90_accepts,
            "positive strides, aligned to 16 bytes")
 BT_ACCEPTS(
     bt_attention_backward_bf16_sm90_accepts,
-    "compute capability 9.0; full, or causal with as many keys as queries; no grouped heads, "
-    "no accumulation; head size a multiple of 8 up to 128; positive strides, aligned to 16 "
-    "bytes")
+    "compute capability 9.0; full, or causal with as many keys as queries; no grouped heads; "
+    "head size a multiple of 8 up to 128; positive strides, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_tf32_sm90_accepts,
-           "tf32; compute capability 9.0; full or causal, as many keys as queries, no grouped "
-           "heads; head size a multiple of 8 up to 128; positive strides, aligned to 16 bytes")
+           "tf32; compute capability 9.0; any mask, no dropout; head size a multiple of 8 up to "
+           "128; positive strides, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_backward_tf32_sm90_accepts,
-           "tf32; compute capability 9.0; full or causal, as many keys as queries, no grouped "
-           "heads, no accumulation; head size a multiple of 8 up to 64; positive strides, aligned "
-           "to 16 bytes")
+           "tf32; compute capability 9.0; any mask, no dropout; head size a multiple of 8 up to "
+           "128; positive strides, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_merge_cuda_accepts,
            "up to 64 parts; up to 65535 sequences of fewer than 2^31 elements")
 BT_ACCEPTS(bt_cross_entropy_grad_sm90_f32_accepts,

@@ -344,7 +344,7 @@ typedef struct bt_attention_backward_args {
     const void *lse;             // [batch, heads, q_tokens]
     bt_attention_view dq;        // output, of q's shape
     bt_attention_view dk, dv;    // outputs, of k's shape: sums over a group's heads, ascending
-    bool accumulate_dq;          // dq += instead: the sum in f32, rounded once
+    bool accumulate_dq;          // dq += instead; bf16 may round dq, then the sum
     bool accumulate_dkv;         // dk and dv likewise
     bt_attention_shape shape;
     bt_compute compute;

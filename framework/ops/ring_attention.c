@@ -1,16 +1,19 @@
 // framework/ops/ring_attention.c - attention of sequences distributed over several ranks
 //
-// forward   sends own K and V to all ranks; attends to the keys of one rank after another; merges
-//           the partial results through their log-sum-exp
+// forward   sends own K and V to all ranks; attends to own keys, then to those of one rank after
+//           another, each call merging its result with that so far, through their log-sum-exp
 // backward  the same with the merged o and lse: dq is the sum of all partial gradients; the partial
 //           gradient of a rank's dk and dv is sent to that rank, which adds those of all ranks
 //
 // Invariants
-//   1. Partial results are merged in the order of the ranks of their keys (dk, dv: of their
-//      queries), in f32, rounded once: bits depend neither on the route of blocks nor on their
-//      arrival.
+//   1. Results are merged, and dq summed, in the order of the steps: own keys first (dq: half of
+//      them last), then those of ranks rank - 1, rank - 2, ...; rounded in each call. dk and dv are
+//      summed in the order of the ranks of their queries, rounded once. Bits depend
+//      neither on the route of blocks nor on their arrival.
 //   2. A block holds tokens [B, T, 2 G D] of a rank: keys of all heads, then values. Its gradient
 //      has the same layout.
+#include <math.h>
+
 #include "framework/ops/ops.h"
 #include "framework/ops/ring_job.h"
 
@@ -80,36 +83,56 @@ bt_status bt_op_ring_attention_infer(bt_op_call *call)
     return BT_OK;
 }
 
-// This rank's queries against the keys of one rank; block NULL: its own keys.
-static bt_status attend(const bt_ring_job *j, const bt_tensor *qkv, const void *block, int source)
+// This rank's queries against the keys of one rank, added to y and lse; block NULL: its own keys,
+// of which the first call writes them if it covers all queries.
+static bt_status attend(bt_ring_job *j, const bt_tensor *qkv, const void *block, int source,
+                        bt_tensor *y, bt_tensor *lse)
 {
     for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
         const bt_ring_visit *visit = &j->visits[n];
+        const bool begins = !block && n == j->first[source] && bt_ring_begins(j);
+        void *rows = NULL;
+        BT_TRY(bt_ring_lse(j, lse, visit, &rows));
         const bt_attention_args args = {.q = bt_ring_packed(j, qkv, 0, visit->q_begin),
                                         .k = bt_ring_keys(j, qkv, block, source, 1, visit),
                                         .v = bt_ring_keys(j, qkv, block, source, 2, visit),
-                                        .o = bt_ring_queries(j, j->q_part[n], 0),
-                                        .lse = bt_tensor_data(j->lse_part[n]),
+                                        .o = bt_ring_queries(j, y, visit->q_begin),
+                                        .lse = rows,
+                                        .accumulate = !begins,
                                         .shape = bt_ring_shape(j, visit),
                                         .compute = j->context->compute,
                                         .dtype = j->dtype};
         BT_TRY(bt_context_launch(j->context, BT_KERNEL_ATTENTION, j->dtype, &args));
+        BT_TRY(bt_ring_lse_back(j, lse, visit));
     }
     return BT_OK;
+}
+
+// No key is seen yet.
+static bt_status clear(const bt_ring_job *j, bt_tensor *y, bt_tensor *lse)
+{
+    const bt_fill_args none = {.y = bt_tensor_data(lse),
+                               .count = bt_tensor_count(lse),
+                               .dtype = lse->dtype,
+                               .value = -(double)INFINITY};
+    BT_TRY(j->context->device->backend->fill(j->context->device, bt_tensor_data(y), 0,
+                                             bt_tensor_bytes(y), j->context->stream));
+    return bt_context_launch(j->context, BT_KERNEL_FILL, lse->dtype, &none);
 }
 
 static bt_status run_forward(bt_ring_job *j, const bt_tensor *qkv, bt_tensor *y, bt_tensor *lse)
 {
     BT_TRY(bt_ring_job_open(j, false));
+    BT_TRY(bt_ring_begins(j) ? BT_OK : clear(j, y, lse));
     BT_TRY(bt_ring_send_own(j, qkv));
     for (int step = 0; step < j->ring->size; ++step) {
         const void *block = NULL;
         if (step > 0) {
             BT_TRY(j->ring->fetch(j->ring->self, j->context, step, &block));
         }
-        BT_TRY(attend(j, qkv, block, bt_ring_source(j, step)));
+        BT_TRY(attend(j, qkv, block, bt_ring_source(j, step), y, lse));
     }
-    return bt_ring_merge_queries(j, bt_ring_queries(j, y, 0), bt_tensor_data(lse));
+    return BT_OK;
 }
 
 bt_status bt_op_ring_attention_forward(bt_context *context, bt_op_call *call)

@@ -5,33 +5,6 @@
 #include "framework/base/mem.h"
 #include "framework/ops/ring_job.h"
 
-// The lse of a visit's queries: all of this rank's, or those of one chunk.
-static bt_status lse_of(bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit,
-                        void **out)
-{
-    const int64_t rows = j->shape.batch * j->shape.heads, all = j->shape.q_tokens;
-    bt_tensor **chunk = &j->lse_chunk[visit->q_begin > 0];
-    *out = bt_tensor_data(lse);
-    if (visit->q_count == all) {
-        return BT_OK;
-    }
-    if (!*chunk) {
-        BT_TRY(bt_tensor_create(j->context, lse->dtype, BT_SHAPE(rows, visit->q_count),
-                                "log-sum-exp of a chunk", chunk));
-        const bt_copy_args copy = {.rank = 2,
-                                   .shape = {rows, visit->q_count},
-                                   .x = bt_ring_place_at(*out, visit->q_begin, lse->dtype),
-                                   .x_stride = {all, 1},
-                                   .x_dtype = lse->dtype,
-                                   .y = bt_tensor_data(*chunk),
-                                   .y_stride = {visit->q_count, 1},
-                                   .y_dtype = lse->dtype};
-        BT_TRY(bt_context_launch(j->context, BT_KERNEL_COPY, lse->dtype, &copy));
-    }
-    *out = bt_tensor_data(*chunk);
-    return BT_OK;
-}
-
 // A part of a call: of the batch, or of the heads by groups that share a key.
 typedef struct share {
     int64_t batch, batches, group, groups;
@@ -78,15 +51,23 @@ static void cut_call(bt_attention_backward_args *args, const share *p)
     args->shape.kv_heads = p->groups;
 }
 
-// Partial dq, dk and dv of a part of one visit. `gradient`: where dk and dv are written, for the
-// source's tokens; NULL: into the visit's own.
-static bt_status visit_backward(bt_ring_job *j, bt_op_backward *call, const void *block, int source,
-                                int n, void *gradient, share of)
+// One backward.
+typedef struct backward {
+    bt_ring_job *job;
+    bt_op_backward *call;
+    bt_tensor *grad; // of qkv
+} backward;
+
+// dk and dv of a part of one visit, and its share of dq, added unless it `begins` dq. `gradient`:
+// where dk and dv are written, for the source's tokens; NULL: into the visit's own.
+static bt_status visit_backward(const backward *b, const void *block, int source, int n,
+                                void *gradient, share of, bool begins)
 {
-    bt_tensor *const *saved = call->saved;
+    bt_ring_job *j = b->job;
+    bt_tensor *const *saved = b->call->saved;
     const bt_ring_visit *visit = &j->visits[n];
     void *lse = NULL;
-    BT_TRY(lse_of(j, saved[BT_RING_SAVED_LSE], visit, &lse));
+    BT_TRY(bt_ring_lse(j, saved[BT_RING_SAVED_LSE], visit, &lse));
     void *dkv = gradient ? gradient : bt_tensor_data(j->k_part[n]);
     const int64_t tokens = gradient ? bt_ring_tokens(j, source) : visit->k_count;
     const int64_t token = gradient ? visit->k_begin : 0;
@@ -95,16 +76,41 @@ static bt_status visit_backward(bt_ring_job *j, bt_op_backward *call, const void
         .k = bt_ring_keys(j, saved[BT_RING_SAVED_QKV], block, source, 1, visit),
         .v = bt_ring_keys(j, saved[BT_RING_SAVED_QKV], block, source, 2, visit),
         .o = bt_ring_queries(j, saved[BT_RING_SAVED_Y], visit->q_begin),
-        .d_o = bt_ring_queries(j, call->dout[0], visit->q_begin),
+        .d_o = bt_ring_queries(j, b->call->dout[0], visit->q_begin),
         .lse = lse,
-        .dq = bt_ring_queries(j, j->q_part[n], 0),
+        .dq = bt_ring_packed(j, b->grad, 0, visit->q_begin),
         .dk = bt_ring_blocked(j, dkv, tokens, 1, token),
         .dv = bt_ring_blocked(j, dkv, tokens, 2, token),
+        .accumulate_dq = !begins,
         .shape = bt_ring_shape(j, visit),
         .compute = j->context->compute,
         .dtype = j->dtype};
     cut_call(&args, &of);
     return bt_context_launch(j->context, BT_KERNEL_ATTENTION_BACKWARD, j->dtype, &args);
+}
+
+// dq = 0 for a part of the sequences or heads.
+static bt_status clear_dq(const backward *b, share of)
+{
+    const bt_ring_job *j = b->job;
+    const bt_attention_shape *s = &j->shape;
+    const int64_t heads = s->heads / s->kv_heads, pitch = b->grad->shape.size[2];
+    const int64_t width = of.groups * heads * s->head_dim;
+    bt_attention_view dq = bt_ring_packed(j, b->grad, 0, 0);
+    bt_tensor *zero = NULL;
+    cut_view(&dq, &of, heads, j->dtype);
+    BT_TRY(bt_tensor_zeros(j->context, j->dtype, BT_SHAPE(width), "zeros", &zero));
+    const bt_copy_args args = {.rank = 2,
+                               .shape = {of.batches * s->q_tokens, width},
+                               .x = bt_tensor_data(zero),
+                               .x_stride = {0, 1}, // each row from the same zeros
+                               .x_dtype = j->dtype,
+                               .y = dq.base,
+                               .y_stride = {pitch, 1},
+                               .y_dtype = j->dtype};
+    const bt_status status = bt_context_launch(j->context, BT_KERNEL_COPY, j->dtype, &args);
+    bt_tensor_release(zero);
+    return status;
 }
 
 // The results of the visits to a rank's keys, as parts.
@@ -120,9 +126,10 @@ static int key_parts(const bt_ring_job *j, int source, bt_attention_part *parts)
     return j->first[source + 1] - j->first[source];
 }
 
-// Partial dk and dv for another rank, summed in the send buffer.
-static bt_status remote_backward(bt_ring_job *j, bt_op_backward *call, int step)
+// dk and dv for another rank, summed in the send buffer.
+static bt_status remote_backward(const backward *b, int step)
 {
+    bt_ring_job *j = b->job;
     const int source = bt_ring_source(j, step);
     const int count = j->first[source + 1] - j->first[source];
     const void *block = NULL;
@@ -132,7 +139,7 @@ static bt_status remote_backward(bt_ring_job *j, bt_op_backward *call, int step)
     BT_TRY(j->ring->place(j->ring->self, j->context, step, &gradient));
     for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
         BT_TRY(
-            visit_backward(j, call, block, source, n, count == 1 ? gradient : NULL, whole_of(j)));
+            visit_backward(b, block, source, n, count == 1 ? gradient : NULL, whole_of(j), false));
     }
     if (count > 1) {
         const int64_t tokens = bt_ring_tokens(j, source);
@@ -182,28 +189,32 @@ done:
     return status;
 }
 
-// This rank's queries and keys: a part of all calls.
-static bt_status own_backward(bt_ring_job *j, bt_op_backward *call, share of)
+// This rank's queries and keys: a part of all calls, of which the first may begin dq.
+static bt_status own_backward(const backward *b, share of, bool begins)
 {
+    const bt_ring_job *j = b->job;
     const int own = j->ring->rank;
     for (int n = j->first[own]; n < j->first[own + 1] && of.batches > 0 && of.groups > 0; ++n) {
-        BT_TRY(visit_backward(j, call, NULL, own, n, NULL, of));
+        BT_TRY(visit_backward(b, NULL, own, n, NULL, of, begins && n == j->first[own]));
     }
     return BT_OK;
 }
 
-static bt_status run_backward(bt_ring_job *j, bt_op_backward *call, const bt_tensor *grad)
+static bt_status run_backward(const backward *b)
 {
+    bt_ring_job *j = b->job;
     BT_TRY(bt_ring_job_open(j, true));
-    BT_TRY(bt_ring_send_own(j, call->saved[BT_RING_SAVED_QKV]));
-    const bool alone = j->ring->size == 1;
-    BT_TRY(own_backward(j, call, alone ? whole_of(j) : half_of(j, 0)));
+    BT_TRY(bt_ring_send_own(j, b->call->saved[BT_RING_SAVED_QKV]));
+    const bool alone = j->ring->size == 1, begins = bt_ring_begins(j);
+    const share first = alone ? whole_of(j) : half_of(j, 0);
+    BT_TRY(begins ? BT_OK : clear_dq(b, first));
+    BT_TRY(own_backward(b, first, begins));
+    BT_TRY(alone ? BT_OK : clear_dq(b, half_of(j, 1)));
     for (int step = 1; step < j->ring->size; ++step) {
-        BT_TRY(remote_backward(j, call, step));
+        BT_TRY(remote_backward(b, step));
     }
-    BT_TRY(alone ? BT_OK : own_backward(j, call, half_of(j, 1)));
-    BT_TRY(bt_ring_merge_queries(j, bt_ring_packed(j, grad, 0, 0), NULL));
-    return sum_keys(j, bt_ring_packed(j, grad, 1, 0));
+    BT_TRY(alone ? BT_OK : own_backward(b, half_of(j, 1), false));
+    return sum_keys(j, bt_ring_packed(j, b->grad, 1, 0));
 }
 
 bt_status bt_op_ring_attention_backward(bt_context *context, bt_op_backward *call)
@@ -212,7 +223,8 @@ bt_status bt_op_ring_attention_backward(bt_context *context, bt_op_backward *cal
     bt_ring_job j;
     bt_ring_job_fill(&j, context, call->attrs, call->saved[BT_RING_SAVED_QKV]);
     BT_TRY(bt_grad_target(context, call, 0, &grad));
-    bt_status status = run_backward(&j, call, grad);
+    const backward all = {&j, call, grad};
+    bt_status status = run_backward(&all);
     bt_ring_job_close(&j);
     return status;
 }

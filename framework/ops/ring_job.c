@@ -76,14 +76,9 @@ bt_attention_shape bt_ring_shape(const bt_ring_job *j, const bt_ring_visit *visi
 void bt_ring_job_close(bt_ring_job *j)
 {
     for (int n = 0; n < BT_RING_VISITS * j->ring->size; ++n) {
-        bt_tensor_release(j->q_part ? j->q_part[n] : NULL);
-        bt_tensor_release(j->lse_part ? j->lse_part[n] : NULL);
         bt_tensor_release(j->k_part ? j->k_part[n] : NULL);
     }
-    bt_tensor_release(j->lse_chunk[0]);
-    bt_tensor_release(j->lse_chunk[1]);
-    BT_MEM_FREE(j->q_part);
-    BT_MEM_FREE(j->lse_part);
+    bt_tensor_release(j->lse_chunk);
     BT_MEM_FREE(j->k_part);
     BT_MEM_FREE(j->visits);
     BT_MEM_FREE(j->first);
@@ -126,8 +121,6 @@ bt_status bt_ring_job_open(bt_ring_job *j, bool backward)
     const bt_attention_shape *s = &j->shape;
     BT_TRY(bt_ring_allocate(size + 1, sizeof *j->first, &j->first));
     BT_TRY(bt_ring_allocate(most, sizeof *j->visits, &j->visits));
-    BT_TRY(bt_ring_allocate(most, sizeof(bt_tensor *), &j->q_part));
-    BT_TRY(bt_ring_allocate(most, sizeof(bt_tensor *), &j->lse_part));
     BT_TRY(bt_ring_allocate(most, sizeof(bt_tensor *), &j->k_part));
     for (int rank = 0; rank < size; ++rank) {
         j->first[rank + 1] = j->first[rank] + bt_ring_visits(&j->mask, size, j->ring->rank, rank,
@@ -135,14 +128,7 @@ bt_status bt_ring_job_open(bt_ring_job *j, bool backward)
         for (int n = j->first[rank]; n < j->first[rank + 1]; ++n) {
             const bt_ring_visit *v = &j->visits[n];
             const bool alone = j->first[rank + 1] - j->first[rank] == 1 && rank != j->ring->rank;
-            BT_TRY(bt_tensor_create(j->context, j->dtype,
-                                    BT_SHAPE(s->batch, v->q_count, s->heads * s->head_dim),
-                                    "part of attention", &j->q_part[n]));
-            if (!backward) {
-                BT_TRY(bt_tensor_create(j->context, j->dtype == BT_F64 ? BT_F64 : BT_F32,
-                                        BT_SHAPE(s->batch, s->heads, v->q_count),
-                                        "part of log-sum-exp", &j->lse_part[n]));
-            } else if (!alone) { // a single one is written directly to the send buffer
+            if (backward && !alone) { // a single one is written directly to the send buffer
                 BT_TRY(bt_tensor_create(j->context, j->dtype,
                                         BT_SHAPE(s->batch, v->k_count, bt_ring_width(j)),
                                         "part of dk and dv", &j->k_part[n]));
@@ -196,18 +182,46 @@ bt_status bt_ring_merge(const bt_ring_job *j, const bt_attention_part *parts, in
     return bt_context_launch(j->context, BT_KERNEL_ATTENTION_MERGE, j->dtype, &args);
 }
 
-bt_status bt_ring_merge_queries(const bt_ring_job *j, bt_attention_view out, void *lse)
+bool bt_ring_begins(const bt_ring_job *j)
 {
-    const int count = j->first[j->ring->size];
-    bt_attention_part *parts = NULL;
-    BT_TRY(bt_ring_allocate(count, sizeof *parts, &parts));
-    for (int n = 0; n < count; ++n) {
-        parts[n] = (bt_attention_part){.o = bt_ring_queries(j, j->q_part[n], 0),
-                                       .lse = lse ? bt_tensor_data(j->lse_part[n]) : NULL,
-                                       .first = j->visits[n].q_begin,
-                                       .tokens = j->visits[n].q_count};
+    const int n = j->first[j->ring->rank];
+    return j->first[j->ring->rank + 1] > n && j->visits[n].q_count == j->shape.q_tokens;
+}
+
+// Copies one chunk's lse out of the whole, or back.
+static bt_status copy_lse(const bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit,
+                          bool back)
+{
+    const int64_t rows = j->shape.batch * j->shape.heads, all = j->shape.q_tokens;
+    void *whole = bt_ring_place_at(bt_tensor_data(lse), visit->q_begin, lse->dtype);
+    void *chunk = bt_tensor_data(j->lse_chunk);
+    const int64_t whole_stride = all, chunk_stride = visit->q_count;
+    const bt_copy_args copy = {.rank = 2,
+                               .shape = {rows, visit->q_count},
+                               .x = back ? chunk : whole,
+                               .x_stride = {back ? chunk_stride : whole_stride, 1},
+                               .x_dtype = lse->dtype,
+                               .y = back ? whole : chunk,
+                               .y_stride = {back ? whole_stride : chunk_stride, 1},
+                               .y_dtype = lse->dtype};
+    return bt_context_launch(j->context, BT_KERNEL_COPY, lse->dtype, &copy);
+}
+
+bt_status bt_ring_lse(bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit, void **out)
+{
+    const int64_t rows = j->shape.batch * j->shape.heads;
+    *out = bt_tensor_data(lse);
+    if (visit->q_count == j->shape.q_tokens) {
+        return BT_OK;
     }
-    bt_status status = bt_ring_merge(j, parts, count, out, lse, j->shape.heads, j->shape.q_tokens);
-    bt_mem_free(parts);
-    return status;
+    BT_TENSOR_RELEASE(j->lse_chunk);
+    BT_TRY(bt_tensor_create(j->context, lse->dtype, BT_SHAPE(rows, visit->q_count),
+                            "log-sum-exp of a chunk", &j->lse_chunk));
+    *out = bt_tensor_data(j->lse_chunk);
+    return copy_lse(j, lse, visit, false);
+}
+
+bt_status bt_ring_lse_back(const bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit)
+{
+    return visit->q_count == j->shape.q_tokens ? BT_OK : copy_lse(j, lse, visit, true);
 }

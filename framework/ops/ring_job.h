@@ -25,10 +25,8 @@ typedef struct bt_ring_job {
     bt_dtype dtype;
     int *first;            // owned [size + 1]: index of a rank's first visit
     bt_ring_visit *visits; // owned [first[size]], by rank
-    // Owned, one tensor per visit: its results for the queries, their lse or NULL, and the
-    // gradients of its keys or NULL.
-    bt_tensor **q_part, **lse_part, **k_part;
-    bt_tensor *lse_chunk[2]; // retained; of the queries of one chunk, or NULL
+    bt_tensor **k_part;    // owned, one per visit: the gradients of its keys, or NULL
+    bt_tensor *lse_chunk;  // retained; of the queries of one chunk, or NULL
 } bt_ring_job;
 
 // Elements of a token in a block.
@@ -54,7 +52,8 @@ bt_attention_shape bt_ring_shape(const bt_ring_job *j, const bt_ring_visit *visi
 
 void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_ring_attention_attrs *attrs,
                       const bt_tensor *qkv);
-// Lists the visits and allocates their results. After a failure call bt_ring_job_close, too.
+// Lists the visits and, for the backward, allocates gradients of keys. After a failure call
+// bt_ring_job_close, too.
 BT_CHECKED bt_status bt_ring_job_open(bt_ring_job *j, bool backward);
 void bt_ring_job_close(bt_ring_job *j);
 // *(void **)out: zeroed memory for `count` items; owns: the caller, bt_mem_free.
@@ -65,7 +64,13 @@ BT_CHECKED bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv
 // out = parts, merged in their order.
 BT_CHECKED bt_status bt_ring_merge(const bt_ring_job *j, const bt_attention_part *parts, int count,
                                    bt_attention_view out, void *lse, int64_t heads, int64_t tokens);
-// The results of all visits for the queries, merged; through their lse if requested.
-BT_CHECKED bt_status bt_ring_merge_queries(const bt_ring_job *j, bt_attention_view out, void *lse);
+// Whether the first call, on own keys, gives all queries a result, which the others add to.
+bool bt_ring_begins(const bt_ring_job *j);
+// The lse of a visit's queries: all of this rank's, or a copy of one chunk, for one call; and back
+// after a call that changed it.
+BT_CHECKED bt_status bt_ring_lse(bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit,
+                                 void **out);
+BT_CHECKED bt_status bt_ring_lse_back(const bt_ring_job *j, const bt_tensor *lse,
+                                      const bt_ring_visit *visit);
 
 #endif

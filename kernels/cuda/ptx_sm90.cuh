@@ -107,7 +107,8 @@ BT_PTX void tma_store(const CUtensorMap *map, uint32_t from, int x, int y, int z
                  "r"(x), "r"(y), "r"(z), "r"(w), "r"(from)
                  : "memory");
 }
-// Adds the box to memory, in f32, rounded to nearest, at L2. [cp.reduce.async.bulk.tensor]
+// Adds the box to memory at L2, in the map's type, rounded to nearest.
+// [cp.reduce.async.bulk.tensor]
 BT_PTX void tma_add(const CUtensorMap *map, uint32_t from, int x, int y, int z)
 {
     asm volatile("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group "

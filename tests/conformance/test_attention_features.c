@@ -25,13 +25,15 @@ static const struct precision {
 
 enum { PRECISIONS = sizeof precisions / sizeof precisions[0], DOCUMENTS_MOST = 8 };
 
+// Which results are added to old ones.
+enum { ADD_O = 1, ADD_DQ = 2, ADD_DKV = 4, ADD_ALL = 7 };
+
 typedef struct call {
     int64_t batch, heads, kv_heads, q_tokens, kv_tokens, dim;
     int64_t q_first, window;
     bool causal;
     double dropout;
-    bool accumulate;     // o and dq
-    bool accumulate_dkv;
+    int adds;                    // ADD_*
     int64_t gap;                 // elements between two tokens' rows
     int64_t offset;              // elements off 16-byte alignment
     int64_t documents;           // 0: not packed
@@ -40,42 +42,47 @@ typedef struct call {
 } call;
 
 // Each feature separately and combined with others; B, H, kv H, queries, keys, head size, first
-// query, window, causal, dropout, accumulate.
+// query, window, causal, dropout, what is added to.
 static const call calls[] = {
-    {2, 4, 4, 70, 70, 64, 0, 0, true, 0, true, .gap = 0},
-    {2, 6, 2, 65, 65, 64, 0, 0, true, 0, false, .gap = 0},
-    {1, 8, 1, 130, 130, 128, 0, 0, false, 0, true, .gap = 0},
-    {1, 2, 2, 200, 200, 64, 0, 1, true, 0, false, .gap = 0},
-    {1, 2, 2, 200, 200, 64, 0, 64, true, 0, false, .gap = 0},
-    {1, 2, 2, 200, 200, 64, 0, 65, false, 0, false, .gap = 0},
-    {1, 2, 2, 200, 200, 64, 0, 1000, true, 0, false, .gap = 0},
-    {1, 2, 2, 50, 200, 64, 150, 0, true, 0, false, .gap = 0},
-    {1, 2, 2, 64, 128, 64, 64, 0, true, 0, false, .gap = 0},
-    {1, 2, 2, 64, 128, 64, -30, 0, true, 0, false, .gap = 0},
-    {1, 2, 2, 64, 64, 64, -64, 0, true, 0, true, .gap = 0},
-    {1, 2, 2, 64, 64, 64, 500, 0, true, 0, true, .gap = 0},
-    {1, 2, 2, 64, 64, 64, 500, 30, true, 0, true, .gap = 0},
-    {1, 2, 1, 1, 300, 64, 299, 0, true, 0, false, .gap = 0},
-    {1, 2, 1, 300, 1, 64, 0, 0, false, 0, false, .gap = 0},
-    {1, 2, 2, 0, 20, 64, 0, 0, false, 0, false, .gap = 0},
-    {1, 2, 2, 20, 0, 64, 0, 0, false, 0, false, .gap = 0},
-    {0, 2, 2, 20, 20, 64, 0, 0, false, 0, false, .gap = 0},
-    {2, 2, 2, 100, 100, 64, 0, 0, true, 0.1, false, .gap = 0},
-    {2, 4, 2, 97, 131, 64, 34, 0, true, 0.5, true, .gap = 0},
-    {1, 2, 2, 64, 64, 64, 0, 0, false, 0.9, false, .gap = 0},
-    {1, 2, 2, 70, 70, 256, 0, 0, true, 0, false, .gap = 0},
-    {1, 4, 2, 130, 130, 256, 0, 40, true, 0.2, true, .gap = 0},
-    {1, 2, 2, 100, 100, 192, 0, 0, false, 0, false, .gap = 0},
-    {1, 2, 2, 100, 100, 1, 0, 0, true, 0, false, .gap = 0},
-    {1, 2, 2, 100, 100, 33, 0, 0, true, 0, false, .gap = 0},
-    {1, 2, 1, 100, 100, 255, 0, 0, true, 0, true, .gap = 0},
-    {1, 2, 2, 100, 100, 64, 0, 0, true, 0, false, .gap = 3},
-    {1, 2, 2, 100, 100, 64, 0, 0, true, 0, false, .offset = 1},
-    {1, 2, 2, 200, 200, 64, 0, 0, true, 0, false, .documents = 1, .ends = {1}},
-    {1, 2, 2, 200, 200, 64, 0, 0, true, 0, false, .documents = 3, .ends = {0.32, 0.32, 1}},
-    {1, 2, 2, 256, 256, 64, 0, 0, false, 0, false, .documents = 3, .ends = {0.25, 0.5, 1}},
-    {1, 4, 2, 300, 300, 64, 0, 20, true, 0.1, true, .documents = 4, .ends = {0, 0.1, 0.7, 1}},
-    {1, 2, 2, 77, 77, 96, 0, 9, false, 0, false, .documents = 4, .ends = {0.2, 0.5, 0.5, 1}},
+    {2, 4, 4, 70, 70, 64, 0, 0, true, 0, ADD_ALL, .gap = 0},
+    {2, 6, 2, 65, 65, 64, 0, 0, true, 0, 0, .gap = 0},
+    {1, 8, 1, 130, 130, 128, 0, 0, false, 0, ADD_ALL, .gap = 0},
+    {1, 6, 6, 300, 300, 64, 0, 0, true, 0, ADD_ALL, .gap = 8},
+    {2, 90, 90, 130, 130, 128, 0, 0, true, 0, ADD_ALL, .gap = 0},
+    {2, 3, 3, 257, 257, 96, 0, 0, false, 0, ADD_ALL, .gap = 8},
+    {1, 3, 3, 100, 100, 64, 0, 0, true, 0, ADD_O | ADD_DQ, .gap = 0},
+    {1, 3, 3, 100, 100, 72, 0, 0, false, 0, ADD_DKV, .gap = 0},
+    {1, 2, 2, 200, 200, 64, 0, 1, true, 0, 0, .gap = 0},
+    {1, 2, 2, 200, 200, 64, 0, 64, true, 0, 0, .gap = 0},
+    {1, 2, 2, 200, 200, 64, 0, 65, false, 0, 0, .gap = 0},
+    {1, 2, 2, 200, 200, 64, 0, 1000, true, 0, 0, .gap = 0},
+    {1, 2, 2, 50, 200, 64, 150, 0, true, 0, 0, .gap = 0},
+    {1, 2, 2, 64, 128, 64, 64, 0, true, 0, 0, .gap = 0},
+    {1, 2, 2, 64, 128, 64, -30, 0, true, 0, 0, .gap = 0},
+    {1, 2, 2, 64, 64, 64, -64, 0, true, 0, ADD_ALL, .gap = 0},
+    {1, 2, 2, 64, 64, 64, 500, 0, true, 0, ADD_ALL, .gap = 0},
+    {1, 2, 2, 64, 64, 64, 500, 30, true, 0, ADD_ALL, .gap = 0},
+    {1, 2, 1, 1, 300, 64, 299, 0, true, 0, 0, .gap = 0},
+    {1, 2, 1, 300, 1, 64, 0, 0, false, 0, 0, .gap = 0},
+    {1, 2, 2, 0, 20, 64, 0, 0, false, 0, 0, .gap = 0},
+    {1, 2, 2, 20, 0, 64, 0, 0, false, 0, 0, .gap = 0},
+    {0, 2, 2, 20, 20, 64, 0, 0, false, 0, 0, .gap = 0},
+    {2, 2, 2, 100, 100, 64, 0, 0, true, 0.1, 0, .gap = 0},
+    {2, 4, 2, 97, 131, 64, 34, 0, true, 0.5, ADD_ALL, .gap = 0},
+    {1, 2, 2, 64, 64, 64, 0, 0, false, 0.9, 0, .gap = 0},
+    {1, 2, 2, 70, 70, 256, 0, 0, true, 0, 0, .gap = 0},
+    {1, 4, 2, 130, 130, 256, 0, 40, true, 0.2, ADD_ALL, .gap = 0},
+    {1, 2, 2, 100, 100, 192, 0, 0, false, 0, 0, .gap = 0},
+    {1, 2, 2, 100, 100, 1, 0, 0, true, 0, 0, .gap = 0},
+    {1, 2, 2, 100, 100, 33, 0, 0, true, 0, 0, .gap = 0},
+    {1, 2, 1, 100, 100, 255, 0, 0, true, 0, ADD_ALL, .gap = 0},
+    {1, 2, 2, 100, 100, 64, 0, 0, true, 0, 0, .gap = 3},
+    {1, 2, 2, 100, 100, 64, 0, 0, true, 0, 0, .offset = 1},
+    {1, 2, 2, 200, 200, 64, 0, 0, true, 0, 0, .documents = 1, .ends = {1}},
+    {1, 2, 2, 200, 200, 64, 0, 0, true, 0, 0, .documents = 3, .ends = {0.32, 0.32, 1}},
+    {1, 2, 2, 256, 256, 64, 0, 0, false, 0, 0, .documents = 3, .ends = {0.25, 0.5, 1}},
+    {1, 4, 2, 300, 300, 64, 0, 20, true, 0.1, ADD_ALL, .documents = 4, .ends = {0, 0.1, 0.7, 1}},
+    {1, 2, 2, 77, 77, 96, 0, 9, false, 0, 0, .documents = 4, .ends = {0.2, 0.5, 0.5, 1}},
 };
 
 typedef struct operands {
@@ -123,7 +130,7 @@ static bt_attention_args forward_args(const call *c, const struct precision *wit
                                .k = view_of(c, at->k, false, side),
                                .v = view_of(c, at->v, false, side),
                                .lse = test_at(at->lse, side),
-                               .accumulate = c->accumulate,
+                               .accumulate = (c->adds & ADD_O) != 0,
                                .shape = shape_of(c, at, side),
                                .compute = side == TEST_HOST ? BT_COMPUTE_NATIVE : with->compute,
                                .dtype = test_type(with->dtype, side)};
@@ -142,8 +149,8 @@ static bt_attention_backward_args backward_args(const call *c, const struct prec
                                         .dq = view_of(c, at->dq, true, side),
                                         .dk = view_of(c, at->dk, false, side),
                                         .dv = view_of(c, at->dv, false, side),
-                                        .accumulate_dq = c->accumulate,
-                                        .accumulate_dkv = c->accumulate_dkv,
+                                        .accumulate_dq = (c->adds & ADD_DQ) != 0,
+                                        .accumulate_dkv = (c->adds & ADD_DKV) != 0,
                                         .shape = f.shape,
                                         .compute = f.compute,
                                         .dtype = f.dtype};
@@ -221,11 +228,10 @@ static void check(const call *c, const struct precision *with, const test_twin *
 
 static void name_case(const call *c, const struct precision *with, const char *row)
 {
-    test_case_name("%s %s [%d, %d/%d, %d+%d, %d, %d] window %d %s dropout %g documents %d %s",
+    test_case_name("%s %s [%d, %d/%d, %d+%d, %d, %d] window %d %s dropout %g documents %d adds %d",
                    with->name, row, (int)c->batch, (int)c->heads, (int)c->kv_heads, (int)c->q_first,
                    (int)c->q_tokens, (int)c->kv_tokens, (int)c->dim, (int)c->window,
-                   c->causal ? "causal" : "full", c->dropout, (int)c->documents,
-                   c->accumulate ? "accumulate" : "overwrite");
+                   c->causal ? "causal" : "full", c->dropout, (int)c->documents, c->adds);
 }
 
 static bool serves(const bt_kernel *row, bt_kernel_op op, bt_dtype dtype, const void *args)
@@ -323,8 +329,7 @@ static void features_together(void **state)
         call c = {1, 2, a[0] % 2 + 1, tokens, tokens, dims[a[0] >> 8 & 7], .causal = a[1] & 1};
         c.window = a[1] >> 8 & 1 ? 1 + a[2] % 150 : 0;
         c.dropout = a[1] >> 9 & 1 ? 0.25 : 0;
-        c.accumulate = a[1] >> 10 & 1;
-        c.accumulate_dkv = a[1] >> 11 & 1;
+        c.adds = a[1] >> 13 & ADD_ALL;
         if (a[1] >> 11 & 1) {
             c.documents = 4;
             c.ends[0] = 0.5 * (b[0] % 101) / 100, c.ends[1] = c.ends[0];
@@ -342,12 +347,43 @@ static void features_together(void **state)
     }
 }
 
+// Old results with NaN, or over keys of which no score is finite, spread to their rows alone.
+static void old_results_that_are_not_numbers(void **state)
+{
+    (void)state;
+    static const call adding[] = {
+        {1, 2, 2, 100, 100, 64, 0, 0, true, 0, ADD_O, .gap = 0},
+        {1, 2, 2, 100, 100, 128, 0, 0, false, 0, ADD_O, .gap = 0},
+        {1, 2, 2, 64, 64, 64, 500, 30, true, 0, ADD_O, .gap = 0}, // no key is seen
+        {1, 4, 2, 130, 70, 64, 20, 25, true, 0, ADD_O, .gap = 0},
+    };
+    for (size_t i = 0; i < sizeof adding / sizeof adding[0] * PRECISIONS; ++i) {
+        const call *c = &adding[i / PRECISIONS];
+        const struct precision *with = &precisions[i % PRECISIONS];
+        operands at = operands_make(c, with);
+        for (int64_t row = 0; row < c->heads * c->q_tokens; ++row) {
+            const int64_t head = row / c->q_tokens, token = row % c->q_tokens;
+            const int64_t o = token * width_of(c, c->heads) + head * c->dim;
+            if (row % 7 < 3) {
+                test_twin_set(at.lse, row, row % 7 == 0 ? (double)NAN : -(double)INFINITY);
+            }
+            for (int64_t d = 0; d < c->dim && row % 7 < 3; ++d) { // the last saw no key
+                test_twin_set(at.o, o + d, row % 7 < 2 ? (double)NAN : 0);
+            }
+        }
+        const bt_attention_args host = forward_args(c, with, &at, TEST_HOST);
+        const bt_attention_args near = forward_args(c, with, &at, TEST_NEAR);
+        assert_true(run_rows(BT_KERNEL_ATTENTION, c, with, &host, &near, check_forward, &at) > 0);
+        test_twins_release();
+    }
+}
+
 static void large_scores(void **state)
 {
     (void)state;
     static const call steep[] = {
-        {1, 2, 2, 400, 400, 64, 0, 90, true, 0, false, .spread = 100},
-        {1, 2, 2, 400, 400, 128, 37, 0, true, 0, false, .spread = 100},
+        {1, 2, 2, 400, 400, 64, 0, 90, true, 0, 0, .spread = 100},
+        {1, 2, 2, 400, 400, 128, 37, 0, true, 0, 0, .spread = 100},
     };
     for (size_t i = 0; i < sizeof steep / sizeof steep[0] * PRECISIONS; ++i) {
         check_call(&steep[i / PRECISIONS], &precisions[i % PRECISIONS]);
@@ -382,11 +418,10 @@ static void same_bits_from_every_schedule(void **state)
 {
     (void)state;
     static const call schedules[] = {
-        {2, 4, 2, 450, 450, 64, 0, 0, true, 0, true, .gap = 0},
-        {1, 6, 3, 450, 450, 64, 0, 100, true, 0, false, .documents = 3, .ends = {0.2, 0.5, 1}},
-        {4, 12, 4, 1024, 1024, 64, 0, 0, true, 0, true, .gap = 0},
-        {1, 12, 3, 3000, 3000, 64, 0, 300, true, 0, false, .documents = 4,
-         .ends = {0.1, 0.3, 0.6, 1}},
+        {2, 4, 2, 450, 450, 64, 0, 0, true, 0, ADD_ALL, .gap = 0},
+        {1, 6, 3, 450, 450, 64, 0, 100, true, 0, 0, .documents = 3, .ends = {0.2, 0.5, 1}},
+        {4, 12, 4, 1024, 1024, 64, 0, 0, true, 0, ADD_ALL, .gap = 0},
+        {1, 12, 3, 3000, 3000, 64, 0, 300, true, 0, 0, .documents = 4, .ends = {0.1, 0.3, 0.6, 1}},
     };
     enum { SMALL = 2, ALL = sizeof schedules / sizeof schedules[0] };
     const int count = test_is_wide() ? ALL : SMALL;
@@ -496,6 +531,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_feature),
         cmocka_unit_test(around_tile_edges),
         cmocka_unit_test(features_together),
+        cmocka_unit_test(old_results_that_are_not_numbers),
         cmocka_unit_test(large_scores),
         cmocka_unit_test(same_bits_from_every_schedule),
         cmocka_unit_test(nan_stays_in_its_group),

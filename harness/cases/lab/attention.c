@@ -100,6 +100,7 @@ void lab_attention_restrict(lab *self, lab_work *work)
             args->attention_backward.accumulate_dkv = self->options.add != 0;
         } else {
             args->attention.shape = shape;
+            args->attention.accumulate = self->options.add != 0;
         }
     }
     work->flops = (run->body.backward ? 10.0 : 4.0) * (double)(shape.batch * shape.heads) *

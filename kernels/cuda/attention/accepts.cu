@@ -31,17 +31,16 @@ static bool shape_fits(const bt_device *device, const bt_attention_shape *s)
 
 static bool forward_fits(const bt_device *device, const bt_attention_args *a)
 {
-    return !a->accumulate && shape_fits(device, &a->shape) && view_fits(&a->q, a->dtype) &&
+    return shape_fits(device, &a->shape) && view_fits(&a->q, a->dtype) &&
            view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) && view_fits(&a->o, a->dtype);
 }
 
 static bool backward_fits(const bt_device *device, const bt_attention_backward_args *a)
 {
-    return !a->accumulate_dq && !a->accumulate_dkv && shape_fits(device, &a->shape) &&
-           view_fits(&a->q, a->dtype) && view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) &&
-           view_fits(&a->o, a->dtype) && view_fits(&a->d_o, a->dtype) &&
-           view_fits(&a->dq, a->dtype) && view_fits(&a->dk, a->dtype) &&
-           view_fits(&a->dv, a->dtype);
+    return shape_fits(device, &a->shape) && view_fits(&a->q, a->dtype) &&
+           view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) && view_fits(&a->o, a->dtype) &&
+           view_fits(&a->d_o, a->dtype) && view_fits(&a->dq, a->dtype) &&
+           view_fits(&a->dk, a->dtype) && view_fits(&a->dv, a->dtype);
 }
 
 static bool general_fits(const bt_device *device, const bt_attention_shape *s)

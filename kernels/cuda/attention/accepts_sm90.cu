@@ -3,8 +3,7 @@
 // All: views of [B, T, H, D] with strides of any order, positive and multiples of 16 bytes; at
 // least one token; D a multiple of 8 (TMA fills columns past it with zeros); scale positive and
 // finite; no dropout. The rest:
-//   bf16     D <= 128, plain masks (mask_is_plain); backward: no grouped heads, gradients
-//            accumulated up to 64 columns
+//   bf16     D <= 128, plain masks (mask_is_plain); backward: no grouped heads
 //   general  bf16, D <= 256, backward 128
 //   tf32     D <= 128
 #include <math.h>
@@ -70,13 +69,6 @@ static bool backward_fits(const bt_device *device, const bt_attention_backward_a
     return fits;
 }
 
-// For backwards: no gradient is a sum over heads, or of two column tiles accumulated.
-static bool is_single(const bt_attention_backward_args *a)
-{
-    return a->shape.heads == a->shape.kv_heads &&
-           (a->shape.head_dim <= COLUMNS || !(a->accumulate_dq || a->accumulate_dkv));
-}
-
 } // namespace bt_attention_sm90
 
 bool bt_attention_bf16_sm90_accepts(const bt_device *device, const void *args)
@@ -103,7 +95,8 @@ bool bt_attention_backward_bf16_sm90_accepts(const bt_device *device, const void
 {
     using namespace bt_attention_sm90;
     const bt_attention_backward_args *a = (const bt_attention_backward_args *)args;
-    return backward_fits(device, a, 2 * COLUMNS) && mask_is_plain(a->shape) && is_single(a);
+    return backward_fits(device, a, 2 * COLUMNS) && mask_is_plain(a->shape) &&
+           a->shape.heads == a->shape.kv_heads;
 }
 
 bool bt_attention_backward_general_bf16_sm90_accepts(const bt_device *device, const void *args)

@@ -200,13 +200,9 @@ __global__ void __launch_bounds__(256) reduce_dq(backward_params params)
     }
     T *out = view_head<T>(a.dq, head_place_make(a.shape.heads, head)) + token * a.dq.token_stride +
              column;
-    if constexpr (sizeof(T) == 2) {
-        *(uint2 *)out = make_uint2(pack_bf16(sum.x * params.scale, sum.y * params.scale),
-                                   pack_bf16(sum.z * params.scale, sum.w * params.scale));
-    } else {
-        *(float4 *)out = make_float4(sum.x * params.scale, sum.y * params.scale,
-                                     sum.z * params.scale, sum.w * params.scale);
-    }
+    const float keep = a.accumulate_dq ? 1.0f : KEEP_NOTHING;
+    store_pair(out, pair_added(sum.x, sum.y, params.scale, keep, out));
+    store_pair(out + 2, pair_added(sum.z, sum.w, params.scale, keep, out + 2));
 }
 
 // The whole backward: C holds T, D, BM, BN, THREADS, BLOCKS_PER_SM and SHARED of the main kernel.

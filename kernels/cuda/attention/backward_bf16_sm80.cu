@@ -144,13 +144,14 @@ sum_dq(float (&sum)[C::DQ_COLS / 8][4], const backward_params &params, const dq_
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int row = row0 + lane.row + half * 8;
+        const float keep = params.a.accumulate_dq ? 1.0f : KEEP_NOTHING;
         bf16 *out = lane.dq + row * lane.token_stride + lane.column;
         if (row < params.a.shape.q_tokens) {
 #pragma unroll
             for (int n = 0; n < N; ++n) {
                 if (lane.column + n * 8 < params.a.shape.head_dim) {
-                    *(uint32_t *)(out + n * 8) = pack_bf16(sum[n][2 * half] * params.scale,
-                                                           sum[n][2 * half + 1] * params.scale);
+                    store_pair(out + n * 8, pair_added(sum[n][2 * half], sum[n][2 * half + 1],
+                                                       params.scale, keep, out + n * 8));
                 }
             }
         }
@@ -166,13 +167,14 @@ __device__ __forceinline__ void store_rows(bf16 *out, int64_t token_stride,
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int row = row0 + (lane >> 2) + half * 8;
+        const float keep = a.accumulate_dkv ? 1.0f : KEEP_NOTHING;
         bf16 *to = out + row * token_stride + (lane & 3) * 2;
         if (row < a.shape.q_tokens) {
 #pragma unroll
             for (int n = 0; n < C::D / 8; ++n) {
                 if (n * 8 < a.shape.head_dim) {
-                    *(uint32_t *)(to + n * 8) =
-                        pack_bf16(sum[n][2 * half] * scale, sum[n][2 * half + 1] * scale);
+                    store_pair(to + n * 8, pair_added(sum[n][2 * half], sum[n][2 * half + 1], scale,
+                                                      keep, to + n * 8));
                 }
             }
         }

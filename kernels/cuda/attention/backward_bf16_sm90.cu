@@ -2,8 +2,9 @@
 //   with p = exp(scale q k^T - lse), dp = do v^T, delta = rowsum(do o), ds = p (dp - delta):
 //   dv = p^T do, dk = scale ds^T q, dq = scale ds k
 // Shapes   views of [B, T, H, D], lse [B, H, T] f32; D <= 128, a multiple of 8; full, or causal
-//          with as many keys as queries, any number of them
-// Types    bf16 operands, fp32 sums; p and ds are rounded to bf16 before their products
+//          with as many keys as queries, any number of them; accumulation
+// Types    bf16 operands, fp32 sums; p and ds are rounded to bf16 before their products.
+//          Accumulation rounds the gradient, then the sum, which L2 forms
 // Plan     queries_sm90.cuh gives dq and the row statistics, keys_bf16_sm90.cuh dk and dv; of few
 //          heads up to 64 columns both at once (side_by_side_bf16_sm90.cuh)
 // Bitwise  fixed order of each sum, no atomics; the schedule and the number of SMs change nothing
@@ -26,7 +27,7 @@ bt_status bt_attention_backward_bf16_sm90(const bt_launch *launch, const void *a
     using namespace bt_attention_sm90;
     const bt_attention_backward_args *a = (const bt_attention_backward_args *)args;
     BT_TRY(check_workspace(launch, "attention backward bf16", statistics_bytes(a->shape)));
-    if (a->shape.head_dim <= COLUMNS && !a->accumulate_dq && !a->accumulate_dkv &&
+    if (a->shape.head_dim <= COLUMNS &&
         side_by_side::pays(a->shape, launch->device->info.processor_count)) {
         return side_by_side::run(launch, a, (float *)launch->workspace);
     }

@@ -17,8 +17,7 @@ bt_status run_queries(const bt_launch *launch, const bt_attention_backward_args 
     const shape &s = a->shape;
     using kernel = queries<F, GENERAL>;
     query_maps maps = {};
-    const query_rows rows = {(const float *)a->lse, statistics,
-                             old_values_of(a, a->dq, a->accumulate_dq)};
+    maps.adds = a->accumulate_dq;
     BT_TRY(map_view(s, QUERIES, &a->q, F::LOADED, &maps.q));
     BT_TRY(map_view(s, KEYS, &a->k, F::LOADED, &maps.k));
     BT_TRY(map_view(s, KEYS, &a->v, F::LOADED, &maps.v));
@@ -27,7 +26,8 @@ bt_status run_queries(const bt_launch *launch, const bt_attention_backward_args 
     BT_TRY(map_view(s, QUERIES, &a->dq, F::STORED, &maps.dq));
     work w = work_make(s, QUERIES, kernel::GROUPS, launch->device->info.processor_count);
     w.documents = documents;
-    return start_kernel<kernel>(launch, "attention backward bf16, queries", maps, w, rows);
+    return start_kernel<kernel>(launch, "attention backward bf16, queries", maps, w,
+                                {(const float *)a->lse, statistics});
 }
 
 template <class F, bool GENERAL>
@@ -37,8 +37,7 @@ bt_status run_keys(const bt_launch *launch, const bt_attention_backward_args *a,
     const shape &s = a->shape;
     using kernel = keys<F, GENERAL>;
     key_maps maps = {};
-    const key_rows rows = {old_values_of(a, a->dk, a->accumulate_dkv),
-                           old_values_of(a, a->dv, a->accumulate_dkv)};
+    maps.adds = a->accumulate_dkv;
     BT_TRY(map_view(s, QUERIES, &a->q, F::LOADED, &maps.q));
     BT_TRY(map_view(s, KEYS, &a->k, F::LOADED, &maps.k));
     BT_TRY(map_view(s, KEYS, &a->v, F::LOADED, &maps.v));
@@ -48,7 +47,7 @@ bt_status run_keys(const bt_launch *launch, const bt_attention_backward_args *a,
     BT_TRY(map_statistics(s, statistics, &maps.statistics));
     work w = work_make(s, KEYS, kernel::GROUPS, launch->device->info.processor_count);
     w.documents = documents;
-    return start_kernel<kernel>(launch, "attention backward bf16, keys", maps, w, rows);
+    return start_kernel<kernel>(launch, "attention backward bf16, keys", maps, w, nullptr);
 }
 
 // `documents`: NULL, or the bounds of each token's document.

@@ -94,7 +94,7 @@ __device__ __forceinline__ void sum_dq(const backward_params &params, const dq_s
             }
         } else if (row < a.shape.q_tokens) {
             store_row<D>(dq + row * a.dq.token_stride, sum[i], params.scale, c,
-                         (int)a.shape.head_dim);
+                         (int)a.shape.head_dim, a.accumulate_dq ? 1.0f : KEEP_NOTHING);
         }
     }
 }
@@ -205,6 +205,7 @@ __global__ void __launch_bounds__(128, 2) backward_f32(const backward_params par
                                       key_tile < groups, groups == 1 && key_tile + 1 == seen};
                 sum_dq<C>(params, step, dq, work.scratch, own_p, k_tile + 4 * c, c);
             }
+            const float keep = a.accumulate_dkv ? 1.0f : KEEP_NOTHING;
             float *dk_head = view_head<float>(a.dk, work.place) + column;
             float *dv_head = view_head<float>(a.dv, work.place) + column;
 #pragma unroll
@@ -212,9 +213,9 @@ __global__ void __launch_bounds__(128, 2) backward_f32(const backward_params par
                 const int64_t key = key0 + warp_key + 4 * r + x;
                 if (key < tokens) {
                     store_row<64>(dk_head + key * a.dk.token_stride, dk[x], params.scale, c,
-                                  head_dim - column);
+                                  head_dim - column, keep);
                     store_row<64>(dv_head + key * a.dv.token_stride, dv[x], 1.0f, c,
-                                  head_dim - column);
+                                  head_dim - column, keep);
                 }
             }
         }

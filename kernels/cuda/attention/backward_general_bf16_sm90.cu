@@ -3,8 +3,7 @@
 //   delta = rowsum(do o), ds = p (dp - delta): dv = p^T do, dk = scale ds^T q, dq = scale ds k
 // Shapes   views of [B, T, H, D], lse [B, H, q_tokens] f32; D <= 128, a multiple of 8; grouped
 //          heads, any counts of queries and keys, q_first, windows, packed documents, accumulation
-// Types    bf16 operands, fp32 sums; p and ds are rounded to bf16 before their products; old
-//          gradients are added in fp32, before the one rounding
+// Types    as in backward_bf16_sm90.cu
 // Plan     queries_sm90.cuh gives dq and the row statistics, keys_bf16_sm90.cuh dk and dv, query
 //          heads of a key/value head in ascending order
 // Bitwise  fixed order of each sum, no atomics; the schedule and the number of SMs change nothing

@@ -217,10 +217,10 @@ __global__ void __launch_bounds__(config<M, D, KEYS>::THREADS, D == 64 ? 2 : 1)
         if (at < own_tokens) {
             row_store<T, COLS>(view_head<T>(first_view, place) + at * first_view.token_stride,
                                first, half, params.scale, column0, head_dim,
-                               (KEYS ? a.accumulate_dkv : a.accumulate_dq) ? 1.0f : 0.0f);
+                               (KEYS ? a.accumulate_dkv : a.accumulate_dq) ? 1.0f : KEEP_NOTHING);
             if constexpr (KEYS) {
                 row_store<T, COLS>(view_head<T>(a.dv, place) + at * a.dv.token_stride, second, half,
-                                   1.0f, column0, head_dim, a.accumulate_dkv ? 1.0f : 0.0f);
+                                   1.0f, column0, head_dim, a.accumulate_dkv ? 1.0f : KEEP_NOTHING);
             }
         }
     }

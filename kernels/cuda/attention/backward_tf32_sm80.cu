@@ -131,15 +131,16 @@ __device__ __forceinline__ void sum_dq(float (&sum)[C::DQ_COLS / 16][2][4],
             }
         }
     }
+    const float keep = params.a.accumulate_dq ? 1.0f : KEEP_NOTHING;
 #pragma unroll
     for (int i = 0; i < 4 * N; ++i) {
         const int e = i & 1, n = i >> 1 & 1, d = i >> 2, at = row + e + 8 * n;
         const float2 x = make_float2(sum[d][n][e], sum[d][n][2 + e]);
+        float *out = lane.dq + at * lane.token_stride + lane.column + 16 * d;
         if (!last) {
             __stcg((float2 *)(sums + (e + 8 * n) * C::D + d * 16), x);
         } else if (at < params.a.shape.q_tokens && lane.column + 16 * d < params.a.shape.head_dim) {
-            *(float2 *)(lane.dq + at * lane.token_stride + lane.column + 16 * d) =
-                make_float2(x.x * params.scale, x.y * params.scale);
+            store_pair(out, pair_added(x.x, x.y, params.scale, keep, out));
         }
     }
 }
@@ -150,6 +151,7 @@ __device__ __forceinline__ void
 store_rows(float *out, int64_t token_stride, const bt_attention_backward_args &a, int row0,
            const float (&sum)[C::D / 16][2][4], float scale, int g, int t)
 {
+    const float keep = a.accumulate_dkv ? 1.0f : KEEP_NOTHING;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const int e = i & 1, n = i >> 1, row = row0 + 8 * n + 2 * t + e;
@@ -158,8 +160,8 @@ store_rows(float *out, int64_t token_stride, const bt_attention_backward_args &a
 #pragma unroll
             for (int d = 0; d < C::D / 16; ++d) {
                 if (16 * d + 2 * g < a.shape.head_dim) {
-                    *(float2 *)(to + 16 * d) =
-                        make_float2(sum[d][n][e] * scale, sum[d][n][2 + e] * scale);
+                    store_pair(to + 16 * d, pair_added(sum[d][n][e], sum[d][n][2 + e], scale, keep,
+                                                       to + 16 * d));
                 }
             }
         }

@@ -37,7 +37,7 @@ bt_status run_queries(const bt_launch *launch, const bt_attention_backward_args 
     work w = work_make(a->shape, QUERIES, kernel::GROUPS, launch->device->info.processor_count);
     w.documents = documents;
     return start_kernel<kernel>(launch, "attention backward tf32, queries", maps, w,
-                                {nullptr, statistics, {}});
+                                {nullptr, statistics});
 }
 
 template <bool GENERAL>

@@ -182,17 +182,18 @@ __device__ __forceinline__ void tile_load_transposed(float *tile, int pitch, con
     }
 }
 
-// Columns 32h + 4c .. + 3 of a row, scaled.
+// Columns 32h + 4c .. + 3 of a row, scaled, plus `keep` times what is there.
 template <int D>
 __device__ __forceinline__ void store_row(float *row, const float (&sum)[D / 8], float scale, int c,
-                                          int head_dim)
+                                          int head_dim, float keep = KEEP_NOTHING)
 {
 #pragma unroll
     for (int h = 0; h < D / 32; ++h) {
+        float *at = row + 32 * h + 4 * c;
         if (32 * h + 4 * c < head_dim) {
-            *(float4 *)(row + 32 * h + 4 * c) =
-                make_float4(sum[4 * h] * scale, sum[4 * h + 1] * scale, sum[4 * h + 2] * scale,
-                            sum[4 * h + 3] * scale);
+            const float2 x = pair_added(sum[4 * h], sum[4 * h + 1], scale, keep, at);
+            const float2 y = pair_added(sum[4 * h + 2], sum[4 * h + 3], scale, keep, at + 2);
+            *(float4 *)at = make_float4(x.x, x.y, y.x, y.y);
         }
     }
 }

@@ -163,24 +163,28 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
 
     // o leaves through the warp's own rows of the q tile, so that global stores are 16 bytes wide.
     float *lse = (float *)a.lse + head * a.shape.q_tokens;
+    bf16 *out = view_head<bf16>(a.o, place);
 #pragma unroll
     for (int m = 0; m < C::M_TILES; ++m) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int row = warp_row + m * 16 + half * 8 + g;
-            const float sum = quad_sum(row_sum[m][half]), inverse = 1.0f / sum;
+            const joined_row joined =
+                join_row(row_max[m][half], quad_sum(row_sum[m][half]), params, lse, row0 + row);
             if (t == 0 && row0 + row < tokens) {
-                lse[row0 + row] = fmaf(row_max[m][half], params.scale, logf(sum));
+                lse[row0 + row] = joined.lse;
             }
+            const bf16 *old = out + (row0 + row) * a.o.token_stride + 2 * t;
 #pragma unroll
             for (int n = 0; n < D / 8; ++n) {
-                *(uint32_t *)(shared + swizzle<D>(row, n) + 4 * t) =
-                    pack_bf16(o[m][n][2 * half] * inverse, o[m][n][2 * half + 1] * inverse);
+                const float2 x =
+                    pair_added(o[m][n][2 * half], o[m][n][2 * half + 1], joined.scale,
+                               n * 8 < head_dim ? joined.keep : KEEP_NOTHING, old + n * 8);
+                *(uint32_t *)(shared + swizzle<D>(row, n) + 4 * t) = pack_bf16(x.x, x.y);
             }
         }
     }
     __syncwarp();
-    bf16 *out = view_head<bf16>(a.o, place);
     for (int i = lane; i < C::M_TILES * 16 * (D / 8); i += 32) {
         const int row = warp_row + i / (D / 8), chunk = i % (D / 8);
         if (row0 + row < tokens && chunk * 8 < head_dim) {

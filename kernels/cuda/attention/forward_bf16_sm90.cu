@@ -31,8 +31,9 @@ bt_status run_pairs(const bt_launch *launch, const bt_attention_args *a)
         return split::run(launch, a, maps);
     }
     const forward_rows rows = forward_rows_of(a);
-    return start(launch, (const void *)pairs::forward_pairs,
-                 {"attention bf16", pairs::THREADS, pairs::SHARED}, &maps,
+    const void *kernel = a->accumulate ? (const void *)pairs::forward_pairs<true>
+                                       : (const void *)pairs::forward_pairs<false>;
+    return start(launch, kernel, {"attention bf16", pairs::THREADS, pairs::SHARED}, &maps,
                  work_make(s, QUERIES, 2, 2 * launch->device->info.processor_count), &rows);
 }
 

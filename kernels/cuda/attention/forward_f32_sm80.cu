@@ -182,12 +182,14 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
 #pragma unroll
     for (int i = 0; i < C::ROWS; ++i) {
         const int row = first_row + row_of(i);
-        const float sum = row_of_lanes_sum(row_sum[i]);
+        const joined_row joined =
+            join_row(row_max[i], row_of_lanes_sum(row_sum[i]), params, lse, row);
         if (row < tokens) {
             if (c == 0) {
-                lse[row] = fmaf(row_max[i], params.scale, logf(sum));
+                lse[row] = joined.lse;
             }
-            store_row<D>(out + row * a.o.token_stride, o[i], 1.0f / sum, c, head_dim);
+            store_row<D>(out + row * a.o.token_stride, o[i], joined.scale, c, head_dim,
+                         joined.keep);
         }
     }
 }

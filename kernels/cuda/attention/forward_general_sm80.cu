@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
         const bool sees = rows.of[half].begin < rows.of[half].end;
         float *const to = (float *)a.lse + head * s.q_tokens + at;
         float lse = sees ? fmaf(row_max[half], LN_2, logf(sum)) : -INFINITY;
-        float factor = sees ? 1.0f / sum : 1.0f, keep = 0.0f;
+        float factor = sees ? 1.0f / sum : 1.0f, keep = KEEP_NOTHING;
         if (a.accumulate) {
             keep = merge_lse(lse, at < s.q_tokens ? *to : -INFINITY, factor);
             __syncwarp(); // a quad has read the old lse before one of its lanes overwrites it

@@ -152,8 +152,9 @@ __device__ __forceinline__ float2 merge_old(float (&o)[F::COLUMN_TILES][32], flo
 
 #endif
 
-// GENERAL: see mask_sm90.cuh. FEW: shorter items.
-template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
+// GENERAL: see mask_sm90.cuh. FEW: shorter items. ADDS: merges with an old result, if there is one:
+// in the plain kernels the code for it alone would cost up to 5 %.
+template <class F, bool GENERAL, bool FEW, bool ADDS> struct forward : plain_ring {
     using maps = forward_maps;
     using rows = forward_rows;
     static constexpr bool WIDE = F::TILE_BYTES > 2 * TILE, UPWARDS = false;
@@ -218,7 +219,7 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
             f.y = keys1.first < keys1.end ? f.y : 0.0f;
         }
         float *to = rows.lse + (int64_t)t.index * w.q_tokens + token;
-        if (rows.old.base) {
+        if (ADDS && rows.old.base) {
             f = merge_old<F>(o, f, lse, rows.old, to, t, token, w.q_tokens, at);
         }
         F::store(own, o, f.x, f.y, at);
@@ -340,20 +341,28 @@ template <class F, bool GENERAL, bool FEW = false> struct forward : plain_ring {
 #endif
 };
 
-template <class F, bool GENERAL, bool FEW = false>
-bt_status run_forward(const bt_launch *launch, const char *name, const bt_attention_args *a,
-                      const bounds *documents)
+template <class F, class KERNEL>
+bt_status run_kernel(const bt_launch *launch, const char *name, const bt_attention_args *a,
+                     const bounds *documents)
 {
     const shape &s = a->shape;
-    using kernel = forward<F, GENERAL, FEW>;
     forward_maps maps;
     BT_TRY(map_view(s, QUERIES, &a->q, F::LOADED, &maps.q));
     BT_TRY(map_view(s, KEYS, &a->k, F::LOADED, &maps.k));
     BT_TRY(map_view(s, KEYS, &a->v, F::LOADED, &maps.v));
     BT_TRY(map_view(s, QUERIES, &a->o, F::STORED, &maps.o));
-    work w = work_make(s, QUERIES, kernel::GROUPS, launch->device->info.processor_count);
+    work w = work_make(s, QUERIES, KERNEL::GROUPS, launch->device->info.processor_count);
     w.documents = documents;
-    return start_kernel<kernel>(launch, name, maps, w, forward_rows_of(a));
+    return start_kernel<KERNEL>(launch, name, maps, w, forward_rows_of(a));
+}
+
+template <class F, bool GENERAL, bool FEW = false>
+bt_status run_forward(const bt_launch *launch, const char *name, const bt_attention_args *a,
+                      const bounds *documents)
+{
+    return GENERAL || a->accumulate
+               ? run_kernel<F, forward<F, GENERAL, FEW, true>>(launch, name, a, documents)
+               : run_kernel<F, forward<F, GENERAL, FEW, GENERAL>>(launch, name, a, documents);
 }
 
 } // namespace

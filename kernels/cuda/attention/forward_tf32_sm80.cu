@@ -171,10 +171,12 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int first = first_row + m * 16 + half * 8;
-            const float sum = quad_sum(row_sum[m][half]);
-            const float2 inverse = rows_to_columns(1.0f / sum, t);
+            const joined_row joined =
+                join_row(row_max[m][half], quad_sum(row_sum[m][half]), params, lse, first + g);
+            const float2 scale = rows_to_columns(joined.scale, t);
+            const float2 keep = rows_to_columns(joined.keep, t);
             if (t == 0 && first + g < tokens) {
-                lse[first + g] = fmaf(row_max[m][half], params.scale, logf(sum));
+                lse[first + g] = joined.lse;
             }
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
@@ -184,8 +186,8 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
                 for (int d = 0; d < D / 16; ++d) {
                     const float(&x)[4] = o[d][2 * m + half];
                     if (row < tokens && d * 16 + 2 * g < head_dim) {
-                        const float by = e ? inverse.y : inverse.x;
-                        *(float2 *)(to + d * 16) = make_float2(x[e] * by, x[2 + e] * by);
+                        store_pair(to + d * 16, pair_added(x[e], x[2 + e], e ? scale.y : scale.x,
+                                                           e ? keep.y : keep.x, to + d * 16));
                     }
                 }
             }

@@ -294,20 +294,6 @@ __device__ __forceinline__ float value_of(bf16 x) { return __bfloat162float(x); 
 __device__ __forceinline__ void value_set(float *to, float x) { *to = x; }
 __device__ __forceinline__ void value_set(bf16 *to, float x) { *to = __float2bfloat16_rn(x); }
 
-// Makes a row's log-sum-exp that over its keys and over others, whose is `old`; scales `factor` by
-// the share of its own keys. Returns the share of the others.
-__device__ __forceinline__ float merge_lse(float &lse, float old, float &factor)
-{
-    const float most = fmaxf(old, lse);
-    if (most == -INFINITY && !isnan(lse)) {
-        return 1.0f; // no key is seen
-    }
-    const float own = expf(lse - most), other = expf(old - most), sum = own + other;
-    lse = most + logf(sum);
-    factor *= own / sum;
-    return other / sum;
-}
-
 // Columns column0 + 8 n + 2t and the next of a row, scaled, plus `keep` times what is there.
 template <typename T, int N>
 __device__ __forceinline__ void row_store(T *row, const float (&sum)[N][4], int half, float scale,
@@ -319,7 +305,7 @@ __device__ __forceinline__ void row_store(T *row, const float (&sum)[N][4], int 
         const int column = first + (i >> 1) * 8 + (i & 1);
         if (column < head_dim) {
             const float x = sum[i >> 1][2 * half + (i & 1)] * scale;
-            value_set(row + column, keep != 0.0f ? fmaf(keep, value_of(row[column]), x) : x);
+            value_set(row + column, !(keep < 0.0f) ? fmaf(keep, value_of(row[column]), x) : x);
         }
     }
 }

@@ -13,18 +13,11 @@ namespace bt_attention_sm90
 namespace
 {
 
-struct key_maps {
-    CUtensorMap q, k, v, d_o, dk, dv, statistics;
-};
-struct key_rows {
-    old_values dk, dv;
-};
-
 // GENERAL: see mask_sm90.cuh.
 template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ring {
     using grid = GRID;
     using maps = key_maps;
-    using rows = key_rows;
+    using rows = const float *; // unused
     static constexpr bool WIDE = F::COLUMN_TILES > 1, UPWARDS = true;
     static constexpr int GROUPS = WIDE ? 2 : 3, BUFFERS = WIDE ? 1 : 2, STAGES = WIDE ? 5 : 7;
     static constexpr int SPLIT = 1, PARTS = 1;
@@ -58,8 +51,8 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
     static __device__ __forceinline__ void send_own(const maps &maps, uint32_t from, int block,
                                                     const item &t)
     {
-        send<F>(&maps.dk, from, block, t.head, t.batch);
-        send<F>(&maps.dv, from + F::TILE_BYTES, block, t.head, t.batch);
+        send_gradient<F>(&maps.dk, from, block, t.head, t.batch, maps.adds);
+        send_gradient<F>(&maps.dv, from + F::TILE_BYTES, block, t.head, t.batch, maps.adds);
     }
 
     static __device__ __forceinline__ void pack_both(uint32_t (&p)[16], uint32_t (&ds)[16],
@@ -121,8 +114,8 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
 
     // The same for double-buffered own tiles: an item's first products are issued with the last
     // ones of the previous item. It skips at most two tiles while it holds a stage.
-    static __device__ __forceinline__ void consume_joined(const work &w, const rows &rows,
-                                                          const memory<keys> &mem, const place &at)
+    static __device__ __forceinline__ void consume_joined(const work &w, const memory<keys> &mem,
+                                                          const place &at)
     {
         const uint64_t stages = operand(mem.stage(0));
         float s[32], dp[32], dk[F::COLUMN_TILES][32], dv[F::COLUMN_TILES][32];
@@ -138,10 +131,9 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
             mbarrier_wait(mem.own_full(place), mem.phase_of(round));
             from.ready();
         };
-        auto store = [&](int place, const item &t, int block) {
-            store_joined<F>(mem.own(place), dk, w.scale, rows.dk, t, block, w.kv_tokens, at);
-            store_joined<F>(mem.own(place) + F::TILE_BYTES, dv, 1.0f, rows.dv, t, block,
-                            w.kv_tokens, at);
+        auto store = [&](int place) {
+            F::store(mem.own(place), dk, w.scale, w.scale, at);
+            F::store(mem.own(place) + F::TILE_BYTES, dv, 1.0f, 1.0f, at);
             results_ready(mem, place, at);
         };
         item t = item_at(w, index);
@@ -161,8 +153,7 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
             if (index >= w.total) {
                 break;
             }
-            const int done = place, ended_block = block;
-            const item ended = t;
+            const int done = place;
             const bool adds = visible.own.top != visible.own.bottom;
             ++round;
             t = item_at(w, index);
@@ -189,7 +180,7 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
             wgmma_settle(dp);
             settle(dk);
             settle(dv);
-            store(done, ended, ended_block);
+            store(done);
         }
         const bool adds = visible.own.top != visible.own.bottom;
         wgmma_fence();
@@ -200,14 +191,14 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
         settle(dk);
         settle(dv);
         from.release(old);
-        store(place, t, block);
+        store(place);
     }
 
-    static __device__ __forceinline__ void consume(const work &w, const rows &rows,
+    static __device__ __forceinline__ void consume(const work &w, const rows &,
                                                    const memory<keys> &mem, const place &at)
     {
         if constexpr (JOINS) {
-            consume_joined(w, rows, mem, at);
+            consume_joined(w, mem, at);
             return;
         }
         const uint64_t stages = operand(mem.stage(0));
@@ -249,10 +240,8 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct keys : plain_ri
                     from.pass(visible.item.top - visible.own.top);
                 }
             }
-            store_gradient<F, GENERAL>(mem.own(place), dk, w.scale, rows.dk, w, index, block,
-                                       w.kv_tokens, at);
-            store_gradient<F, GENERAL>(mem.own(place) + F::TILE_BYTES, dv, 1.0f, rows.dv, w, index,
-                                       block, w.kv_tokens, at);
+            F::store(mem.own(place), dk, w.scale, w.scale, at);
+            F::store(mem.own(place) + F::TILE_BYTES, dv, 1.0f, 1.0f, at);
             results_ready(mem, place, at);
         }
     }

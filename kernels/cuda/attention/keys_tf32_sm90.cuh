@@ -14,11 +14,6 @@ namespace bt_attention_sm90
 namespace
 {
 
-struct key_maps {
-    CUtensorMap q, k, v, d_o, dk, dv, statistics;
-    bool adds; // to the old dk and dv
-};
-
 // GENERAL: see mask_sm90.cuh.
 template <bool GENERAL, class GRID = whole_grid> struct keys_tf32 : plain_ring {
     using F = tf32_tiles<1>;

@@ -213,6 +213,7 @@ __device__ __forceinline__ row_state begin_rows(float (&s)[32], const work &w, i
 }
 
 // The finished rows go to the warpgroup's own tile of queries, from where they are sent.
+template <bool ADDS>
 __device__ __forceinline__ void end_rows(const work &w, const forward_rows &rows, float (&o)[32],
                                          const row_state &r, uint32_t own, uint32_t out_full,
                                          const item &t, int block, const place &at)
@@ -222,7 +223,7 @@ __device__ __forceinline__ void end_rows(const work &w, const forward_rows &rows
     float2 f = {reciprocal_approximate(l0), reciprocal_approximate(l1)};
     float2 lse = {LN_OF_2 * (r.m0 + log2_approximate(l0)), LN_OF_2 * (r.m1 + log2_approximate(l1))};
     float *to = rows.lse + (int64_t)t.index * w.q_tokens + token;
-    if (rows.old.base) {
+    if constexpr (ADDS) {
         f = merge_old<bf16_tiles<1>>(*(float(*)[1][32])o, f, lse, rows.old, to, t, token,
                                      w.q_tokens, at);
     }
@@ -235,6 +236,7 @@ __device__ __forceinline__ void end_rows(const work &w, const forward_rows &rows
     store_if(writes && token + 8 < w.q_tokens, to + 8, lse.y);
 }
 
+template <bool ADDS>
 __device__ __forceinline__ void consume(const work &w, const forward_rows &rows,
                                         const pair_memory &mem, const place &at, int worker,
                                         int workers)
@@ -317,7 +319,7 @@ __device__ __forceinline__ void consume(const work &w, const forward_rows &rows,
         wgmma_settle(s);
         wgmma_settle(o);
         release(old);
-        end_rows(w, rows, o, r, own, mem.out_full + 8 * (round & 1), t, block, at);
+        end_rows<ADDS>(w, rows, o, r, own, mem.out_full + 8 * (round & 1), t, block, at);
         ++round;
         t = next;
         block = next_block;
@@ -328,11 +330,13 @@ __device__ __forceinline__ void consume(const work &w, const forward_rows &rows,
     wgmma_commit();
     wgmma_wait<0>();
     wgmma_settle(o);
-    end_rows(w, rows, o, r, own, mem.out_full + 8 * (round & 1), t, block, at);
+    end_rows<ADDS>(w, rows, o, r, own, mem.out_full + 8 * (round & 1), t, block, at);
 }
 
 #endif
 
+// ADDS: merges with an old result.
+template <bool ADDS>
 __global__ void __launch_bounds__(THREADS, 1)
     forward_pairs(const __grid_constant__ forward_maps p, const work w, const forward_rows rows)
 {
@@ -363,7 +367,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         }
     } else {
         registers_take<112>();
-        consume(w, rows, mem, at, worker, workers);
+        consume<ADDS>(w, rows, mem, at, worker, workers);
     }
 #endif
 }

@@ -18,12 +18,11 @@ namespace
 struct query_maps {
     CUtensorMap q, k, v, d_o, dq;
     CUtensorMap o; // unless the format transposes
-    bool adds;     // to the old dq, if it does; see query_rows for other formats
+    bool adds;     // to the old dq
 };
 struct query_rows {
     const float *lse;  // [B, H, q_tokens]
     float *statistics; // see STATISTICS; NULL: not written (side_by_side_bf16_sm90.cuh)
-    old_values dq;
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -264,8 +263,6 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries : plain
                 make_rows<F>(mem.own(place), lse, statistics_of(rows.statistics, w, t, block, at),
                              block >= 0 && (GRID::WHOLE || rows.statistics), at);
             old = walk(s, dp, dq, ds, from, w, visible, r, own, own + F::STEP, stages, block, at);
-            const item ended = t;
-            const int ended_block = block;
             index = item_index(round + 1, mem.worker(), mem.workers());
             if (index >= w.total) {
                 break;
@@ -292,8 +289,7 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries : plain
             wgmma_settle(dp);
             settle(dq);
             from.release(old);
-            store_joined<F>(mem.own(done), dq, w.scale, rows.dq, ended, ended_block, w.q_tokens,
-                            at);
+            F::store(mem.own(done), dq, w.scale, w.scale, at);
             results_ready(mem, done, at);
         }
         wgmma_fence();
@@ -303,7 +299,7 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries : plain
         wgmma_wait<0>();
         settle(dq);
         from.release(old);
-        store_joined<F>(mem.own(place), dq, w.scale, rows.dq, t, block, w.q_tokens, at);
+        F::store(mem.own(place), dq, w.scale, w.scale, at);
         results_ready(mem, place, at);
     }
 
@@ -360,8 +356,7 @@ template <class F, bool GENERAL, class GRID = whole_grid> struct queries : plain
             wgmma_wait<0>();
             settle(dq);
             from.release(old, 2);
-            store_gradient<F, GENERAL>(mem.own(place), dq, w.scale, rows.dq, w, index, block,
-                                       w.q_tokens, at);
+            F::store(mem.own(place), dq, w.scale, w.scale, at);
             results_ready(mem, place, at);
             if constexpr (GENERAL) {
                 from.pass(visible.own.bottom - visible.item.bottom);

@@ -119,6 +119,8 @@ inline bt_status run(const bt_launch *launch, const bt_attention_backward_args *
     both_maps maps = {};
     query_maps &q = maps.of_queries;
     key_maps &k = maps.of_keys;
+    q.adds = a->accumulate_dq;
+    k.adds = a->accumulate_dkv;
     BT_TRY(map_view(s, QUERIES, &a->q, type, &q.q));
     BT_TRY(map_view(s, KEYS, &a->k, type, &q.k));
     BT_TRY(map_view(s, KEYS, &a->v, type, &q.v));
@@ -143,7 +145,7 @@ inline bt_status run(const bt_launch *launch, const bt_attention_backward_args *
     both_work w = {};
     w.of_queries = work_make(s, QUERIES, query_side::GROUPS, (int)query_blocks);
     w.of_keys = work_make(s, KEYS, key_side::GROUPS, (int)key_blocks);
-    w.rows = {(const float *)a->lse, nullptr, {}};
+    w.rows = {(const float *)a->lse, nullptr};
     w.query_blocks = (int)query_blocks;
     row_sources from = {(const char *)a->o.base, (const char *)a->d_o.base, a->o.batch_stride,
                         a->o.token_stride,       a->o.head_stride,          a->d_o.batch_stride,

@@ -113,7 +113,7 @@ inline bt_status run(const bt_launch *launch, const bt_attention_backward_args *
     both_work w = {};
     w.of_queries = work_make(s, QUERIES, query_side::GROUPS, (int)query_blocks);
     w.of_keys = work_make(s, KEYS, key_side::GROUPS, (int)key_blocks);
-    w.rows = {nullptr, statistics, {}};
+    w.rows = {nullptr, statistics};
     w.query_blocks = (int)query_blocks;
     void *arguments[] = {&maps, &w};
     return start_blocks(launch, (const void *)both_sides_tf32,

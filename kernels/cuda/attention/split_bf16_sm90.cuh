@@ -172,7 +172,7 @@ __device__ __forceinline__ void consume(const work &w, float *lse, const split_m
     barrier_sync(1 + pair, 128 * HALVES);
     if (!half) {
         add_other(merge, o, r);
-        pairs::end_rows(w, {lse, {}}, o, r, mem.own, mem.out_full, t, block, at);
+        pairs::end_rows<false>(w, {lse, {}}, o, r, mem.own, mem.out_full, t, block, at);
     }
 }
 

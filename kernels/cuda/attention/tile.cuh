@@ -106,6 +106,49 @@ template <int ROWS, int COLS, int THREADS> __device__ __forceinline__ void tile_
     }
 }
 
+// Makes a row's log-sum-exp that over its keys and over others, whose is `old`; scales `factor` by
+// the share of its own keys. Returns the share of the others.
+__device__ __forceinline__ float merge_lse(float &lse, float old, float &factor)
+{
+    const float most = fmaxf(old, lse);
+    if (most == -INFINITY && !isnan(lse) && !isnan(old)) {
+        return 1.0f; // no key is seen
+    }
+    const float own = expf(lse - most), other = expf(old - most), sum = own + other;
+    lse = most + logf(sum);
+    factor *= own / sum;
+    return other / sum;
+}
+
+// Values that follow each other in memory, in f32.
+__device__ __forceinline__ float2 load_pair(const float *at) { return *(const float2 *)at; }
+__device__ __forceinline__ float2 load_pair(const bf16 *at)
+{
+    const uint32_t x = *(const uint32_t *)at;
+    return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000U));
+}
+__device__ __forceinline__ void store_pair(float *at, float2 x) { *(float2 *)at = x; }
+__device__ __forceinline__ void store_pair(bf16 *at, float2 x)
+{
+    *(uint32_t *)at = pack_bf16(x.x, x.y);
+}
+
+constexpr float KEEP_NOTHING = -1.0f;
+
+// x times `scale`, y times `scale`, plus `keep` times the values at `old`, which are not read if
+// `keep` is negative.
+template <typename T>
+__device__ __forceinline__ float2 pair_added(float x, float y, float scale, float keep,
+                                             const T *old)
+{
+    float2 sum = make_float2(x * scale, y * scale);
+    if (!(keep < 0.0f)) {
+        const float2 before = load_pair(old);
+        sum = make_float2(fmaf(keep, before.x, sum.x), fmaf(keep, before.y, sum.y));
+    }
+    return sum;
+}
+
 // What a lane adds to a tile's address to name its row of an ldmatrix.
 //   lane_rows  matrices (rows 0-7, chunk 0) (rows 8-15, 0) (rows 0-7, 1) (rows 8-15, 1)
 //   lane_cols  matrices (rows 0-7, chunk 0) (rows 0-7, 1) (rows 8-15, 0) (rows 8-15, 1)
@@ -171,6 +214,27 @@ inline forward_params forward_params_make(const bt_attention_args *args)
     const double scale_log2 = args->shape.scale * 1.4426950408889634;
     return {*args, (float)args->shape.scale, (float)scale_log2,
             (float)fmin(8.0 / scale_log2, 1e30)};
+}
+
+// How a row of o ends: o = scale o + keep times the old o (see pair_added), with its new lse.
+struct joined_row {
+    float lse, scale, keep;
+};
+
+// From the row's maximum and sum; `lse` [tokens] is the head's. All lanes of a row have read its
+// old lse when this returns.
+__device__ __forceinline__ joined_row join_row(float row_max, float sum,
+                                               const forward_params &params, const float *lse,
+                                               int row)
+{
+    joined_row joined = {fmaf(row_max, params.scale, logf(sum)), 1.0f / sum, KEEP_NOTHING};
+    if (params.a.accumulate) {
+        if (row < params.a.shape.q_tokens) {
+            joined.keep = merge_lse(joined.lse, lse[row], joined.scale);
+        }
+        __syncwarp();
+    }
+    return joined;
 }
 
 } // namespace

@@ -160,12 +160,11 @@ __device__ __forceinline__ void send(const CUtensorMap *map, uint32_t from, int 
         tma_store(map, from + i * TILE, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch);
     }
 }
-// Adds the tile to what is there, in f32 memory.
+// Adds the tile to what is there, in the type of the memory.
 template <class F>
 __device__ __forceinline__ void send_added(const CUtensorMap *map, uint32_t from, int tile,
                                            int head, int batch)
 {
-    static_assert(F::STORED == CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "TMA adds fp32 elements");
 #pragma unroll
     for (int i = 0; i < F::PIECES; ++i) {
         tma_add(map, from + i * TILE, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch);
