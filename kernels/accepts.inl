@@ -7,6 +7,8 @@ BT_ACCEPTS(bt_copy_cuda_accepts, "equal types, f32 <-> bf16, f32 <-> i32, u16 to
 BT_ACCEPTS(bt_reduce_sum_cpu_accepts, "y of the same type")
 BT_ACCEPTS(bt_reduce_sum_cpu_bf16_accepts, "y bf16 or f32")
 BT_ACCEPTS(bt_reduce_sum_cuda_accepts, "y of the same type or f32")
+BT_ACCEPTS(bt_sum_parts_cuda_accepts,
+           "up to 64 parts; a batch of up to 65535, each of fewer than 2^31 elements")
 BT_ACCEPTS(bt_layernorm_cpu_accepts, "gamma, beta of the same type")
 BT_ACCEPTS(bt_layernorm_cpu_bf16_accepts, "gamma, beta bf16 or f32")
 BT_ACCEPTS(bt_layernorm_cuda_accepts, "gamma, beta of the same type or f32")
@@ -56,8 +58,6 @@ BT_ACCEPTS(bt_attention_tf32_sm90_accepts,
 BT_ACCEPTS(bt_attention_backward_tf32_sm90_accepts,
            "tf32; compute capability 9.0; any mask, no dropout; head size a multiple of 8 up to "
            "128; positive strides, aligned to 16 bytes")
-BT_ACCEPTS(bt_attention_merge_cuda_accepts,
-           "up to 64 parts; up to 65535 sequences of fewer than 2^31 elements")
 BT_ACCEPTS(bt_cross_entropy_grad_sm90_f32_accepts,
            "compute capability 9.0; rows of 16 KB to 225 KB, aligned to 16 bytes, with a gradient")
 BT_ACCEPTS(bt_cross_entropy_grad_sm90_bf16_accepts,

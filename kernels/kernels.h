@@ -38,6 +38,7 @@ extern "C" {
     X(SCALE, "scale", bt_scale_args)                                                               \
     X(BINARY, "binary", bt_binary_args)                                                            \
     X(REDUCE_SUM, "reduce_sum", bt_reduce_sum_args)                                                \
+    X(SUM_PARTS, "sum_parts", bt_sum_parts_args)                                                   \
     X(SOFTMAX, "softmax", bt_softmax_args)                                                         \
     X(SOFTMAX_BACKWARD, "softmax_backward", bt_softmax_backward_args)                              \
     X(LAYERNORM, "layernorm", bt_layernorm_args)                                                   \
@@ -46,7 +47,6 @@ extern "C" {
     X(EMBEDDING_BACKWARD, "embedding_backward", bt_embedding_backward_args)                        \
     X(ATTENTION, "attention", bt_attention_args)                                                   \
     X(ATTENTION_BACKWARD, "attention_backward", bt_attention_backward_args)                        \
-    X(ATTENTION_MERGE, "attention_merge", bt_attention_merge_args)                                 \
     X(CROSS_ENTROPY, "cross_entropy", bt_cross_entropy_args)                                       \
     X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", bt_cross_entropy_backward_args)            \
     X(CROSS_ENTROPY_MEAN, "cross_entropy_mean", bt_cross_entropy_mean_args)                        \
@@ -194,6 +194,26 @@ typedef struct bt_reduce_sum_args {
     bt_dtype dtype;   // of x
     bt_dtype y_dtype; // dtype, or f32 (bias gradients from bf16)
 } bt_reduce_sum_args;
+
+// A part of a sum: rows first .. first + rows - 1 of y. Element c of its row r of batch entry b is
+// x[b * batch_stride + r * row_stride + c].
+typedef struct bt_sum_parts_item {
+    const void *x;                    // [batch, rows, width]; not read when rows is 0
+    int64_t batch_stride, row_stride; // elements
+    int64_t first, rows;
+} bt_sum_parts_item;
+
+// y[b,r,:] = sum of row r of the parts that hold it, in the order of the list, in f32 (f64 at f64),
+// rounded once; 0 where no part holds the row. One part alone is taken over bit for bit, except for
+// the payload of a NaN.
+typedef struct bt_sum_parts_args {
+    const bt_sum_parts_item *items; // host memory, [item_count], each inside of y's rows
+    int64_t item_count;
+    void *y;                              // [batch, rows, width]; no part's
+    int64_t y_batch_stride, y_row_stride; // elements
+    int64_t batch, rows, width;
+    bt_dtype dtype; // of the parts and y
+} bt_sum_parts_args;
 
 // y[r,c] = exp(x[r,c] - max_r) / sum_c exp(x[r,c] - max_r); y may be x.
 typedef struct bt_softmax_args {
@@ -350,27 +370,6 @@ typedef struct bt_attention_backward_args {
     bt_compute compute;
     bt_dtype dtype;
 } bt_attention_backward_args;
-
-// Partial result of attention over some of the keys, for queries first .. first + tokens - 1.
-typedef struct bt_attention_part {
-    bt_attention_view o; // [batch, tokens, heads, head_dim]
-    const void *lse;     // [batch, heads, tokens], f32 (f64 at f64); not read by a plain sum
-    int64_t first, tokens;
-} bt_attention_part;
-
-// Merges partial results, per query over the parts that hold it, in the order of the list:
-//   with lse     lse = log sum_n exp(lse_n), o = sum_n exp(lse_n - lse) o_n; see bt_attention_args
-//   without it   o = sum_n o_n: shares of a gradient
-// in f32 (f64 at f64), o rounded once. One part alone is taken over bit for bit. A query that no
-// part holds has o = 0 and lse = -inf.
-typedef struct bt_attention_merge_args {
-    const bt_attention_part *items; // host memory, [item_count], each inside of [0, tokens)
-    int64_t item_count;
-    bt_attention_view o; // output, [batch, tokens, heads, head_dim]; no part's
-    void *lse;           // output, [batch, heads, tokens], f32 (f64 at f64); NULL: a plain sum
-    int64_t batch, heads, tokens, head_dim;
-    bt_dtype dtype;
-} bt_attention_merge_args;
 
 // loss[r] = lse[r] - logits[r, target[r]], 0 where target[r] == ignore; mean = sum loss / counted,
 // inv_count = 1 / counted (both 0 when none is counted). A target outside [0, vocab) that is not

@@ -21,6 +21,8 @@ BT_KERNEL_CPU(REDUCE_SUM, F32, reduce_sum_cpu_f32, bt_reduce_sum_cpu_accepts,
               bt_reduce_sum_cpu_workspace)
 BT_KERNEL_CPU(REDUCE_SUM, F64, reduce_sum_cpu_f64, bt_reduce_sum_cpu_accepts,
               bt_reduce_sum_cpu_workspace)
+BT_KERNEL_CPU(SUM_PARTS, F32, sum_parts_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(SUM_PARTS, F64, sum_parts_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(SOFTMAX, F32, softmax_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(SOFTMAX, F64, softmax_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(SOFTMAX_BACKWARD, F32, softmax_backward_cpu_f32, NULL, NULL)
@@ -45,8 +47,6 @@ BT_KERNEL_CPU(ATTENTION_BACKWARD, F32, attention_backward_cpu_f32,
               bt_attention_backward_cpu_accepts, bt_attention_backward_cpu_workspace)
 BT_KERNEL_CPU(ATTENTION_BACKWARD, F64, attention_backward_cpu_f64,
               bt_attention_backward_cpu_accepts, bt_attention_backward_cpu_workspace)
-BT_KERNEL_CPU(ATTENTION_MERGE, F32, attention_merge_cpu_f32, NULL, NULL)
-BT_KERNEL_CPU(ATTENTION_MERGE, F64, attention_merge_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY, F32, cross_entropy_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY, F64, cross_entropy_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, F32, cross_entropy_backward_cpu_f32, NULL, NULL)
@@ -82,6 +82,7 @@ BT_KERNEL_CPU(SCALE, BF16, scale_cpu_bf16, NULL, NULL)
 BT_KERNEL_CPU(BINARY, BF16, binary_cpu_bf16, NULL, NULL)
 BT_KERNEL_CPU(REDUCE_SUM, BF16, reduce_sum_cpu_bf16, bt_reduce_sum_cpu_bf16_accepts,
               bt_reduce_sum_cpu_bf16_workspace)
+BT_KERNEL_CPU(SUM_PARTS, BF16, sum_parts_cpu_bf16, NULL, NULL)
 BT_KERNEL_CPU(SOFTMAX, BF16, softmax_cpu_bf16, NULL, bt_softmax_cpu_bf16_workspace)
 BT_KERNEL_CPU(SOFTMAX_BACKWARD, BF16, softmax_backward_cpu_bf16, NULL,
               bt_softmax_backward_cpu_bf16_workspace)
@@ -96,7 +97,6 @@ BT_KERNEL_CPU(ATTENTION, BF16, attention_cpu_bf16, bt_attention_cpu_accepts,
               bt_attention_cpu_bf16_workspace)
 BT_KERNEL_CPU(ATTENTION_BACKWARD, BF16, attention_backward_cpu_bf16,
               bt_attention_backward_cpu_accepts, bt_attention_backward_cpu_bf16_workspace)
-BT_KERNEL_CPU(ATTENTION_MERGE, BF16, attention_merge_cpu_bf16, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY, BF16, cross_entropy_cpu_bf16, NULL,
               bt_cross_entropy_cpu_bf16_workspace)
 BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, BF16, cross_entropy_backward_cpu_bf16, NULL,
@@ -160,6 +160,8 @@ BT_KERNEL_CUDA(REDUCE_SUM, F32, 80, reduce_sum_cuda_f32, bt_reduce_sum_cuda_acce
                bt_reduce_sum_cuda_workspace)
 BT_KERNEL_CUDA(REDUCE_SUM, BF16, 80, reduce_sum_cuda_bf16, bt_reduce_sum_cuda_accepts,
                bt_reduce_sum_cuda_workspace)
+BT_KERNEL_CUDA(SUM_PARTS, F32, 80, sum_parts_cuda_f32, bt_sum_parts_cuda_accepts, NULL)
+BT_KERNEL_CUDA(SUM_PARTS, BF16, 80, sum_parts_cuda_bf16, bt_sum_parts_cuda_accepts, NULL)
 BT_KERNEL_CUDA(EMBEDDING, F32, 80, embedding_cuda_f32, NULL, NULL)
 BT_KERNEL_CUDA(EMBEDDING, BF16, 80, embedding_cuda_bf16, NULL, NULL)
 BT_KERNEL_CUDA(EMBEDDING_BACKWARD, F32, 80, embedding_backward_cuda_f32,
@@ -210,7 +212,3 @@ BT_KERNEL_CUDA(ATTENTION_BACKWARD, F32, 80, attention_backward_tf32_sm80,
                bt_attention_backward_tf32_accepts, bt_attention_backward_tf32_workspace)
 BT_KERNEL_CUDA(ATTENTION_BACKWARD, F32, 90, attention_backward_tf32_sm90,
                bt_attention_backward_tf32_sm90_accepts, bt_attention_backward_tf32_sm90_workspace)
-BT_KERNEL_CUDA(ATTENTION_MERGE, F32, 80, attention_merge_cuda_f32, bt_attention_merge_cuda_accepts,
-               NULL)
-BT_KERNEL_CUDA(ATTENTION_MERGE, BF16, 80, attention_merge_cuda_bf16,
-               bt_attention_merge_cuda_accepts, NULL)

@@ -89,6 +89,18 @@ BT_ATTRIBUTE(REDUCE_SUM, accumulate, BOOL)
 BT_ATTRIBUTE(REDUCE_SUM, dtype, INT)
 BT_ATTRIBUTE(REDUCE_SUM, y_dtype, INT)
 
+BT_OPERAND_OF(SUM_PARTS, items, x, true, false, o->dtype,
+              batch_span_of(o->batch, i->batch_stride, i->rows, o->width, i->row_stride))
+BT_OPERAND(SUM_PARTS, y, false, true, o->dtype, o->batch * o->rows * o->width,
+           batch_span_of(o->batch, o->y_batch_stride, o->rows, o->width, o->y_row_stride))
+BT_ATTRIBUTE(SUM_PARTS, item_count, I64)
+BT_ATTRIBUTE(SUM_PARTS, y_batch_stride, I64)
+BT_ATTRIBUTE(SUM_PARTS, y_row_stride, I64)
+BT_ATTRIBUTE(SUM_PARTS, batch, I64)
+BT_ATTRIBUTE(SUM_PARTS, rows, I64)
+BT_ATTRIBUTE(SUM_PARTS, width, I64)
+BT_ATTRIBUTE(SUM_PARTS, dtype, INT)
+
 BT_OPERAND(SOFTMAX, x, true, false, o->dtype, o->rows * o->cols, o->rows * o->cols)
 BT_OPERAND(SOFTMAX, y, false, true, o->dtype, o->rows * o->cols, o->rows * o->cols)
 BT_ATTRIBUTE(SOFTMAX, rows, I64)
@@ -224,25 +236,6 @@ BT_ATTRIBUTE(ATTENTION_BACKWARD, accumulate_dkv, BOOL)
 #undef Q_OPERAND
 #undef KV_OPERAND
 #undef ATTENTION_SHAPE
-
-BT_OPERAND_OF(ATTENTION_MERGE, items, o.base, true, false, o->dtype,
-              view_span_of(&i->o, o->batch, i->tokens, o->heads, o->head_dim))
-BT_OPERAND_OF(ATTENTION_MERGE, items, lse, o->lse != NULL, false, WIDE(o->dtype),
-              o->batch * o->heads * i->tokens)
-BT_OPERAND(ATTENTION_MERGE, o.base, false, true, o->dtype,
-           o->batch * o->heads * o->tokens * o->head_dim,
-           view_span_of(&o->o, o->batch, o->tokens, o->heads, o->head_dim))
-BT_OPERAND(ATTENTION_MERGE, lse, false, true, WIDE(o->dtype), o->batch * o->heads * o->tokens,
-           o->batch * o->heads * o->tokens)
-BT_ATTRIBUTE(ATTENTION_MERGE, item_count, I64)
-BT_ATTRIBUTE(ATTENTION_MERGE, o.batch_stride, I64)
-BT_ATTRIBUTE(ATTENTION_MERGE, o.token_stride, I64)
-BT_ATTRIBUTE(ATTENTION_MERGE, o.head_stride, I64)
-BT_ATTRIBUTE(ATTENTION_MERGE, batch, I64)
-BT_ATTRIBUTE(ATTENTION_MERGE, heads, I64)
-BT_ATTRIBUTE(ATTENTION_MERGE, tokens, I64)
-BT_ATTRIBUTE(ATTENTION_MERGE, head_dim, I64)
-BT_ATTRIBUTE(ATTENTION_MERGE, dtype, INT)
 
 BT_OPERAND(CROSS_ENTROPY, logits, true, false, o->dtype, o->rows * o->vocab,
            rows_span_of(o->rows, o->vocab, o->logits_stride))

@@ -107,7 +107,7 @@ const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *
     case BT_KERNEL_SHARD_TARGETS:
         return "it picks targets";
     case BT_KERNEL_ATTENTION_BACKWARD:
-    case BT_KERNEL_ATTENTION_MERGE:
+    case BT_KERNEL_SUM_PARTS:
         return "it is always a separate kernel";
     case BT_KERNEL_SCALE:
         return "its factor is on the device";

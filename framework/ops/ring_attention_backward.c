@@ -113,15 +113,24 @@ static bt_status clear_dq(const backward *b, share of)
     return status;
 }
 
+// dk and dv of `count` tokens of a rank, from its token `first` on, as a part of their sum.
+static bt_sum_parts_item part_of(bt_attention_view dkv, int64_t first, int64_t count)
+{
+    return (bt_sum_parts_item){.x = dkv.base,
+                               .batch_stride = dkv.batch_stride,
+                               .row_stride = dkv.token_stride,
+                               .first = first,
+                               .rows = count};
+}
+
 // The results of the visits to a rank's keys, as parts.
-static int key_parts(const bt_ring_job *j, int source, bt_attention_part *parts)
+static int key_parts(const bt_ring_job *j, int source, bt_sum_parts_item *parts)
 {
     for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
         const bt_ring_visit *visit = &j->visits[n];
-        parts[n - j->first[source]] = (bt_attention_part){
-            .o = bt_ring_blocked(j, bt_tensor_data(j->k_part[n]), visit->k_count, 1, 0),
-            .first = visit->k_begin,
-            .tokens = visit->k_count};
+        parts[n - j->first[source]] =
+            part_of(bt_ring_blocked(j, bt_tensor_data(j->k_part[n]), visit->k_count, 1, 0),
+                    visit->k_begin, visit->k_count);
     }
     return j->first[source + 1] - j->first[source];
 }
@@ -134,7 +143,7 @@ static bt_status remote_backward(const backward *b, int step)
     const int count = j->first[source + 1] - j->first[source];
     const void *block = NULL;
     void *gradient = NULL;
-    bt_attention_part parts[BT_RING_VISITS];
+    bt_sum_parts_item parts[BT_RING_VISITS];
     BT_TRY(j->ring->fetch(j->ring->self, j->context, step, &block));
     BT_TRY(j->ring->place(j->ring->self, j->context, step, &gradient));
     for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
@@ -143,15 +152,14 @@ static bt_status remote_backward(const backward *b, int step)
     }
     if (count > 1) {
         const int64_t tokens = bt_ring_tokens(j, source);
-        BT_TRY(bt_ring_merge(j, parts, key_parts(j, source, parts),
-                             bt_ring_blocked(j, gradient, tokens, 1, 0), NULL,
-                             2 * j->shape.kv_heads, tokens));
+        BT_TRY(bt_ring_sum_parts(j, parts, key_parts(j, source, parts),
+                                 bt_ring_blocked(j, gradient, tokens, 1, 0), tokens));
     }
     return j->ring->give(j->ring->self, j->context, step);
 }
 
 // A rank's contribution to this rank's dk and dv: none, that of one visit, or the sum of several.
-static int received(const bt_ring_job *j, int rank, const void *gradient, bt_attention_part *part)
+static int received(const bt_ring_job *j, int rank, const void *gradient, bt_sum_parts_item *part)
 {
     bt_ring_visit visits[BT_RING_VISITS];
     const int count = bt_ring_visits(&j->mask, j->ring->size, rank, j->ring->rank, visits);
@@ -159,9 +167,9 @@ static int received(const bt_ring_job *j, int rank, const void *gradient, bt_att
     if (count == 0) {
         return 0;
     }
-    *part = (bt_attention_part){.first = count == 1 ? visits[0].k_begin : 0,
-                                .tokens = count == 1 ? visits[0].k_count : all};
-    part->o = bt_ring_blocked(j, (void *)(uintptr_t)gradient, all, 1, part->first);
+    const int64_t first = count == 1 ? visits[0].k_begin : 0;
+    *part = part_of(bt_ring_blocked(j, (void *)(uintptr_t)gradient, all, 1, first), first,
+                    count == 1 ? visits[0].k_count : all);
     return 1;
 }
 
@@ -169,7 +177,7 @@ static int received(const bt_ring_job *j, int rank, const void *gradient, bt_att
 static bt_status sum_keys(const bt_ring_job *j, bt_attention_view out)
 {
     const int size = j->ring->size;
-    bt_attention_part *parts = NULL;
+    bt_sum_parts_item *parts = NULL;
     const void **gradients = NULL;
     int count = 0;
     bt_status status = BT_OK;
@@ -182,7 +190,7 @@ static bt_status sum_keys(const bt_ring_job *j, bt_attention_view out)
         count += rank == j->ring->rank ? key_parts(j, rank, &parts[count])
                                        : received(j, rank, gradients[rank], &parts[count]);
     }
-    status = bt_ring_merge(j, parts, count, out, NULL, 2 * j->shape.kv_heads, j->shape.q_tokens);
+    status = bt_ring_sum_parts(j, parts, count, out, j->shape.q_tokens);
 done:
     bt_mem_free(parts);
     bt_mem_free((void *)gradients);

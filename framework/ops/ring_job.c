@@ -167,19 +167,19 @@ bt_attention_view bt_ring_keys(const bt_ring_job *j, const bt_tensor *qkv, const
                  : bt_ring_packed(j, qkv, part, visit->k_begin);
 }
 
-bt_status bt_ring_merge(const bt_ring_job *j, const bt_attention_part *parts, int count,
-                        bt_attention_view out, void *lse, int64_t heads, int64_t tokens)
+bt_status bt_ring_sum_parts(const bt_ring_job *j, const bt_sum_parts_item *parts, int count,
+                            bt_attention_view out, int64_t tokens)
 {
-    const bt_attention_merge_args args = {.items = parts,
-                                          .item_count = count,
-                                          .o = out,
-                                          .lse = lse,
-                                          .batch = j->shape.batch,
-                                          .heads = heads,
-                                          .tokens = tokens,
-                                          .head_dim = j->shape.head_dim,
-                                          .dtype = j->dtype};
-    return bt_context_launch(j->context, BT_KERNEL_ATTENTION_MERGE, j->dtype, &args);
+    const bt_sum_parts_args args = {.items = parts,
+                                    .item_count = count,
+                                    .y = out.base,
+                                    .y_batch_stride = out.batch_stride,
+                                    .y_row_stride = out.token_stride,
+                                    .batch = j->shape.batch,
+                                    .rows = tokens,
+                                    .width = bt_ring_width(j),
+                                    .dtype = j->dtype};
+    return bt_context_launch(j->context, BT_KERNEL_SUM_PARTS, j->dtype, &args);
 }
 
 bool bt_ring_begins(const bt_ring_job *j)

@@ -61,9 +61,10 @@ BT_CHECKED bt_status bt_ring_allocate(int64_t count, size_t size_bytes, void *ou
 
 // Sends own keys and values.
 BT_CHECKED bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv);
-// out = parts, merged in their order.
-BT_CHECKED bt_status bt_ring_merge(const bt_ring_job *j, const bt_attention_part *parts, int count,
-                                   bt_attention_view out, void *lse, int64_t heads, int64_t tokens);
+// dk and dv of `tokens` tokens: the sum of the parts, in their order. `out`: dk's view, which dv
+// follows.
+BT_CHECKED bt_status bt_ring_sum_parts(const bt_ring_job *j, const bt_sum_parts_item *parts,
+                                       int count, bt_attention_view out, int64_t tokens);
 // Whether the first call, on own keys, gives all queries a result, which the others add to.
 bool bt_ring_begins(const bt_ring_job *j);
 // The lse of a visit's queries: all of this rank's, or a copy of one chunk, for one call; and back

@@ -162,8 +162,7 @@ static void on_launched(void *self, const bt_kernel *kernel, const bt_kernel_pla
                 {BT_KERNEL_GEMM_GROUPED, BT_TIMELINE_PRODUCTS},
                 {BT_KERNEL_LINEAR_EXPS, BT_TIMELINE_PRODUCTS},
                 {BT_KERNEL_ATTENTION, BT_TIMELINE_ATTENTION},
-                {BT_KERNEL_ATTENTION_BACKWARD, BT_TIMELINE_ATTENTION},
-                {BT_KERNEL_ATTENTION_MERGE, BT_TIMELINE_ATTENTION}};
+                {BT_KERNEL_ATTENTION_BACKWARD, BT_TIMELINE_ATTENTION}};
     bt_profile *profile = self;
     bt_timeline_work work = BT_TIMELINE_OTHER;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {

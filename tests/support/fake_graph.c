@@ -67,7 +67,7 @@ static size_t item_bytes(bt_kernel_op op)
     } lists[] = {{BT_KERNEL_GEMM_GROUPED, sizeof(bt_gemm_args)},
                  {BT_KERNEL_GRAD_NORM, sizeof(bt_grad_norm_item)},
                  {BT_KERNEL_SUM_SQUARES, sizeof(bt_sum_squares_item)},
-                 {BT_KERNEL_ATTENTION_MERGE, sizeof(bt_attention_part)},
+                 {BT_KERNEL_SUM_PARTS, sizeof(bt_sum_parts_item)},
                  {BT_KERNEL_ADAMW, sizeof(bt_adamw_item)}};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; ++i) {
         if (lists[i].op == op) {
