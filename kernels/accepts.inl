@@ -68,6 +68,10 @@ BT_ACCEPTS(bt_linear_exps_bf16_sm90_accepts,
 BT_ACCEPTS(bt_gemm_cpu_accepts, "native arithmetic, d of the same type; strides below 2^31")
 BT_ACCEPTS(bt_gemm_cpu_bf16_accepts, "d bf16 or f32; strides below 2^31")
 BT_ACCEPTS(bt_gemm_grouped_cpu_accepts, "products that rows of gemm serve one by one")
+BT_ACCEPTS(bt_gemm_pieces_cpu_accepts, "pieces of products that rows of gemm serve")
+BT_ACCEPTS(bt_gemm_pieces_bf16_sm90_accepts,
+           "products that gemm_bf16_sm90 serves, with untransposed rows, results in bf16 and no C; "
+           "pieces of a multiple of 128 rows")
 BT_ACCEPTS(bt_gemm_grouped_bf16_sm90_accepts,
            "bf16 weight gradients in f32 (op(A) transposed, stored or added to d), aligned to 16 "
            "bytes, n a multiple of 4; with BT_GEMM=auto of up to 8192 rows")

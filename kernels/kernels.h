@@ -57,6 +57,7 @@ extern "C" {
     X(DROPOUT, "dropout", bt_dropout_args)                                                         \
     X(GEMM, "gemm", bt_gemm_args)                                                                  \
     X(GEMM_GROUPED, "gemm_grouped", bt_gemm_grouped_args)                                          \
+    X(GEMM_PIECES, "gemm_pieces", bt_gemm_pieces_args)                                             \
     X(GRAD_NORM, "grad_norm", bt_grad_norm_args)                                                   \
     X(SUM_SQUARES, "sum_squares", bt_sum_squares_args)                                             \
     X(CLIP_SCALE, "clip_scale", bt_clip_scale_args)                                                \
@@ -521,6 +522,22 @@ typedef struct bt_gemm_grouped_args {
     const bt_gemm_args *products; // host memory, [count]
     int64_t count;
 } bt_gemm_grouped_args;
+
+// One product, in pieces of its rows: other streams bring the rows of A while it runs, or take
+// those of D. Pieces have m / pieces rows, and are computed in ascending order from `first`, modulo
+// their number. D is the same as without pieces.
+typedef struct bt_gemm_pieces_args {
+    bt_gemm_args product; // batch 1, no dbias
+    int64_t pieces, first;
+    // Own pieces, for which nobody waits: of A they are at `own`, [own_count m / pieces, k] with
+    // row stride lda, from the start.
+    const void *own;
+    int64_t own_first, own_count;
+    // Device memory, [pieces] each, 0 or 1, of other pieces; NULL: none.
+    uint32_t *ready; // a piece of A is read once its word is 1. At the end all words are 0
+    uint32_t *done;  // a piece's word becomes 1 once its rows of D are written
+    uint32_t *count; // [pieces + 1], 0 before and after
+} bt_gemm_pieces_args;
 
 // Norm of many tensors, summed in a fixed order, and the scale for clipping:
 // norm = grad_scale * sqrt(sum), scale = grad_scale * min(1, max_norm / (norm + 1e-6));

@@ -65,6 +65,8 @@ BT_KERNEL_CPU(GEMM, F32, gemm_cpu_f32, bt_gemm_cpu_accepts, NULL)
 BT_KERNEL_CPU(GEMM, F64, gemm_cpu_f64, bt_gemm_cpu_accepts, NULL)
 BT_KERNEL_CPU(GEMM_GROUPED, DTYPE_COUNT, gemm_grouped_cpu, bt_gemm_grouped_cpu_accepts,
               bt_gemm_grouped_cpu_workspace)
+BT_KERNEL_CPU(GEMM_PIECES, DTYPE_COUNT, gemm_pieces_cpu, bt_gemm_pieces_cpu_accepts,
+              bt_gemm_pieces_cpu_workspace)
 BT_KERNEL_CPU(GRAD_NORM, F32, grad_norm_cpu_f32, NULL, bt_grad_norm_cpu_workspace)
 BT_KERNEL_CPU(GRAD_NORM, F64, grad_norm_cpu_f64, NULL, bt_grad_norm_cpu_workspace)
 BT_KERNEL_CPU(SUM_SQUARES, F32, sum_squares_cpu_f32, NULL, NULL)
@@ -125,6 +127,7 @@ BT_KERNEL_CUDA(GEMM, BF16, 90, gemm_bf16_sm90, bt_gemm_bf16_sm90_accepts,
                bt_gemm_bf16_sm90_workspace)
 BT_KERNEL_CUDA(GEMM_GROUPED, BF16, 90, gemm_grouped_bf16_sm90, bt_gemm_grouped_bf16_sm90_accepts,
                bt_gemm_grouped_bf16_sm90_workspace)
+BT_KERNEL_CUDA(GEMM_PIECES, BF16, 90, gemm_pieces_bf16_sm90, bt_gemm_pieces_bf16_sm90_accepts, NULL)
 BT_KERNEL_CUDA(GEMM, F32, 80, gemm_fp32_sm80, bt_gemm_fp32_sm80_accepts,
                bt_gemm_fp32_sm80_workspace)
 BT_KERNEL_CUDA(GEMM, F32, 80, gemm_tf32_sm80, bt_gemm_tf32_sm80_accepts,

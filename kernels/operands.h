@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 
-enum { BT_KERNEL_OPERANDS_MOST = 10 };
+enum { BT_KERNEL_OPERANDS_MOST = 12 };
 
 typedef struct bt_kernel_operand {
     const char *name; // of the field: "x", "q.base"; of an item: "grad"

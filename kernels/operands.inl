@@ -380,6 +380,58 @@ BT_ATTRIBUTE(GEMM, dbias_dtype, INT)
 BT_ATTRIBUTE(GEMM, dbias_accumulate, BOOL)
 BT_ATTRIBUTE(GEMM, dbias_of_a, BOOL)
 
+// GEMM_PIECES has no batch.
+#define OWN_ROWS (o->pieces ? o->own_count * (o->product.m / o->pieces) : 0)
+BT_OPERAND(GEMM_PIECES, product.a, o->own_count < o->pieces, false, o->product.ab_dtype,
+           o->product.m * o->product.k, rows_span_of(o->product.m, o->product.k, o->product.lda))
+BT_OPERAND(GEMM_PIECES, product.b, true, false, o->product.ab_dtype, o->product.k * o->product.n,
+           rows_span_of(o->product.trans_b ? o->product.n : o->product.k,
+                        o->product.trans_b ? o->product.k : o->product.n, o->product.ldb))
+BT_OPERAND(GEMM_PIECES, product.c, o->product.beta != 0, false, o->product.d_dtype,
+           o->product.m * o->product.n, rows_span_of(o->product.m, o->product.n, o->product.ldc))
+BT_OPERAND(GEMM_PIECES, product.d, false, true, o->product.d_dtype, o->product.m * o->product.n,
+           rows_span_of(o->product.m, o->product.n, o->product.ldd))
+BT_OPERAND(GEMM_PIECES, product.bias,
+           o->product.epilogue == BT_EPILOGUE_BIAS || o->product.epilogue == BT_EPILOGUE_BIAS_GELU,
+           false, o->product.ab_dtype, o->product.n, o->product.n)
+BT_OPERAND(GEMM_PIECES, product.aux, o->product.epilogue == BT_EPILOGUE_DGELU,
+           o->product.epilogue == BT_EPILOGUE_BIAS_GELU, o->product.d_dtype,
+           o->product.m * o->product.n, rows_span_of(o->product.m, o->product.n, o->product.ldd))
+BT_OPERAND(GEMM_PIECES, product.dbias, false, false, o->product.dbias_dtype, 0, 0)
+BT_OPERAND(GEMM_PIECES, own, true, false, o->product.ab_dtype,
+           OWN_ROWS * o->product.k, rows_span_of(OWN_ROWS, o->product.k, o->product.lda))
+#undef OWN_ROWS
+BT_OPERAND(GEMM_PIECES, ready, true, true, BT_I32, o->pieces, o->pieces)
+BT_OPERAND(GEMM_PIECES, done, false, true, BT_I32, o->pieces, o->pieces)
+BT_OPERAND(GEMM_PIECES, count, true, true, BT_I32, o->pieces + 1, o->pieces + 1)
+BT_ATTRIBUTE(GEMM_PIECES, product.m, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.n, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.k, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.trans_a, BOOL)
+BT_ATTRIBUTE(GEMM_PIECES, product.trans_b, BOOL)
+BT_ATTRIBUTE(GEMM_PIECES, product.lda, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.ldb, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.ldc, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.ldd, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.batch, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.stride_a, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.stride_b, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.stride_c, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.stride_d, I64)
+BT_ATTRIBUTE(GEMM_PIECES, product.alpha, F64)
+BT_ATTRIBUTE(GEMM_PIECES, product.beta, F64)
+BT_ATTRIBUTE(GEMM_PIECES, product.epilogue, INT)
+BT_ATTRIBUTE(GEMM_PIECES, product.ab_dtype, INT)
+BT_ATTRIBUTE(GEMM_PIECES, product.d_dtype, INT)
+BT_ATTRIBUTE(GEMM_PIECES, product.compute, INT)
+BT_ATTRIBUTE(GEMM_PIECES, product.dbias_dtype, INT)
+BT_ATTRIBUTE(GEMM_PIECES, product.dbias_accumulate, BOOL)
+BT_ATTRIBUTE(GEMM_PIECES, product.dbias_of_a, BOOL)
+BT_ATTRIBUTE(GEMM_PIECES, pieces, I64)
+BT_ATTRIBUTE(GEMM_PIECES, first, I64)
+BT_ATTRIBUTE(GEMM_PIECES, own_first, I64)
+BT_ATTRIBUTE(GEMM_PIECES, own_count, I64)
+
 // GEMM_GROUPED has no rows: each product is an operand struct of GEMM.
 
 BT_OPERAND_OF(GRAD_NORM, items, grad, true, false, o->dtype, i->count)

@@ -112,6 +112,7 @@ const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *
     case BT_KERNEL_SCALE:
         return "its factor is on the device";
     case BT_KERNEL_GEMM_GROUPED:
+    case BT_KERNEL_GEMM_PIECES:
     case BT_KERNEL_GRAD_NORM:
     case BT_KERNEL_SUM_SQUARES:
     case BT_KERNEL_CLIP_SCALE:

@@ -160,6 +160,7 @@ static void on_launched(void *self, const bt_kernel *kernel, const bt_kernel_pla
         bt_timeline_work work;
     } rows[] = {{BT_KERNEL_GEMM, BT_TIMELINE_PRODUCTS},
                 {BT_KERNEL_GEMM_GROUPED, BT_TIMELINE_PRODUCTS},
+                {BT_KERNEL_GEMM_PIECES, BT_TIMELINE_PRODUCTS},
                 {BT_KERNEL_LINEAR_EXPS, BT_TIMELINE_PRODUCTS},
                 {BT_KERNEL_ATTENTION, BT_TIMELINE_ATTENTION},
                 {BT_KERNEL_ATTENTION_BACKWARD, BT_TIMELINE_ATTENTION}};

@@ -25,6 +25,7 @@ bool bt_attention_cpu_accepts(const bt_device *device, const void *args);
 bool bt_attention_backward_cpu_accepts(const bt_device *device, const void *args);
 bool bt_gemm_cpu_accepts(const bt_device *device, const void *args);
 bool bt_gemm_grouped_cpu_accepts(const bt_device *device, const void *args);
+bool bt_gemm_pieces_cpu_accepts(const bt_device *device, const void *args);
 
 bool bt_reduce_sum_cpu_bf16_accepts(const bt_device *device, const void *args);
 bool bt_layernorm_cpu_bf16_accepts(const bt_device *device, const void *args);
@@ -50,6 +51,7 @@ size_t bt_cross_entropy_backward_cpu_bf16_workspace(const bt_device *device, con
 size_t bt_cross_entropy_grad_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_gemm_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_gemm_grouped_cpu_workspace(const bt_device *device, const void *args);
+size_t bt_gemm_pieces_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_attention_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
 

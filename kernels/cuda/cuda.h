@@ -82,6 +82,7 @@ BT_CUDA_WORKSPACE(gemm_cublaslt);
 BT_CUDA_ACCEPTS(gemm_bf16_sm90);
 BT_CUDA_WORKSPACE(gemm_bf16_sm90);
 BT_CUDA_ACCEPTS(gemm_grouped_bf16_sm90);
+BT_CUDA_ACCEPTS(gemm_pieces_bf16_sm90);
 BT_CUDA_WORKSPACE(gemm_grouped_bf16_sm90);
 BT_CUDA_ACCEPTS(gemm_bf16_sm80);
 BT_CUDA_WORKSPACE(gemm_bf16_sm80);

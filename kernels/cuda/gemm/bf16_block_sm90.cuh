@@ -50,6 +50,9 @@ static __device__ __forceinline__ void consume(WORK work, const shared_map<C> &s
         } else {
             finish_store<C>(p, t, me, sums, bias, boxes, used);
         }
+        if (me.leads()) {
+            work.written(t);
+        }
     }
     if (me.leads()) {
         tma_store_wait<0>(); // shared memory must stay valid until the stores have read it

@@ -90,11 +90,12 @@ static __device__ __forceinline__ void produce(WORK work, const shared_map<C> &s
     while (work.more()) {
         const unit t = work.next();
         const problem &p = work.product();
+        const a_place a = work.rows_of(p, t);
         for (int block = t.k_begin; block < t.k_end; ++block) {
             const uint32_t full = shared.full(stage);
             mbarrier_wait(shared.empty(stage), phase);
             mbarrier_expect(full, C::STAGE_BYTES);
-            load_operand<C::A_MN, C::TILE_M>(&p.a, shared.a(stage), t.m, block * C::DEPTH, t.batch,
+            load_operand<C::A_MN, C::TILE_M>(a.map, shared.a(stage), a.m, block * C::DEPTH, t.batch,
                                              full);
             load_operand<C::B_MN, C::TILE_N>(&p.b, shared.b(stage), t.n, block * C::DEPTH, t.batch,
                                              full);
@@ -104,6 +105,7 @@ static __device__ __forceinline__ void produce(WORK work, const shared_map<C> &s
             }
         }
     }
+    work.all_read();
 }
 
 // Warps that add up A's columns, where p.a_sums is given.

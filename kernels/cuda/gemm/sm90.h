@@ -136,6 +136,31 @@ int64_t exps_parts(const family &of, const bt_gemm_args *args, int processors);
 bt_status launch_exps(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const float *reference, const int *targets, float *row_sums);
 
+// ---- pieces: a product whose rows arrive or leave while it runs ---------------------------------
+
+// A kernel's one argument (bt_gemm_pieces_args).
+struct pieces {
+    problem product;
+    CUtensorMap own; // rows own_begin to own_end of A
+    int own_begin, own_end;
+    int rows;    // of a piece
+    int first_m; // where the units begin
+    int number;  // of pieces
+    uint32_t *ready, *done, *count;
+};
+
+struct pieces_variant {
+    int tile_n;
+    bool trans_b;
+    epilogue kind;
+    void (*kernel)(const pieces);
+    int shared_bytes;
+};
+
+// The plan of the plain product, and the kernel of its tiles; NULL: none.
+const pieces_variant *pieces_variant_of(const bt_gemm_args *product, int processors);
+bt_status launch_pieces(const bt_launch *launch, const bt_gemm_pieces_args *args);
+
 // ---- groups: bf16 weight gradients (EPILOGUE_F32) of one or several products, in one launch -----
 
 constexpr int GROUP_MOST = 8; // products of a launch; a larger group takes several

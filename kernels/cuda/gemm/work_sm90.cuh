@@ -111,6 +111,12 @@ struct unit {
     int tile;           // number of the tile, over all batch entries
 };
 
+// Where TMA finds the rows of A of a unit.
+struct a_place {
+    const CUtensorMap *map;
+    int m;
+};
+
 // Where the tile of the unit is.
 template <class C> static __device__ __forceinline__ void place_tile(const problem &p, unit &t)
 {
@@ -142,8 +148,18 @@ template <class C> static __device__ __forceinline__ unit unit_at(const problem 
     return t;
 }
 
+// All of A is there, and nobody waits for D.
+struct whole_rows {
+    __device__ __forceinline__ a_place rows_of(const problem &p, const unit &t)
+    {
+        return {&p.a, t.m};
+    }
+    __device__ __forceinline__ void all_read() {}
+    __device__ __forceinline__ void written(const unit &) {} // by the thread that stores
+};
+
 // A block's units, one after the other: every gridDim.x-th of one product's.
-template <class C> struct whole_units {
+template <class C> struct whole_units : whole_rows {
     const problem &p;
     int u;
 
@@ -161,7 +177,7 @@ template <class C> struct whole_units {
 };
 
 // A block's share of a group of products.
-template <class C> struct group_share {
+template <class C> struct group_share : whole_rows {
     const group &g;
     int end;   // of what is left of its run of k-blocks
     int whole; // the next whole tile
