@@ -25,14 +25,16 @@
 extern "C" {
 #endif
 
-#define BT_COLLECTIVES_ABI   2
+#define BT_COLLECTIVES_ABI   3
 #define BT_COLLECTIVES_ENTRY "bt_collectives_entry"
 
 enum {
     BT_P2P_RANKS_MAX = 8,
     BT_P2P_BLOCKS_MAX = 64,
-    BT_P2P_LOW_LATENCY_BYTES = 1 << 18, // maximum size of such a sum
-    BT_P2P_HEAD_BYTES = 1 << 20,        // offset in a window: flags, at its beginning
+    BT_P2P_LOW_LATENCY_BYTES = 1 << 18,             // maximum size of such a sum
+    BT_P2P_HEAD_BYTES = 1 << 20,                    // size of the head of a window: flags
+    BT_P2P_WORDS_OFFSET = BT_P2P_HEAD_BYTES - 4096, // in a window: words for bt_group_words
+    BT_P2P_WORDS = 128,                             // of 4 bytes
     // After the head: two sets of low-latency slots, of all ranks.
     BT_P2P_SLOTS_BYTES = 2 * BT_P2P_RANKS_MAX * 2 * BT_P2P_LOW_LATENCY_BYTES,
     BT_P2P_STAGING_OFFSET = BT_P2P_HEAD_BYTES + BT_P2P_SLOTS_BYTES,
@@ -121,9 +123,12 @@ typedef struct bt_device_collectives {
     // ---- copy engines: no SM waits; the flags are set and awaited by the stream itself ----
     // A barrier of all ranks' streams. phase alternates between 0 and 1.
     bt_status (*handshake)(bt_device *device, bt_stream stream, const bt_p2p_view *view, int phase);
-    // *word (page-locked host memory) = value, in stream order.
+    // *word (page-locked host memory, or in a window) = value, in stream order.
     bt_status (*mark)(bt_device *device, bt_stream stream, uint32_t *word, uint32_t value);
-    // Ends handshakes in which this rank's streams wait, after an abort. `stream`: another one.
+    // The stream waits until *word, in this rank's window, is 1, and makes it 0.
+    bt_status (*await_mark)(bt_device *device, bt_stream stream, uint32_t *word);
+    // Ends handshakes in which this rank's streams wait, after an abort, and makes the window's
+    // words 1, for streams and kernels that wait for those. `stream`: another one.
     void (*handshake_release)(bt_device *device, bt_stream stream, const bt_p2p_view *view);
 
     // ---- NCCL ----

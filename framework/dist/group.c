@@ -206,9 +206,21 @@ bt_status bt_exchange_step(bt_group *group, const bt_group_step *step, void *out
                         "%d, and hops are 0 or more",
                         step->distance, step->hops, size, size - 1);
     }
+    if (step->parts != 0 &&
+        (group->backend->words == NULL || step->parts < 0 ||
+         !bt_byte_rows_are_block(&step->data, size_bytes) || size_bytes % step->parts != 0)) {
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "exchange_step: %d parts of a block of %lld bytes, or of rows with gaps, or "
+            "a backend that sends no parts",
+            step->parts, (long long)size_bytes);
+    }
     if (group->backend->exchange_step != NULL) {
         RECORDED(group, "exchange_step", -1, size_bytes,
                  exchange_step(group, step, out, size_bytes, stream));
+    }
+    if (step->after) {
+        BT_TRY(group->device->backend->event_wait(group->device, step->after, stream));
     }
     const int to = (group->rank + step->distance) % size;
     const int from = (group->rank - step->distance + size) % size;
@@ -248,6 +260,18 @@ bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void **out)
     BT_TRY(check_size("memory", size_bytes));
     return group->backend->memory && size_bytes > 0 ? group->backend->memory(group, size_bytes, out)
                                                     : BT_OK;
+}
+
+uint32_t *bt_group_words(bt_group *group, int count)
+{
+    return group->backend->words && count > 0 ? group->backend->words(group, count) : NULL;
+}
+
+void bt_group_words_free(bt_group *group, const uint32_t *words, int count)
+{
+    if (words) {
+        group->backend->words_free(group, words, count);
+    }
 }
 
 bt_status bt_group_split(bt_group *group, int colour, int key, bt_group **out)

@@ -40,6 +40,15 @@ typedef struct bt_group_step {
     int distance;      // 1 .. size - 1, and hops at least 0: both equal on all ranks
     int hops;          // how many ranks have sent the block on
     bt_byte_rows data; // the block
+    // The data may be read once this event has passed; NULL: when the stream is there. Ranks meet
+    // before, so out must be free by then.
+    bt_event after;
+    // The block in parts, where bt_group_words has words for them; 0: whole. A part is sent once
+    // its word of `produced`, which a kernel of this rank sets, is 1; then that is 0 again. When it
+    // has arrived, its word of `arrived` in the receiver's memory is 1. NULL: not awaited, not
+    // said.
+    int parts; // of which the block is a multiple; without gaps
+    uint32_t *produced, *arrived;
 } bt_group_step;
 
 typedef struct bt_group_backend {
@@ -76,6 +85,9 @@ typedef struct bt_group_backend {
     bt_status (*tell)(bt_group *group, void *data, int64_t size_bytes, int root);
     // NULL: the backend has no memory that all ranks map.
     bt_status (*memory)(bt_group *group, int64_t size_bytes, void **out);
+    // NULL: exchange_step takes no parts.
+    uint32_t *(*words)(bt_group *group, int count);
+    void (*words_free)(bt_group *group, const uint32_t *words, int count);
     bt_status (*split)(bt_group *group, int colour, int key, bt_group **out);
     bool on_gpu; // calls take GPU memory and are asynchronous
 } bt_group_backend;
@@ -149,6 +161,14 @@ BT_CHECKED bt_status bt_barrier(bt_group *group, bt_stream stream);
 // backend has no such memory.
 // Errors  OUT_OF_MEMORY, UNAVAILABLE, naming the rank; INVALID_ARGUMENT (more than 15 calls)
 BT_CHECKED bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void **out);
+// Words of device memory through which streams and kernels of the ranks wait for each other, at
+// equal places on all ranks, zero; after an abort they become 1 again and again, so nothing waits
+// forever. All ranks take and free the same counts in the same order. NULL: there are none, or no
+// more.
+// Owns    the caller, until bt_group_words_free, when they are zero again; they end with the group
+uint32_t *bt_group_words(bt_group *group, int count);
+// Safe on NULL.
+void bt_group_words_free(bt_group *group, const uint32_t *words, int count);
 // The capacity of a buffer in such memory that has to grow from `capacity` to `needed`: at least
 // twice as large, because outgrown memory is kept, and a group has few blocks of it.
 static inline int64_t bt_group_memory_grown(int64_t capacity, int64_t needed)

@@ -71,6 +71,32 @@ static bt_status p2p_memory(bt_group *group, int64_t size_bytes, void **out)
     return BT_OK;
 }
 
+static uint32_t *first_word(const bt_p2p_group *group)
+{
+    char *head = group->regions[0].of[group->base.group.rank].base;
+    return (uint32_t *)(void *)(head + BT_P2P_WORDS_OFFSET);
+}
+
+static uint32_t *p2p_words(bt_group *group, int count)
+{
+    bt_p2p_group *self = group->impl;
+    int free = 0; // words up to here
+    for (int i = 0; self->options.engines && i < BT_P2P_WORDS; ++i) {
+        free = self->words_taken[i] ? 0 : free + 1;
+        if (free == count) {
+            memset(&self->words_taken[i + 1 - count], true, (size_t)count);
+            return first_word(self) + i + 1 - count;
+        }
+    }
+    return NULL;
+}
+
+static void p2p_words_free(bt_group *group, const uint32_t *words, int count)
+{
+    bt_p2p_group *self = group->impl;
+    memset(&self->words_taken[words - first_word(self)], false, (size_t)count);
+}
+
 static bt_status p2p_split(bt_group *group, int colour, int key, bt_group **out)
 {
     bt_p2p_group *self = group->impl;
@@ -102,6 +128,8 @@ static const bt_group_backend p2p_backend = {.name = "p2p",
                                              .abort = bt_device_group_abort,
                                              .destroy = p2p_destroy,
                                              .memory = p2p_memory,
+                                             .words = p2p_words,
+                                             .words_free = p2p_words_free,
                                              .split = p2p_split,
                                              .on_gpu = true};
 

@@ -27,6 +27,7 @@ typedef struct bt_p2p_group {
     uint64_t mailboxes[BT_P2P_RANKS_MAX];
     bt_p2p_region regions[BT_P2P_REGIONS_MAX]; // the first holds flags, slots and staging
     int region_count;
+    bool words_taken[BT_P2P_WORDS]; // of the first region's
     uint32_t region_tries; // regions that were made or failed: in the tags of their descriptors
     bt_p2p_view view;
     void *state; // of the device, owned

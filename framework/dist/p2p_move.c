@@ -29,7 +29,9 @@ typedef struct move {
     uint32_t call;
     bt_stream stream;
     const bt_p2p_region *region; // region of the result; NULL: staged
-    const char *land; // destination at the other ranks, as the equal address of this rank
+    const char *land;          // destination at the other ranks, as the equal address of this rank
+    const bt_group_step *step; // NULL: no parts
+    bt_event after;            // when the data may be read; NULL: at once
 } move;
 
 static bt_p2p_group *self_of(bt_group *group) { return group->impl; }
@@ -97,6 +99,31 @@ static bt_status staged(bt_p2p_group *group, const move *what)
     return own_part(group, what);
 }
 
+// The address in rank `peer`'s memory of a word in this rank's.
+static uint32_t *word_at(const bt_p2p_group *group, const uint32_t *word, int peer)
+{
+    return (uint32_t *)(void *)bt_p2p_region_at(group, &group->regions[0], word, peer);
+}
+
+// A block in parts, each when it is there.
+static bt_status send_parts(bt_p2p_group *group, const move *what, char *to, int peer)
+{
+    const bt_device_collectives *table = group->base.table;
+    bt_device *device = group->base.device;
+    const bt_group_step *step = what->step;
+    const int64_t bytes = what->size_bytes / step->parts;
+    for (int part = 0; part < step->parts; ++part) {
+        BT_TRY(step->produced ? table->await_mark(device, what->stream, &step->produced[part])
+                              : BT_OK);
+        BT_TRY(bt_p2p_copy(group, to + part * bytes, what->from[peer] + part * bytes, bytes,
+                           what->stream));
+        BT_TRY(step->arrived ? table->mark(device, what->stream,
+                                           word_at(group, &step->arrived[part], peer), 1)
+                             : BT_OK);
+    }
+    return BT_OK;
+}
+
 static bt_status by_engines(bt_p2p_group *group, const move *what)
 {
     bt_device *device = group->base.device;
@@ -104,10 +131,15 @@ static bt_status by_engines(bt_p2p_group *group, const move *what)
     BT_TRY(bt_p2p_enter(group, &group->engine_calls, what->stream));
     BT_TRY(bt_device_group_begin(&group->base, what->stream));
     BT_TRY(group->base.table->handshake(device, what->stream, &group->view, 0));
+    BT_TRY(what->after ? device->backend->event_wait(device, what->after, what->stream) : BT_OK);
     for (int step = 1; step < size; ++step) {
         int peer = (group->base.group.rank + step) % size;
         char *to = bt_p2p_region_at(group, what->region, what->land, peer);
         if (what->from[peer] == NULL) {
+            continue;
+        }
+        if (what->step != NULL) {
+            BT_TRY(send_parts(group, what, to, peer));
             continue;
         }
         BT_TRY(what->rows != NULL
@@ -263,12 +295,22 @@ bt_status bt_p2p_exchange_step(bt_group *base, const bt_group_step *step, void *
                  .call = bt_p2p_call(CALL_STEP, size_bytes, step->distance, step->hops, -1),
                  .stream = stream,
                  .region = bt_p2p_region_find(group, out, size_bytes * base->size),
-                 .land = own};
+                 .land = own,
+                 .step = step->parts ? step : NULL,
+                 .after = step->after};
     what.from[to] = step->data.data;
     what.to[from] = (char *)out + size_bytes * bt_group_step_block(base, step, from);
-    return what.region != NULL && group->options.engines && size_bytes > 0
-               ? by_engines(group, &what)
-               : run(group, &what);
+    if (step->parts && (what.region == NULL || !group->options.engines)) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "exchange_step: copy engines send parts, and only "
+                                               "into memory of the group");
+    }
+    if (what.region != NULL && group->options.engines && size_bytes > 0) {
+        return by_engines(group, &what);
+    }
+    BT_TRY(step->after
+               ? group->base.device->backend->event_wait(group->base.device, step->after, stream)
+               : BT_OK);
+    return run(group, &what);
 }
 
 bt_status bt_p2p_barrier(bt_group *base, bt_stream stream)

@@ -226,6 +226,20 @@ static void handshake_release(bt_device *device, bt_stream stream, const bt_p2p_
         atomic_store(&head_of(view, view->rank)->ready[0][peer], 1);
         atomic_store(&head_of(view, view->rank)->ready[1][peer], 1);
     }
+    uint32_t *words = (uint32_t *)(void *)(view->window[view->rank] + BT_P2P_WORDS_OFFSET);
+    for (int i = 0; i < BT_P2P_WORDS; ++i) {
+        __atomic_store_n(&words[i], 1, __ATOMIC_RELEASE);
+    }
+}
+
+static bt_status await_mark(bt_device *device, bt_stream stream, uint32_t *word)
+{
+    (void)device, (void)stream;
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) {
+        (void)sched_yield();
+    }
+    __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+    return BT_OK;
 }
 
 static bt_status mark(bt_device *device, bt_stream stream, uint32_t *word, uint32_t value)
@@ -259,6 +273,7 @@ const bt_device_collectives *fake_gpu_table(bt_status ready)
                                                 .handshake = handshake,
                                                 .handshake_release = handshake_release,
                                                 .mark = mark,
+                                                .await_mark = await_mark,
                                                 .nccl_ready = nccl_ready};
     ready_status = ready;
     return &table;

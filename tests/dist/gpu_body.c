@@ -1,5 +1,6 @@
 #include "tests/dist/gpu_body.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "framework/base/clock.h"
 #include "framework/dist/nccl.h"
 #include "framework/dist/p2p.h"
+#include "kernels/collectives.h"
 #include "tests/support/test.h"
 
 static int devices; // 0: not counted; inherited by forked ranks
@@ -338,4 +340,132 @@ bt_status gpu_split(bt_group *group, void *argument, rank_result *result)
     }
     bt_group_destroy(part);
     return status;
+}
+
+enum { PARTS = 4, PART_WORDS = 48, SENT = PARTS * PART_WORDS }; // of 4 bytes
+
+// What a rank sends in a turn.
+static uint32_t sent_word(int rank, int turn, int i)
+{
+    return (uint32_t)(rank * 1000 + turn * 7 + i);
+}
+
+typedef struct parted {
+    bt_group *group;
+    const sweep *how;
+    bt_stream other;     // of the thread that produces
+    uint32_t *words;     // [size, PARTS] that say what arrived, then [PARTS] that are awaited
+    uint32_t *out, *own; // [size, SENT] in memory of the group; [SENT]
+    uint32_t data[SENT]; // of this turn
+} parted;
+
+static bt_status to_host(const parted *p, uint32_t *to, const uint32_t *from, int count)
+{
+    const bt_backend *backend = p->how->device->backend;
+    BT_TRY(backend->copy(p->how->device, to, from, (size_t)count * sizeof *to,
+                         BT_COPY_DEVICE_TO_HOST, p->how->stream));
+    return backend->stream_synchronize(p->how->device, p->how->stream);
+}
+
+static bt_status to_device(const parted *p, uint32_t *to, const uint32_t *from, int count,
+                           bt_stream stream)
+{
+    const bt_backend *backend = p->how->device->backend;
+    BT_TRY(backend->copy(p->how->device, to, from, (size_t)count * sizeof *to,
+                         BT_COPY_HOST_TO_DEVICE, stream));
+    return backend->stream_synchronize(p->how->device, stream);
+}
+
+// Writes the data and says so, part by part, when the exchange waits for it.
+static void *produce_parts(void *argument)
+{
+    const parted *p = argument;
+    for (int part = 0; part < PARTS; ++part) {
+        const uint32_t one = 1;
+        const struct timespec pause = {.tv_nsec = 5000000};
+        (void)nanosleep(&pause, NULL);
+        if (to_device(p, p->own + part * PART_WORDS, p->data + part * PART_WORDS, PART_WORDS,
+                      p->other) != BT_OK ||
+            to_device(p, p->words + p->group->size * PARTS + part, &one, 1, p->other) != BT_OK) {
+            return argument;
+        }
+    }
+    return NULL;
+}
+
+static bt_status check_parts(const parted *p, int turn, int from)
+{
+    uint32_t got[SENT], words[(BT_P2P_RANKS_MAX + 1) * PARTS];
+    const int count = (p->group->size + 1) * PARTS;
+    BT_TRY(to_host(p, got, p->out + from * SENT, SENT));
+    BT_TRY(to_host(p, words, p->words, count));
+    for (int i = 0; i < SENT; ++i) {
+        if (got[i] != sent_word(from, turn, i)) {
+            return bt_error(BT_STATUS_INTERNAL, "word %d of rank %d's block is %u", i, from,
+                            got[i]);
+        }
+    }
+    for (int i = 0; i < count; ++i) {
+        if (words[i] != (i / PARTS == from ? 1U : 0U)) {
+            return bt_error(BT_STATUS_INTERNAL, "rank %d's block came, and word %d is %u", from, i,
+                            words[i]);
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status exchange_parts(parted *p, int turn)
+{
+    static const uint32_t zeros[PARTS] = {0};
+    bt_group *group = p->group;
+    const int distance = 1 + turn % (group->size - 1);
+    const int from = (group->rank - distance + group->size) % group->size;
+    const bt_group_step step = {.distance = distance,
+                                .data = bt_byte_block(p->own, sizeof p->data),
+                                .parts = PARTS,
+                                .produced = p->words + group->size * PARTS,
+                                .arrived = p->words + group->rank * PARTS};
+    pthread_t producer;
+    void *failed = NULL;
+    for (int i = 0; i < SENT; ++i) {
+        p->data[i] = sent_word(group->rank, turn, i);
+    }
+    if (pthread_create(&producer, NULL, produce_parts, p) != 0) {
+        return bt_error(BT_STATUS_INTERNAL, "no thread produces the parts");
+    }
+    const bt_status status = bt_exchange_step(group, &step, p->out, sizeof p->data, p->how->stream);
+    (void)pthread_join(producer, &failed);
+    BT_TRY(status);
+    BT_TRY(failed ? bt_error(BT_STATUS_INTERNAL, "the parts were not produced") : BT_OK);
+    BT_TRY(check_parts(p, turn, from));
+    return to_device(p, p->words + from * PARTS, zeros, PARTS, p->how->stream);
+}
+
+bt_status gpu_in_parts(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    const sweep *how = argument;
+    const int count = (group->size + 1) * PARTS;
+    parted p = {.group = group, .how = how, .words = bt_group_words(group, count)};
+    void *memory = NULL, *own = NULL;
+    if (!p.words || bt_group_words(group, BT_P2P_WORDS) != NULL) {
+        return bt_error(BT_STATUS_INTERNAL, "there are no words, or too many");
+    }
+    BT_TRY(bt_group_memory(group, group->size * SENT * (int64_t)sizeof *p.out, &memory));
+    BT_TRY(how->device->backend->memory_alloc(how->device, SENT * sizeof *p.own, &own));
+    p.out = memory;
+    p.own = own;
+    bt_status status = how->device->backend->stream_create(how->device, true, &p.other);
+    for (int turn = 0; turn < 8 && status == BT_OK; ++turn) {
+        status = exchange_parts(&p, turn);
+    }
+    if (p.other) {
+        how->device->backend->stream_destroy(how->device, p.other);
+    }
+    how->device->backend->memory_free(how->device, own);
+    bt_group_words_free(group, p.words, count);
+    BT_TRY(status);
+    return bt_group_words(group, BT_P2P_WORDS) == p.words
+               ? BT_OK
+               : bt_error(BT_STATUS_INTERNAL, "words that were freed are not taken again");
 }

@@ -53,5 +53,7 @@ bt_status gpu_stress(bt_group *group, void *argument, rank_result *result);
 bt_status gpu_split(bt_group *group, void *argument, rank_result *result);
 // Sums given to two streams in turn, without a wait between them.
 bt_status gpu_two_streams(bt_group *group, void *argument, rank_result *result);
+// Steps of an exchange in parts, with words that are awaited and set; words that run out.
+bt_status gpu_in_parts(bt_group *group, void *argument, rank_result *result);
 
 #endif

@@ -107,7 +107,8 @@ static void links_agree_with_the_oracle(void **state)
          .body = gpu_two_streams,
          .in_memory = true,
          .engines = true},
-        {.name = "two streams, staged", .body = gpu_two_streams}};
+        {.name = "two streams, staged", .body = gpu_two_streams},
+        {.name = "in parts", .body = gpu_in_parts, .engines = true}};
     EXPECT_RIGHT(cases);
 }
 

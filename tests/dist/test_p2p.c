@@ -70,6 +70,7 @@ static void ranks_agree_with_the_oracle(void **state)
          .staging_bytes = 1 << 20},
         {.name = "short", .body = sweep_short, .in_memory = true},
         {.name = "two streams", .body = gpu_two_streams, .in_memory = true, .engines = true},
+        {.name = "in parts", .body = gpu_in_parts, .engines = true},
         {.name = "stress", .body = gpu_stress, .in_memory = true},
         {.name = "parts", .body = gpu_split},
     };

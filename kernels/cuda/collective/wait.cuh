@@ -28,7 +28,9 @@ struct head {
     uint64_t arrived[BT_P2P_BLOCKS_MAX][BT_P2P_RANKS_MAX];
     uint32_t ready[2][BT_P2P_RANKS_MAX]; // of handshakes, by phase; 1: set
 };
-static_assert(sizeof(head) <= BT_P2P_HEAD_BYTES, "the head must fit into its bytes of the window");
+static_assert(sizeof(head) <= BT_P2P_WORDS_OFFSET &&
+                  BT_P2P_WORDS_OFFSET + 4 * BT_P2P_WORDS <= BT_P2P_HEAD_BYTES,
+              "flags and words must fit into the head of the window");
 
 // State of a view.
 struct state {

@@ -147,7 +147,8 @@ bt_status window_import(bt_device *device, int fd, size_t size_bytes, bt_window 
 
 // ---- handshakes --------------------------------------------------------------------------------
 
-enum { HANDSHAKE_OPS = 3 * BT_P2P_RANKS_MAX };
+enum { HANDSHAKE_OPS = 3 * BT_P2P_RANKS_MAX, RELEASE_OPS = 2 * BT_P2P_RANKS_MAX + BT_P2P_WORDS };
+static_assert(RELEASE_OPS <= 256, "the driver takes 256 operations at a time");
 
 CUstreamBatchMemOpParams write_op(const uint32_t *flag, uint32_t value)
 {
@@ -204,10 +205,21 @@ bt_status mark(bt_device *device, bt_stream stream, uint32_t *word, uint32_t val
     return check(driver().cuStreamBatchMemOp_(on, 1, &op, 0), "submitting a flag to a stream");
 }
 
+bt_status await_mark(bt_device *device, bt_stream stream, uint32_t *word)
+{
+    CUstreamBatchMemOpParams ops[] = {wait_op(word), write_op(word, 0)};
+    CUstream on = (CUstream)bt_cuda_stream_of(device, stream);
+    return check(driver().cuStreamBatchMemOp_(on, 2, ops, 0), "submitting a wait for a flag");
+}
+
 void handshake_release(bt_device *device, bt_stream stream, const bt_p2p_view *view)
 {
-    CUstreamBatchMemOpParams ops[HANDSHAKE_OPS];
+    const uint32_t *words = (const uint32_t *)(view->window[view->rank] + BT_P2P_WORDS_OFFSET);
+    CUstreamBatchMemOpParams ops[RELEASE_OPS];
     unsigned count = 0;
+    for (int i = 0; i < BT_P2P_WORDS; ++i) {
+        ops[count++] = write_op(&words[i], 1);
+    }
     for (int phase = 0; phase < 2; ++phase) {
         for (int peer = 0; peer < view->size; ++peer) {
             if (peer != view->rank) {
@@ -229,5 +241,6 @@ void bt_collective_window_table(bt_device_collectives *table)
     table->window_destroy = window_destroy;
     table->handshake = handshake;
     table->mark = mark;
+    table->await_mark = await_mark;
     table->handshake_release = handshake_release;
 }
