@@ -157,7 +157,8 @@ static bt_status chunk_backward(bt_context *context, bt_row_chunks *chunks, cons
     return status;
 }
 
-static bt_status sequences_backward(bt_context *context, bt_op_backward *call, bt_tensor *whole)
+static bt_status sequences_backward(bt_context *context, bt_op_backward *call,
+                                    const bt_gathered *gathered)
 {
     const bt_attention_scatter_attrs *attrs = BT_ATTRS(call, attention_scatter);
     bt_row_chunks *chunks = attrs->chunks;
@@ -173,7 +174,7 @@ static bt_status sequences_backward(bt_context *context, bt_op_backward *call, b
     for (int step = 1; step < of.ranks; ++step) {
         bt_tensor *rows = NULL;
         BT_TRY(bt_row_chunks_await(chunks, context, BT_ROWS_GRADIENT, step));
-        BT_TRY(bt_rows_of(whole, of.ranks, bt_row_chunks_rank(chunks, step), &rows));
+        BT_TRY(bt_rows_of(gathered->whole, of.ranks, bt_row_chunks_rank(chunks, step), &rows));
         bt_status status = chunk_backward(context, chunks, &of, &product, step, rows, dqkv);
         bt_tensor_release(rows);
         BT_TRY(status);
@@ -184,22 +185,23 @@ static bt_status sequences_backward(bt_context *context, bt_op_backward *call, b
 bt_status bt_op_attention_scatter_backward(bt_context *context, bt_op_backward *call)
 {
     bt_row_chunks *chunks = BT_ATTRS(call, attention_scatter)->chunks;
-    bt_tensor *dy = call->dout[0], *whole = NULL;
+    bt_tensor *dy = call->dout[0];
     const bt_op_spec part = {dy->dtype, dy->shape};
+    bt_gathered rows = {0};
     bt_status status = BT_OK;
     BT_TRY(bt_rows_reserve(context, chunks, &part, NULL));
-    BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, true, &whole));
-    BT_TRY_GOTO(call->din[QKV].wanted ? sequences_backward(context, call, whole)
-                                      : bt_rows_await_others(context, chunks, BT_ROWS_GRADIENT),
+    BT_TRY_GOTO(
+        bt_rows_gather(context, chunks, BT_ROWS_GRADIENT, NULL, dy, NULL, NULL, true, &rows), done);
+    BT_TRY_GOTO(call->din[QKV].wanted ? sequences_backward(context, call, &rows)
+                                      : bt_rows_await_others(context, &rows),
                 done);
     BT_TRY_GOTO(bt_row_chunks_await(chunks, context, BT_ROWS_GRADIENT, 0), done);
-    BT_TRY_GOTO(bt_rows_weight_backward(context, call, W, whole, call->saved[SAVED_Y]), done);
+    BT_TRY_GOTO(bt_rows_weight_backward(context, call, W, rows.whole, call->saved[SAVED_Y]), done);
     if (call->din[RESIDUAL].wanted) {
         bt_grad_pass(call, RESIDUAL, 0);
     }
 done:
-    bt_tensor_release(whole);
-    return status;
+    return bt_rows_release(context, &rows, status);
 }
 
 bt_status bt_attention_scatter(bt_context *context, bt_row_chunks *chunks, bt_tensor *qkv,

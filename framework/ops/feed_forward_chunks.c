@@ -34,7 +34,8 @@ bt_status bt_op_feed_forward_chunks_infer(bt_op_call *call)
 bt_status bt_op_feed_forward_chunks_forward(bt_context *context, bt_op_call *call)
 {
     bt_row_chunks *chunks = BT_ATTRS(call, row_chunks)->chunks;
-    bt_tensor *x = call->in[X], *w = call->in[W], *whole = NULL, *pre = NULL, *hidden = NULL;
+    bt_tensor *x = call->in[X], *w = call->in[W], *pre = NULL, *hidden = NULL;
+    bt_gathered rows = {0};
     const bt_op_spec part = {x->dtype, x->shape};
     const bt_row_product first = {hidden_args, w, call->in[BT_FEED_B], 0};
     const bt_row_product second = bt_row_product_forward(call->in[BT_FEED_V], call->in[BT_FEED_C]);
@@ -44,58 +45,77 @@ bt_status bt_op_feed_forward_chunks_forward(bt_context *context, bt_op_call *cal
     BT_TRY_GOTO(bt_tensor_create(context, x->dtype, shape, "pre-activation", &pre), done);
     BT_TRY_GOTO(bt_tensor_create(context, x->dtype, shape, "activation", &hidden), done);
     BT_TRY_GOTO(bt_rows_reserve(context, chunks, &part, &call->out_spec[0]), done);
-    BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, x, false, &whole), done);
-    BT_TRY_GOTO(bt_rows_gather(context, chunks, BT_ROWS_INPUT, &first, x, whole, pre, hidden),
-                done);
+    BT_TRY_GOTO(
+        bt_rows_gather(context, chunks, BT_ROWS_INPUT, &first, x, pre, hidden, false, &rows), done);
+    BT_TRY_GOTO(bt_rows_gathered_multiply(context, &rows, &first, pre, hidden), done);
     BT_TRY_GOTO(bt_rows_send(context, chunks, &second, hidden, call->out[0]), done);
     BT_TRY_GOTO(bt_row_chunks_sum(chunks, context, call->in[RESIDUAL], call->out[0]), done);
     if (call->recording) {
         bt_feed_forward_save(call, context->recompute, pre, hidden);
     }
 done:
-    bt_tensor_release(whole);
     bt_tensor_release(pre);
     bt_tensor_release(hidden);
-    return status;
+    return bt_rows_release(context, &rows, status);
 }
 
 // One backward: all rows of dy and x, whose own rows are there once step 0 is awaited (those of x
 // only if w wants a gradient), values of the hidden layer and its gradient.
 typedef struct feed_back {
-    bt_tensor *dy, *x, *pre, *hidden, *dpre;
+    bt_gathered dy, x;
+    bt_tensor *pre, *hidden, *dpre;
     bool wants_inner; // x, w or b
 } feed_back;
 
-// The hidden layer as the forward had it, bits included: remade from chunks where it is not saved.
-static bt_status restore(bt_context *context, bt_op_backward *call, feed_back *f)
+static bt_row_product hidden_of(const bt_op_backward *call)
 {
-    bt_row_chunks *chunks = BT_ATTRS(call, row_chunks)->chunks;
-    bt_tensor *const *saved = call->saved;
-    const bt_row_product of = {hidden_args, saved[W], saved[BT_FEED_B], 0};
-    if (!bt_feed_forward_remakes(call)) {
-        return bt_feed_forward_restore(context, call, &f->pre, &f->hidden);
-    }
-    const bt_shape shape = BT_SHAPE(f->x->shape.size[0], saved[W]->shape.size[0]);
-    BT_TRY(bt_tensor_create(context, f->x->dtype, shape, "pre-activation", &f->pre));
-    BT_TRY(bt_tensor_create(context, f->x->dtype, shape, "activation", &f->hidden));
-    return bt_rows_gather(context, chunks, BT_ROWS_INPUT, &of, saved[X], f->x, f->pre, f->hidden);
+    return (bt_row_product){hidden_args, call->saved[W], call->saved[BT_FEED_B], 0};
 }
 
-// The hidden layer; its gradient, chunk by chunk as dy arrives; and the gradients of v and c.
-static bt_status outer_backward(bt_context *context, bt_op_backward *call, feed_back *f)
+static bt_row_product dpre_of(const bt_op_backward *call)
+{
+    return (bt_row_product){dpre_args, call->saved[BT_FEED_V], NULL, 0};
+}
+
+// Begins to gather dy and, where it is used, x. Makes room for what products compute from them: the
+// gradient of the hidden layer, and its values where they are remade.
+static bt_status gather(bt_context *context, bt_op_backward *call, feed_back *f)
 {
     bt_row_chunks *chunks = BT_ATTRS(call, row_chunks)->chunks;
-    const bt_row_product of = {dpre_args, call->saved[BT_FEED_V], NULL, 0};
-    BT_TRY(restore(context, call, f));
-    if (f->wants_inner) {
-        BT_TRY(bt_tensor_create(context, f->pre->dtype, f->pre->shape, "gradient", &f->dpre));
-        BT_TRY(bt_rows_gather(context, chunks, BT_ROWS_GRADIENT, &of, call->dout[0], f->dy, f->pre,
-                              f->dpre));
-    } else {
-        BT_TRY(bt_rows_await_others(context, chunks, BT_ROWS_GRADIENT));
+    bt_tensor *dy = call->dout[0];
+    const bool remakes = bt_feed_forward_remakes(call), wants_x = call->din[W].wanted || remakes;
+    const bt_row_product dpre = dpre_of(call), hidden = hidden_of(call);
+    const bt_tensor *w = call->saved[W], *v = call->saved[BT_FEED_V];
+    const bt_shape shape =
+        BT_SHAPE(dy->shape.size[0] * bt_row_chunks_ranks(chunks), v         ? v->shape.size[1]
+                                                                  : remakes ? w->shape.size[0]
+                                                                            : 0);
+    if (remakes) {
+        BT_TRY(bt_tensor_create(context, dy->dtype, shape, "pre-activation", &f->pre));
+        BT_TRY(bt_tensor_create(context, dy->dtype, shape, "activation", &f->hidden));
     }
-    BT_TRY(bt_row_chunks_await(chunks, context, BT_ROWS_GRADIENT, 0));
-    return bt_rows_weight_backward(context, call, BT_FEED_V, f->dy, f->hidden);
+    bt_tensor *pre = remakes ? f->pre : call->saved[BT_FEED_PRE];
+    BT_TRY(f->wants_inner ? bt_tensor_create(context, dy->dtype, shape, "gradient", &f->dpre)
+                          : BT_OK);
+    BT_TRY(bt_rows_gather(context, chunks, BT_ROWS_GRADIENT, f->dpre ? &dpre : NULL, dy, pre,
+                          f->dpre, true, &f->dy));
+    return wants_x ? bt_rows_gather(context, chunks, BT_ROWS_INPUT, remakes ? &hidden : NULL,
+                                    call->saved[X], f->pre, f->hidden, call->din[W].wanted, &f->x)
+                   : BT_OK;
+}
+
+// The hidden layer with the forward's bits, where it is remade; its gradient, as dy arrives; and
+// the gradients of v and c.
+static bt_status outer_backward(bt_context *context, bt_op_backward *call, feed_back *f)
+{
+    const bt_row_product dpre = dpre_of(call), hidden = hidden_of(call);
+    BT_TRY(bt_feed_forward_remakes(call)
+               ? bt_rows_gathered_multiply(context, &f->x, &hidden, f->pre, f->hidden)
+               : bt_feed_forward_restore(context, call, &f->pre, &f->hidden));
+    BT_TRY(f->dpre ? bt_rows_gathered_multiply(context, &f->dy, &dpre, f->pre, f->dpre)
+                   : bt_rows_await_others(context, &f->dy));
+    BT_TRY(bt_row_chunks_await(f->dy.chunks, context, BT_ROWS_GRADIENT, 0));
+    return bt_rows_weight_backward(context, call, BT_FEED_V, f->dy.whole, f->hidden);
 }
 
 static bt_status inner_backward(bt_context *context, bt_op_backward *call, feed_back *f)
@@ -107,14 +127,12 @@ static bt_status inner_backward(bt_context *context, bt_op_backward *call, feed_
         BT_TRY(bt_grad_target(context, call, X, &dx));
         BT_TRY(bt_rows_send(context, chunks, &of, f->dpre, dx));
     }
-    if (f->x) {
-        BT_TRY(bt_feed_forward_remakes(call)
-                   ? BT_OK
-                   : bt_rows_await_others(context, chunks, BT_ROWS_INPUT));
+    if (f->x.whole) {
+        BT_TRY(bt_feed_forward_remakes(call) ? BT_OK : bt_rows_await_others(context, &f->x));
         BT_TRY(call->din[W].wanted ? bt_row_chunks_await(chunks, context, BT_ROWS_INPUT, 0)
                                    : BT_OK);
     }
-    BT_TRY(bt_rows_weight_backward(context, call, W, f->dpre, f->x));
+    BT_TRY(bt_rows_weight_backward(context, call, W, f->dpre, f->x.whole));
     return dx ? bt_row_chunks_sum(chunks, context, NULL, dx) : BT_OK;
 }
 
@@ -127,12 +145,7 @@ bt_status bt_op_feed_forward_chunks_backward(bt_context *context, bt_op_backward
                        call->din[X].wanted || call->din[W].wanted || call->din[BT_FEED_B].wanted};
     bt_status status = BT_OK;
     BT_TRY(bt_rows_reserve(context, chunks, &part, &call->in_spec[X]));
-    BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, true, &f.dy), done);
-    if (call->din[W].wanted || bt_feed_forward_remakes(call)) {
-        BT_TRY_GOTO(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X],
-                                         call->din[W].wanted, &f.x),
-                    done);
-    }
+    BT_TRY_GOTO(gather(context, call, &f), done);
     BT_TRY_GOTO(outer_backward(context, call, &f), done);
     BT_TENSOR_RELEASE(f.hidden);
     BT_TRY_GOTO(f.wants_inner ? inner_backward(context, call, &f) : BT_OK, done);
@@ -140,12 +153,11 @@ bt_status bt_op_feed_forward_chunks_backward(bt_context *context, bt_op_backward
         bt_grad_pass(call, RESIDUAL, 0);
     }
 done:
-    bt_tensor_release(f.dy);
-    bt_tensor_release(f.x);
     bt_tensor_release(f.pre);
     bt_tensor_release(f.hidden);
     bt_tensor_release(f.dpre);
-    return status;
+    status = bt_rows_release(context, &f.dy, status);
+    return bt_rows_release(context, &f.x, status);
 }
 
 bt_status bt_feed_forward_chunks(bt_context *context, bt_row_chunks *chunks, bt_tensor *x,

@@ -15,6 +15,21 @@
 //   for step 1 .. t-1, then 0   term(step): the product's destination; send(step)
 //   sum                         the own rows, plus a residual
 //
+// In pieces (AsyncTP): one product takes the rows of all ranks, piece by piece as they arrive, or
+// gives the terms that leave so (kernels.h, GEMM_PIECES). For this the group has words
+// (bt_group_words), and the kernel table a row for the product; else chunks are products of their
+// own.
+//
+//   gather begin       x -> whole, in pieces
+//                      product of whole, which reads x for the own rows
+//   for step 1 .. t-1  await(step), before x or whole is used again
+//
+//                      product into bt_row_chunks_terms, the own rows last
+//   send_pieces, sum
+//
+// After the last reader of what was gathered or received: idle. The next exchange then needs no
+// more than that, and the data, so the ranks meet before the data is there.
+//
 // Exchanges run on a stream of their own. In memory of the group (bt_group_memory) they need no
 // copy, and with copy engines no SM (p2p.h). On the CPU an exchange is complete when it returns, so
 // each is made when its chunk is awaited, and nothing overlaps.
@@ -22,8 +37,7 @@
 // Invariants
 //   1. Every rank makes the same exchanges in the same order.
 //   2. Another rank writes into this rank's memory only when this rank's stream of exchanges has
-//      reached that exchange, which follows all work that was submitted to the context's stream
-//      before: readers of the earlier contents among it.
+//      reached that exchange, which follows the readers of the earlier contents (idle).
 //   3. After await of all steps, and after sum, the context's stream has waited for every exchange
 //      of that area, those that read x included. So the next use may overwrite both.
 //
@@ -44,6 +58,12 @@ typedef struct bt_row_chunks bt_row_chunks;
 // What is gathered: inputs, and gradients of outputs. An area holds one matrix at a time.
 typedef enum bt_row_area { BT_ROWS_INPUT, BT_ROWS_GRADIENT, BT_ROWS_GATHERED } bt_row_area;
 
+// Pieces of the rows of all ranks, and their words (bt_gemm_pieces_args).
+typedef struct bt_row_pieces {
+    int of_rank, own;        // pieces of each rank; the first of this rank's
+    uint32_t *words, *count; // device memory; words NULL: there are no pieces
+} bt_row_pieces;
+
 // The device is that of the first context that uses it, which outlives it.
 // Owns    the caller, until bt_row_chunks_destroy, before the group. Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_row_chunks_create(struct bt_group *group, bt_row_chunks **out);
@@ -60,13 +80,17 @@ int bt_row_chunks_rank(const bt_row_chunks *chunks, int distance);
 // exchanged; all ranks pass the same size.
 BT_CHECKED bt_status bt_row_chunks_open(bt_row_chunks *chunks, bt_context *context,
                                         int64_t chunk_bytes);
-// Begins to gather. x is sent from where it is: keep it until all steps are awaited, step 0 too if
-// `complete`: then it is also copied to the own rows of *whole, which else are undefined.
+// Where the rows of all ranks will be.
 // Shapes  x [n, width], *whole [t n, width]: valid until the area's next use
 // Owns    *whole: the caller
+BT_CHECKED bt_status bt_row_chunks_whole(bt_row_chunks *chunks, bt_context *context,
+                                         bt_row_area area, bt_tensor *x, bt_tensor **whole);
+// Begins to gather. x is sent from where it is: keep it until all steps are awaited, step 0 too if
+// `complete`: then it is also copied to the own rows of the whole, which else are undefined. A
+// product that waits for the pieces must follow if they have words.
 BT_CHECKED bt_status bt_row_chunks_gather(bt_row_chunks *chunks, bt_context *context,
                                           bt_row_area area, bt_tensor *x, bool complete,
-                                          bt_tensor **whole);
+                                          const bt_row_pieces *pieces);
 // The context's stream waits for the chunk of rank + step, 0 < step < t, in ascending order. Step
 // 0: for the copy of the own rows of a complete matrix, at any time.
 BT_CHECKED bt_status bt_row_chunks_await(bt_row_chunks *chunks, bt_context *context,
@@ -77,6 +101,18 @@ BT_CHECKED bt_status bt_row_chunks_term(bt_row_chunks *chunks, bt_context *conte
                                         bt_tensor *sum, bt_tensor **out);
 // That term has been submitted to the context's stream.
 BT_CHECKED bt_status bt_row_chunks_send(bt_row_chunks *chunks, bt_context *context, int step);
+// The pieces of gathered rows or, for GATHERED, of terms.
+bt_row_pieces bt_row_chunks_pieces(const bt_row_chunks *chunks, bt_row_area area);
+// Where the terms of all ranks' rows are to be written by one product.
+// Shapes  sum [n, width], *out [t n, width]. Owns    *out: the caller
+BT_CHECKED bt_status bt_row_chunks_terms(bt_row_chunks *chunks, bt_context *context, bt_tensor *sum,
+                                         bt_tensor **out);
+// That product, which sets the words of the pieces of rank + 1, rank + 2, ... first, has been
+// submitted to the context's stream.
+BT_CHECKED bt_status bt_row_chunks_send_pieces(bt_row_chunks *chunks, bt_context *context);
+// No work that is submitted to the context's stream from now on reads an area, until its next use.
+// After sum, this is so.
+BT_CHECKED bt_status bt_row_chunks_idle(bt_row_chunks *chunks, bt_context *context);
 // sum = the terms of all ranks, in rank order, + residual (or NULL), each rounded to the type.
 BT_CHECKED bt_status bt_row_chunks_sum(bt_row_chunks *chunks, bt_context *context,
                                        bt_tensor *residual, bt_tensor *sum);

@@ -26,46 +26,48 @@ bt_status bt_op_gather_linear_infer(bt_op_call *call)
 bt_status bt_op_gather_linear_forward(bt_context *context, bt_op_call *call)
 {
     bt_row_chunks *chunks = BT_ATTRS(call, row_chunks)->chunks;
-    bt_tensor *x = call->in[X], *w = call->in[W], *whole = NULL;
+    bt_tensor *x = call->in[X], *w = call->in[W];
     const bt_op_spec part = {x->dtype, x->shape};
     const bt_row_product of = bt_row_product_forward(w, call->in[BIAS]);
+    bt_gathered rows;
     call->remake = context->recompute >= BT_RECOMPUTE_BLOCK;
     if (call->recording) {
         call->saved[X] = w->requires_grad ? bt_tensor_retain(x) : NULL;
         call->saved[W] = x->requires_grad ? bt_tensor_retain(w) : NULL;
     }
     BT_TRY(bt_rows_reserve(context, chunks, &part, NULL));
-    BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, x, false, &whole));
     bt_status status =
-        bt_rows_gather(context, chunks, BT_ROWS_INPUT, &of, x, whole, NULL, call->out[0]);
-    bt_tensor_release(whole);
-    return status;
+        bt_rows_gather(context, chunks, BT_ROWS_INPUT, &of, x, NULL, call->out[0], false, &rows);
+    status = status ? status : bt_rows_gathered_multiply(context, &rows, &of, NULL, call->out[0]);
+    return bt_rows_release(context, &rows, status);
 }
 
 // The terms of dx leave while the rows of x arrive and the weight's gradient is computed.
 bt_status bt_op_gather_linear_backward(bt_context *context, bt_op_backward *call)
 {
     bt_row_chunks *chunks = BT_ATTRS(call, row_chunks)->chunks;
-    bt_tensor *dy = call->dout[0], *whole = NULL, *dx = NULL;
+    bt_tensor *dy = call->dout[0], *dx = NULL;
     const bt_row_product of = bt_row_product_dx(call->saved[W], false);
+    bt_gathered rows = {0};
     bt_status status = BT_OK;
     BT_TRY(bt_rows_reserve(context, chunks, &call->in_spec[X], &call->din[X].spec));
     if (call->din[W].wanted) {
-        BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_INPUT, call->saved[X], true, &whole));
+        BT_TRY_GOTO(bt_rows_gather(context, chunks, BT_ROWS_INPUT, NULL, call->saved[X], NULL, NULL,
+                                   true, &rows),
+                    done);
     }
     if (call->din[X].wanted) {
         BT_TRY_GOTO(bt_grad_target(context, call, X, &dx), done);
         BT_TRY_GOTO(bt_rows_send(context, chunks, &of, dy, dx), done);
     }
-    if (whole) {
-        BT_TRY_GOTO(bt_rows_await_others(context, chunks, BT_ROWS_INPUT), done);
+    if (rows.whole) {
+        BT_TRY_GOTO(bt_rows_await_others(context, &rows), done);
         BT_TRY_GOTO(bt_row_chunks_await(chunks, context, BT_ROWS_INPUT, 0), done);
     }
-    BT_TRY_GOTO(bt_rows_weight_backward(context, call, W, dy, whole), done);
+    BT_TRY_GOTO(bt_rows_weight_backward(context, call, W, dy, rows.whole), done);
     status = dx ? bt_row_chunks_sum(chunks, context, NULL, dx) : BT_OK;
 done:
-    bt_tensor_release(whole);
-    return status;
+    return bt_rows_release(context, &rows, status);
 }
 
 bt_status bt_gather_linear(bt_context *context, bt_row_chunks *chunks, bt_tensor *x, bt_tensor *w,
@@ -108,27 +110,26 @@ bt_status bt_op_linear_scatter_forward(bt_context *context, bt_op_call *call)
 bt_status bt_op_linear_scatter_backward(bt_context *context, bt_op_backward *call)
 {
     bt_row_chunks *chunks = BT_ATTRS(call, row_chunks)->chunks;
-    bt_tensor *dy = call->dout[0], *whole = NULL, *dx = NULL;
+    bt_tensor *dy = call->dout[0], *dx = NULL;
     const bt_op_spec part = {dy->dtype, dy->shape};
     const bt_row_product of = bt_row_product_dx(call->saved[W], call->din[X].accumulate);
+    bt_gathered rows = {0};
     bt_status status = BT_OK;
     BT_TRY(bt_rows_reserve(context, chunks, &part, NULL));
-    BT_TRY(bt_row_chunks_gather(chunks, context, BT_ROWS_GRADIENT, dy, true, &whole));
-    if (call->din[X].wanted) {
-        BT_TRY_GOTO(bt_grad_target(context, call, X, &dx), done);
-        BT_TRY_GOTO(bt_rows_gather(context, chunks, BT_ROWS_GRADIENT, &of, dy, whole, NULL, dx),
-                    done);
-    } else {
-        BT_TRY_GOTO(bt_rows_await_others(context, chunks, BT_ROWS_GRADIENT), done);
-    }
+    BT_TRY(call->din[X].wanted ? bt_grad_target(context, call, X, &dx) : BT_OK);
+    BT_TRY_GOTO(bt_rows_gather(context, chunks, BT_ROWS_GRADIENT, dx ? &of : NULL, dy, NULL, dx,
+                               true, &rows),
+                done);
+    BT_TRY_GOTO(dx ? bt_rows_gathered_multiply(context, &rows, &of, NULL, dx)
+                   : bt_rows_await_others(context, &rows),
+                done);
     BT_TRY_GOTO(bt_row_chunks_await(chunks, context, BT_ROWS_GRADIENT, 0), done);
-    BT_TRY_GOTO(bt_rows_weight_backward(context, call, W, whole, call->saved[X]), done);
+    BT_TRY_GOTO(bt_rows_weight_backward(context, call, W, rows.whole, call->saved[X]), done);
     if (call->din[RESIDUAL].wanted) {
         bt_grad_pass(call, RESIDUAL, 0);
     }
 done:
-    bt_tensor_release(whole);
-    return status;
+    return bt_rows_release(context, &rows, status);
 }
 
 bt_status bt_linear_scatter(bt_context *context, bt_row_chunks *chunks, bt_tensor *x, bt_tensor *w,

@@ -25,12 +25,22 @@ bt_status bt_rows_of(bt_tensor *x, int ranks, int rank, bt_tensor **out)
     return bt_tensor_view(x, shape, stride, rank * bt_shape_count(&shape), out);
 }
 
-bt_status bt_rows_await_others(bt_context *context, bt_row_chunks *chunks, bt_row_area area)
+bt_status bt_rows_await_others(bt_context *context, const bt_gathered *rows)
 {
-    for (int step = 1; step < bt_row_chunks_ranks(chunks); ++step) {
-        BT_TRY(bt_row_chunks_await(chunks, context, area, step));
+    for (int step = 1; step < bt_row_chunks_ranks(rows->chunks); ++step) {
+        BT_TRY(bt_row_chunks_await(rows->chunks, context, rows->area, step));
     }
     return BT_OK;
+}
+
+bt_status bt_rows_release(bt_context *context, bt_gathered *rows, bt_status status)
+{
+    if (rows->whole && status == BT_OK) {
+        status = rows->in_pieces ? bt_rows_await_others(context, rows) : BT_OK;
+        status = status ? status : bt_row_chunks_idle(rows->chunks, context);
+    }
+    BT_TENSOR_RELEASE(rows->whole);
+    return status;
 }
 
 static bt_gemm_args forward_args(const bt_context *context, const bt_row_product *of,
@@ -79,22 +89,109 @@ static bt_status multiply_chunk(bt_context *context, const bt_row_product *of, i
     return status;
 }
 
-bt_status bt_rows_gather(bt_context *context, bt_row_chunks *chunks, bt_row_area area,
-                         const bt_row_product *of, bt_tensor *own, bt_tensor *whole, bt_tensor *aux,
-                         bt_tensor *result)
+// ---- one product in pieces ----------------------------------------------------------------------
+
+// The product of the rows of all ranks. own: this rank's. Of gathered rows they come first, of
+// terms last.
+static bt_gemm_pieces_args pieces_args(const bt_context *context, const bt_row_product *of,
+                                       const bt_row_pieces *pieces, int ranks, bt_tensor *whole,
+                                       const void *own, bt_tensor *aux, bt_tensor *result)
 {
-    const int ranks = bt_row_chunks_ranks(chunks);
-    BT_TRY(multiply_chunk(context, of, ranks, bt_row_chunks_rank(chunks, 0), own, aux, result));
+    bt_gemm_pieces_args args = {.product = of->args(context, of, whole, aux, result),
+                                .pieces = (int64_t)ranks * pieces->of_rank,
+                                .first = pieces->own,
+                                .own = own,
+                                .own_first = pieces->own,
+                                .own_count = pieces->of_rank,
+                                .ready = pieces->words,
+                                .count = pieces->count};
+    args.product.beta = of->beta;
+    return args;
+}
+
+static bt_gemm_pieces_args terms_args(const bt_context *context, const bt_row_product *of,
+                                      const bt_row_pieces *pieces, int ranks, bt_tensor *whole,
+                                      bt_tensor *terms)
+{
+    const int64_t bytes = (int64_t)bt_tensor_bytes(whole) / ranks;
+    const char *own = (const char *)bt_tensor_data(whole) + pieces->own / pieces->of_rank * bytes;
+    bt_gemm_pieces_args args = pieces_args(context, of, pieces, ranks, whole, own, NULL, terms);
+    args.first = (pieces->own + pieces->of_rank) % args.pieces;
+    args.ready = NULL;
+    args.done = pieces->words;
+    return args;
+}
+
+static bool has_row(const bt_context *context, const bt_gemm_pieces_args *args)
+{
+    return bt_kernel_lookup(context->device, BT_KERNEL_GEMM_PIECES, args->product.ab_dtype, args) !=
+           NULL;
+}
+
+static bt_status launch(bt_context *context, const bt_gemm_pieces_args *args)
+{
+    return bt_context_launch(context, BT_KERNEL_GEMM_PIECES, args->product.ab_dtype, args);
+}
+
+bt_status bt_rows_gather(bt_context *context, bt_row_chunks *chunks, bt_row_area area,
+                         const bt_row_product *of, bt_tensor *own, bt_tensor *aux,
+                         bt_tensor *result, bool complete, bt_gathered *to)
+{
+    const bt_row_pieces pieces = bt_row_chunks_pieces(chunks, area);
+    *to = (bt_gathered){.chunks = chunks, .area = area, .own = own};
+    BT_TRY(bt_row_chunks_whole(chunks, context, area, own, &to->whole));
+    if (of && pieces.words) {
+        const bt_gemm_pieces_args args =
+            pieces_args(context, of, &pieces, bt_row_chunks_ranks(chunks), to->whole,
+                        bt_tensor_data(own), aux, result);
+        to->in_pieces = has_row(context, &args);
+    }
+    return bt_row_chunks_gather(chunks, context, area, own, complete,
+                                to->in_pieces ? &pieces : NULL);
+}
+
+bt_status bt_rows_gathered_multiply(bt_context *context, const bt_gathered *rows,
+                                    const bt_row_product *of, bt_tensor *aux, bt_tensor *result)
+{
+    const int ranks = bt_row_chunks_ranks(rows->chunks);
+    if (rows->in_pieces) {
+        const bt_row_pieces pieces = bt_row_chunks_pieces(rows->chunks, rows->area);
+        const bt_gemm_pieces_args args = pieces_args(context, of, &pieces, ranks, rows->whole,
+                                                     bt_tensor_data(rows->own), aux, result);
+        return launch(context, &args);
+    }
+    BT_TRY(multiply_chunk(context, of, ranks, bt_row_chunks_rank(rows->chunks, 0), rows->own, aux,
+                          result));
     for (int step = 1; step < ranks; ++step) {
-        const int rank = bt_row_chunks_rank(chunks, step);
-        bt_tensor *rows = NULL;
-        BT_TRY(bt_row_chunks_await(chunks, context, area, step));
-        BT_TRY(bt_rows_of(whole, ranks, rank, &rows));
-        bt_status status = multiply_chunk(context, of, ranks, rank, rows, aux, result);
-        bt_tensor_release(rows);
+        const int rank = bt_row_chunks_rank(rows->chunks, step);
+        bt_tensor *part = NULL;
+        BT_TRY(bt_row_chunks_await(rows->chunks, context, rows->area, step));
+        BT_TRY(bt_rows_of(rows->whole, ranks, rank, &part));
+        bt_status status = multiply_chunk(context, of, ranks, rank, part, aux, result);
+        bt_tensor_release(part);
         BT_TRY(status);
     }
     return BT_OK;
+}
+
+// All terms by one product; *done: there is a row for it.
+static bt_status send_in_pieces(bt_context *context, bt_row_chunks *chunks,
+                                const bt_row_product *of, bt_tensor *whole, bt_tensor *sum,
+                                bool *done)
+{
+    const bt_row_pieces pieces = bt_row_chunks_pieces(chunks, BT_ROWS_GATHERED);
+    bt_tensor *terms = NULL;
+    *done = false;
+    if (!pieces.words) {
+        return BT_OK;
+    }
+    BT_TRY(bt_row_chunks_terms(chunks, context, sum, &terms));
+    const bt_gemm_pieces_args args =
+        terms_args(context, of, &pieces, bt_row_chunks_ranks(chunks), whole, terms);
+    *done = has_row(context, &args);
+    bt_status status = *done ? launch(context, &args) : BT_OK;
+    bt_tensor_release(terms);
+    return status == BT_OK && *done ? bt_row_chunks_send_pieces(chunks, context) : status;
 }
 
 bt_status bt_rows_send_term(bt_context *context, bt_row_chunks *chunks, const bt_row_product *of,
@@ -115,7 +212,9 @@ bt_status bt_rows_send(bt_context *context, bt_row_chunks *chunks, const bt_row_
                        bt_tensor *whole, bt_tensor *sum)
 {
     const int ranks = bt_row_chunks_ranks(chunks);
-    for (int i = 1; i <= ranks; ++i) {
+    bool done = false;
+    BT_TRY(send_in_pieces(context, chunks, of, whole, sum, &done));
+    for (int i = 1; i <= ranks && !done; ++i) {
         BT_TRY(bt_rows_send_term(context, chunks, of, whole, i % ranks, sum));
     }
     return BT_OK;

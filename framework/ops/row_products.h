@@ -38,16 +38,31 @@ BT_CHECKED bt_status bt_rows_reserve(bt_context *context, bt_row_chunks *chunks,
                                      const bt_op_spec *one, const bt_op_spec *other);
 // The part of a rank along x's first dimension. Owns  *out: the caller
 BT_CHECKED bt_status bt_rows_of(bt_tensor *x, int ranks, int rank, bt_tensor **out);
-// Waits for the rows of all other ranks.
-BT_CHECKED bt_status bt_rows_await_others(bt_context *context, bt_row_chunks *chunks,
-                                          bt_row_area area);
 BT_CHECKED bt_status bt_rows_multiply(bt_context *context, const bt_row_product *of,
                                       bt_tensor *rows, bt_tensor *aux, bt_tensor *result);
-// result = the product of the own rows, and of the others' as they arrive in `area`; aux (or NULL)
-// and result have the rows of all ranks.
+// Rows of all ranks that are being gathered.
+typedef struct bt_gathered {
+    bt_row_chunks *chunks;
+    bt_row_area area;
+    bt_tensor *own, *whole; // borrowed; retained
+    bool in_pieces;         // one product must take them
+} bt_gathered;
+
+// Begins to gather rows for a product into `result`, or, with `of` NULL, for other use; aux (or
+// NULL) and result have the rows of all ranks. complete: see bt_row_chunks_gather.
+// Owns    to->whole: the caller, also when this fails
 BT_CHECKED bt_status bt_rows_gather(bt_context *context, bt_row_chunks *chunks, bt_row_area area,
-                                    const bt_row_product *of, bt_tensor *own, bt_tensor *whole,
-                                    bt_tensor *aux, bt_tensor *result);
+                                    const bt_row_product *of, bt_tensor *own, bt_tensor *aux,
+                                    bt_tensor *result, bool complete, bt_gathered *to);
+// result = the product of the own rows, and of the others' as they arrive.
+BT_CHECKED bt_status bt_rows_gathered_multiply(bt_context *context, const bt_gathered *rows,
+                                               const bt_row_product *of, bt_tensor *aux,
+                                               bt_tensor *result);
+// Ends the use of the rows: releases the whole, and waits until those in pieces have left, too. The
+// status is that of the op so far, or of this. Safe where nothing was gathered.
+BT_CHECKED bt_status bt_rows_release(bt_context *context, bt_gathered *rows, bt_status status);
+// Waits for the rows of all other ranks.
+BT_CHECKED bt_status bt_rows_await_others(bt_context *context, const bt_gathered *rows);
 // Computes this rank's terms of `sum` and sends those of other ranks; bt_row_chunks_sum follows.
 BT_CHECKED bt_status bt_rows_send(bt_context *context, bt_row_chunks *chunks,
                                   const bt_row_product *of, bt_tensor *whole, bt_tensor *sum);

@@ -24,6 +24,7 @@ typedef struct run {
     bt_train_plan plan;
     float losses[STEPS], norms[STEPS]; // of rank 0
     uint64_t digest;
+    bool pieces; // a product took rows in pieces
 } run;
 
 // Runs of one group of ranks, one after another. Shared memory: forked ranks write the results.
@@ -63,12 +64,19 @@ static bt_status keep_step(void *self, const bt_train_step *event)
     return BT_OK;
 }
 
+static bt_status keep_kernel(void *self, const bt_train_kernel *event)
+{
+    run *r = self;
+    r->pieces = r->pieces || strncmp(event->kernel, "gemm_pieces", 11) == 0;
+    return BT_OK;
+}
+
 static bt_status train(bt_group *group, const run *from, run *out)
 {
     bt_train_plan plan = from->plan;
     bt_train_result trained;
     run own = *from;
-    const bt_train_observer observer = {.self = &own, .step = keep_step};
+    const bt_train_observer observer = {.self = &own, .step = keep_step, .kernel = keep_kernel};
     plan.parallel.group = group;
     if (group == NULL) { // one rank has no mesh
         plan.parallel = (bt_train_parallel){.invariant = plan.parallel.invariant};
@@ -306,6 +314,36 @@ static void chunks_of_rows_repeat(void **state)
     }
 }
 
+// Rows enough for products that take them in pieces (GEMM_PIECES), which on a GPU our own rows do.
+static void rows_in_pieces_have_the_losses_of_one_rank(void **state)
+{
+    (void)state;
+    static const bt_recompute_mode modes[] = {BT_RECOMPUTE_NONE, BT_RECOMPUTE_BLOCK};
+    run one[RUNS_MAX];
+    for (int i = 0; i < 3; ++i) { // the first twice
+        run *r = add("rows in pieces");
+        r->plan.precision = BT_PRECISION_BF16;
+        r->plan.recompute = modes[i % 2];
+        r->plan.model.context = r->plan.sequence = 128;
+        r->plan.micro_batch = 8;
+        r->plan.tokens_per_step = BATCHES * r->plan.micro_batch * r->plan.sequence;
+        r->plan.parallel.invariant = 0;
+        r->plan.parallel.mesh = (bt_mesh_degrees){1, 2, 1};
+        r->plan.parallel.sequence_parallel = r->plan.parallel.row_chunks = true;
+    }
+    assert_int_equal(setenv("BT_GEMM", "own", 1), 0); // read when a rank opens its device
+    train_twice(one);
+    assert_int_equal(unsetenv("BT_GEMM"), 0);
+    for (int i = 0; i < run_count; ++i) {
+        assert_true(runs[i].pieces && !one[i].pieces);
+        assert_true(runs[i].digest == runs[0].digest);
+        for (int step = 0; step < STEPS; ++step) {
+            const double loss = (double)one[i].losses[step], got = (double)runs[i].losses[step];
+            assert_true(fabs(got - loss) <= loss / 128);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +352,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(tied_tables_have_the_bits_of_one_rank, clear),
         cmocka_unit_test_setup(states_saved_beside_steps_are_whole, clear),
         cmocka_unit_test_setup(chunks_of_rows_repeat, clear),
+        cmocka_unit_test_setup(rows_in_pieces_have_the_losses_of_one_rank, clear),
         cmocka_unit_test_setup(meshes_have_the_losses_of_one_rank, clear),
     };
     const size_t bytes = RUNS_MAX * sizeof *runs;
