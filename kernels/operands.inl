@@ -398,8 +398,8 @@ BT_OPERAND(GEMM_PIECES, product.aux, o->product.epilogue == BT_EPILOGUE_DGELU,
            o->product.epilogue == BT_EPILOGUE_BIAS_GELU, o->product.d_dtype,
            o->product.m * o->product.n, rows_span_of(o->product.m, o->product.n, o->product.ldd))
 BT_OPERAND(GEMM_PIECES, product.dbias, false, false, o->product.dbias_dtype, 0, 0)
-BT_OPERAND(GEMM_PIECES, own, true, false, o->product.ab_dtype,
-           OWN_ROWS * o->product.k, rows_span_of(OWN_ROWS, o->product.k, o->product.lda))
+BT_OPERAND(GEMM_PIECES, own, true, false, o->product.ab_dtype, OWN_ROWS * o->product.k,
+           rows_span_of(OWN_ROWS, o->product.k, o->product.lda))
 #undef OWN_ROWS
 BT_OPERAND(GEMM_PIECES, ready, true, true, BT_I32, o->pieces, o->pieces)
 BT_OPERAND(GEMM_PIECES, done, false, true, BT_I32, o->pieces, o->pieces)
