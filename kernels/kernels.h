@@ -345,9 +345,10 @@ typedef struct bt_attention_shape {
 //
 // Partial results over disjoint sets of keys (o_n, lse_n) merge into the whole:
 //   lse = log sum_n exp(lse_n)    o = sum_n exp(lse_n - lse) o_n, in f32, where exp(-inf) is 0 even
-// if lse is -inf. With `accumulate` o and lse hold the result over other keys, and become that over
-// all: o is rounded once. A backward call over one of the sets that is given the merged o and lse
-// (and d_o) yields the set's dk and dv, and its share of dq: the shares' sum is dq
+// if lse is -inf; NaN of a part stays, also where its share is 0. With `accumulate` o and lse hold
+// the result over other keys, and become that over all: o is rounded once. A backward call over one
+// of the sets that is given the merged o and lse (and d_o) yields the set's dk and dv, and its
+// share of dq: the shares' sum is dq
 // (`accumulate_dq`).
 typedef struct bt_attention_args {
     bt_attention_view q, o; // [batch, q_tokens, heads, head_dim]

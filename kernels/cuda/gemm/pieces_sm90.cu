@@ -16,7 +16,6 @@
 //          Model", has the rules for words and for what TMA reads and writes
 #include "kernels/cuda/gemm/bf16_block_sm90.cuh"
 #include "kernels/cuda/overlap.h"
-#include "kernels/cuda/tensor_map.h"
 
 namespace bt_gemm_sm90
 {
