@@ -348,8 +348,7 @@ typedef struct bt_attention_shape {
 // if lse is -inf; NaN of a part stays, also where its share is 0. With `accumulate` o and lse hold
 // the result over other keys, and become that over all: o is rounded once. A backward call over one
 // of the sets that is given the merged o and lse (and d_o) yields the set's dk and dv, and its
-// share of dq: the shares' sum is dq
-// (`accumulate_dq`).
+// share of dq: the shares' sum is dq (`accumulate_dq`).
 typedef struct bt_attention_args {
     bt_attention_view q, o; // [batch, q_tokens, heads, head_dim]
     bt_attention_view k, v; // [batch, kv_tokens, kv_heads, head_dim]

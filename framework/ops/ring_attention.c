@@ -8,8 +8,8 @@
 // Invariants
 //   1. Results are merged, and dq summed, in the order of the steps: own keys first (dq: half of
 //      them last), then those of ranks rank - 1, rank - 2, ...; rounded in each call. dk and dv are
-//      summed in the order of the ranks of their queries, rounded once. Bits depend
-//      neither on the route of blocks nor on their arrival.
+//      summed in the order of the ranks of their queries, rounded once. Bits depend neither on the
+//      route of blocks nor on their arrival.
 //   2. A block holds tokens [B, T, 2 G D] of a rank: keys of all heads, then values. Its gradient
 //      has the same layout.
 #include <math.h>

@@ -124,9 +124,9 @@ static const pieces_variant variants[] = {
     BOTH_WIDTHS(true, EPILOGUE_STORE), BOTH_WIDTHS(true, EPILOGUE_GELU),
     BOTH_WIDTHS(false, EPILOGUE_STORE), BOTH_WIDTHS(false, EPILOGUE_DGELU)};
 
-const pieces_variant *pieces_variant_of(const bt_gemm_args *product, int processors)
+// The kernel with the tiles of the plain product's plan; NULL: none.
+static const pieces_variant *variant_of(const bt_gemm_args *product, const plan &chosen)
 {
-    const plan chosen = plan_of(family_bf16, product, processors);
     for (const pieces_variant &v : variants) {
         if (v.kind == chosen.how->kind && v.tile_n == chosen.how->tile_n &&
             v.trans_b == product->trans_b && !chosen.how->cluster && chosen.splits == 1) {
@@ -150,8 +150,8 @@ bt_status launch_pieces(const bt_launch *launch, const bt_gemm_pieces_args *args
 {
     const int processors = launch->device->info.processor_count;
     const bt_gemm_args *product = &args->product;
-    const pieces_variant *v = pieces_variant_of(product, processors);
     const plan chosen = plan_of(family_bf16, product, processors);
+    const pieces_variant *v = variant_of(product, chosen);
     pieces p = {};
     p.rows = (int)(product->m / args->pieces);
     p.number = (int)args->pieces;
@@ -198,7 +198,7 @@ bool bt_gemm_pieces_bf16_sm90_accepts(const bt_device *device, const void *call)
            !product->trans_a && !product->dbias && product->beta == 0.0 &&
            product->d_dtype == BT_BF16 && (args->own_count == 0 || bt_aligned_16(args->own)) &&
            accepts(family_bf16, device, product) &&
-           pieces_variant_of(product, device->info.processor_count);
+           variant_of(product, plan_of(family_bf16, product, device->info.processor_count));
 }
 
 bt_status bt_gemm_pieces_bf16_sm90(const bt_launch *launch, const void *args)

@@ -157,8 +157,6 @@ struct pieces_variant {
     int shared_bytes;
 };
 
-// The plan of the plain product, and the kernel of its tiles; NULL: none.
-const pieces_variant *pieces_variant_of(const bt_gemm_args *product, int processors);
 bt_status launch_pieces(const bt_launch *launch, const bt_gemm_pieces_args *args);
 
 // ---- groups: bf16 weight gradients (EPILOGUE_F32) of one or several products, in one launch -----
