@@ -1,12 +1,11 @@
 // Sums of parts of the rows on CUDA, against the definition bit by bit and against the CPU in
 // double: parts that hold some rows or none, rows off alignment, many parts, NaN and zeros of both
 // signs.
-#include <math.h>
-#include <string.h>
 
 #include "tests/support/kernel.h"
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
+#include <math.h>
 
 enum { PARTS = 64, SOURCES = 8 }; // part n reads operand n % SOURCES: a test has 64 operands
 
@@ -70,7 +69,7 @@ static void compare(const call *c, bt_dtype dtype, const test_twin *y)
         for (int64_t col = 0; col < c->width; ++col) {
             const double got = test_twin_get(y, TEST_NEAR, row * y_stride(c) + col);
             const double want = expected(c, dtype, row / c->rows, row % c->rows, col);
-            if (isnan(want) ? !isnan(got) : memcmp(&got, &want, sizeof got) != 0) {
+            if (!test_same_value(got, want)) {
                 fail_msg("row %lld, column %lld: %g, expected %g", (long long)row, (long long)col,
                          got, want);
             }

@@ -34,6 +34,14 @@ void test_assert_close(const double *actual, const double *expected, int64_t cou
     }
 }
 
+bool test_same_value(double actual, double expected)
+{
+    if (isnan(expected)) {
+        return isnan(actual);
+    }
+    return actual == expected && signbit(actual) == signbit(expected);
+}
+
 int test_skip(const char *reason)
 {
     printf("skipped: %s\n", reason);

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,9 @@ void test_assert_fails(bt_status expected, const char *words, bt_status got, con
 // both are.
 void test_assert_close(const double *actual, const double *expected, int64_t count, double absolute,
                        double relative, const char *what);
+
+// Equal, zeros also in sign, or both NaN.
+bool test_same_value(double actual, double expected);
 
 // What a test program returns when it cannot run here; prints why on standard output.
 int test_skip(const char *reason);

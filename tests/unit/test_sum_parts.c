@@ -1,7 +1,6 @@
 // tests/unit/test_sum_parts.c - sums of parts of the rows, on the CPU: every bit by the definition
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/kernel.h"
 #include "tests/support/test.h"
@@ -125,7 +124,7 @@ static double expected(const sum_case *c, const operands *at, int64_t batch, int
 
 static void assert_same(double got, double want, const char *what, int64_t at)
 {
-    if (isnan(want) ? !isnan(got) : memcmp(&got, &want, sizeof got) != 0) {
+    if (!test_same_value(got, want)) {
         fail_msg("%s %lld: %g, expected %g", what, (long long)at, got, want);
     }
 }
