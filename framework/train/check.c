@@ -226,7 +226,7 @@ static bt_status refuse_shards(int64_t shards, int64_t micro_batches, int64_t ra
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "train.mesh.invariant is %lld; allowed: %s (powers of 2 that divide the step's "
                     "%lld micro-batches and are a multiple of train.mesh.data, %lld; 0: the bits "
-                    "depend on the number of ranks); a suite that does not set it has 8",
+                    "depend on the number of ranks)",
                     (long long)shards, allowed, (long long)micro_batches, (long long)ranks);
 }
 

@@ -26,6 +26,7 @@ typedef struct expansion {
     const char *const *sets; // [set_count] of --set, for this case
     int64_t set_count;
     char name[CASE_NAME_BYTES]; // in the file, with the suffix of a sweep
+    bool shards_given;          // the suite or --set has train.mesh.invariant
     bool does_not_fit;          // not even the smallest micro-batch fits the device
 } expansion;
 
@@ -336,6 +337,17 @@ static bool exceeds_host(const expansion *expand, int64_t micro_batch)
     return host && bt_plan_memory_bytes(expand->train, micro_batch, least, false) / 2 > host;
 }
 
+// The default of train.mesh.invariant follows from the micro-batch, and the memory from both.
+static bt_status set_shards(const expansion *expand, int64_t micro_batch)
+{
+    cJSON *mesh = bt_json_get(expand->train, "mesh");
+    if (!mesh || expand->shards_given) {
+        return BT_OK;
+    }
+    return replace(mesh, "invariant",
+                   cJSON_CreateNumber((double)bt_plan_default_shards(expand->train, micro_batch)));
+}
+
 // Takes the first candidate that divides the step and fits the device. A single number is used as
 // given, since the estimate may be wrong, except if it exceeds the host's memory by far: it would
 // swap. If the device is unknown, the first is taken.
@@ -349,9 +361,11 @@ static bt_status resolve_memory(expansion *expand, bool cuda)
     available = limit && (!available || limit < available) ? limit : available;
     bt_plan_recompute how;
     int64_t taken = 0, smallest = 0;
+    expand->shards_given = bt_json_get(bt_json_get(expand->train, "mesh"), "invariant") != NULL;
     for (int64_t i = 0; i < count && !taken; ++i) {
         if (divides(expand, candidates[i])) {
             smallest = !smallest || candidates[i] < smallest ? candidates[i] : smallest;
+            BT_TRY(set_shards(expand, candidates[i]));
             const bool given = count == 1 && (cuda || !exceeds_host(expand, candidates[i]));
             taken = fits(expand, candidates[i], available, cuda, &how) || given ? candidates[i] : 0;
         }

@@ -127,14 +127,20 @@ typedef struct bt_plan_ranks {
 
 bt_plan_ranks bt_plan_ranks_of(const cJSON *train);
 
+// Whether the case saves checkpoints. If not, the launcher of several ranks keeps their state.
+bool bt_plan_saves(const cJSON *train);
+
+// ---- mesh.c ------------------------------------------------------------------------------------
+
 // Degrees of train.mesh, 1 where they are left out, and the number of ranks, their product.
 typedef struct bt_plan_mesh {
     int64_t data, tensor, context, ranks;
 } bt_plan_mesh;
 
 bt_plan_mesh bt_plan_mesh_of(const cJSON *train);
-// Whether the case saves checkpoints. If not, the launcher of several ranks keeps their state.
-bool bt_plan_saves(const cJSON *train);
+// train.mesh.invariant where the suite does not set it: the largest value up to 8 that this mesh
+// and this micro-batch allow; 0: none.
+int64_t bt_plan_default_shards(const cJSON *train, int64_t micro_batch);
 
 // ---- set.c -------------------------------------------------------------------------------------
 

@@ -86,22 +86,6 @@ static void add_state(const cJSON *train, double parameters, bool narrow, bt_pla
     out->slots_bytes = has_slots ? 4 * (parameters + padding_of(train)) : 0;
 }
 
-static int64_t degree(const cJSON *mesh, const char *key)
-{
-    const double value = bt_json_number_of(mesh, key);
-    return value > 1 ? (int64_t)value : 1;
-}
-
-bt_plan_mesh bt_plan_mesh_of(const cJSON *train)
-{
-    const cJSON *mesh = bt_json_get(train, "mesh");
-    bt_plan_mesh out = {.data = degree(mesh, "data"),
-                        .tensor = degree(mesh, "tensor"),
-                        .context = degree(mesh, "context")};
-    out.ranks = out.data * out.tensor * out.context;
-    return out;
-}
-
 bool bt_plan_saves(const cJSON *train)
 {
     const cJSON *keys = bt_json_get(train, "checkpoint");

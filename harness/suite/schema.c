@@ -325,10 +325,13 @@ const bt_suite_key bt_suite_keys[] = {
     CHOICE_ROW(MESH, "sharding", "ddp|zero1|zero2|zero3", "\"zero1\"", false, true,
                "State of which each rank keeps only a part: none; optimizer state and master "
                "weights; also gradients; also the weights."),
-    WHOLE_ROW(MESH, "invariant", 0, 1024, "8",
-              "Virtual shards of a step: every number of ranks that divides them gives the same "
-              "bits. A power of 2 that divides the step's number of micro-batches; 0: the bits "
-              "depend on the number of ranks."),
+    WHOLE_ROW(
+        MESH,
+        "invariant", 0, 1024, NULL,
+        "Virtual shards of a step: every number of ranks that divides them gives the same "
+        "bits. A power of 2 that divides the step's number of micro-batches and is a multiple "
+        "of data; 0: the bits depend on the number of ranks, as they must if context is above "
+        "1. Default: the largest allowed value up to 8; the plan has it."),
     REAL_ROW(MESH, "bucket_mb", 0.001, 65536, "25", "MiB of gradients per reduction."),
     {BT_SUITE_MESH, "shrink", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
      "Continue with fewer ranks if one is lost twice in a row or its GPU must not be used any "

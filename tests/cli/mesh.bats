@@ -84,6 +84,14 @@ teardown() {
     [[ $output == *"data"*"64"* ]]
 }
 
+@test "a mesh of one key runs: the plan chooses virtual shards that the mesh allows" {
+    heads=2
+    for mesh in '"data": 2' '"tensor": 2' '"context": 2'; do
+        mesh_suite "{$mesh}"
+        "$bench" run m.json --db r.db --quiet --set train.tokens_per_step=64 --set train.steps=2
+    done
+}
+
 @test "a wrong mesh is refused by the plan, starts no process and leaves no run" {
     refused() { # mesh message [more keys]
         mesh_suite "$1" "${3:-}"
@@ -98,7 +106,7 @@ teardown() {
     refused '{"tensor": 16}' 'train.mesh.tensor is 16, but train.model.heads is 4, and each rank needs a head; allowed: 1 to 4'
     refused '{"data": 4, "tensor": 4, "context": 8}' 'train.mesh: data x tensor x context is 128; one host'
     refused '{"context": 4, "shared_heads": 3, "invariant": 0}' 'train.mesh.shared_heads is 3'
-    refused '{"context": 2}' 'train.mesh.invariant needs whole sequences on each rank'
+    refused '{"context": 2, "invariant": 8}' 'train.mesh.invariant needs whole sequences on each rank'
     refused '{"context": 3, "invariant": 0}' 'with train.mesh.context 3 it must be a multiple of 6'
     refused '{"data": 2, "invariant": 3}' 'train.mesh.invariant is 3; allowed: 0, 2, 4, 8 ('
     refused '{"tensor": 2, "half_batches": true}' 'half_batches needs an even train.micro_batch, which is 1'

@@ -170,6 +170,41 @@ static void set_overrides_and_is_checked(void **state)
     }
 }
 
+// The default of train.mesh.invariant is one that the mesh allows, and the plan has it.
+static void virtual_shards_follow_the_mesh(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mesh; // key=value
+        int64_t batches;  // micro-batches of a step
+        const char *recorded;
+    } rows[] = {{"data=1", 16, "\"invariant\":8"},      {"data=2", 8, "\"invariant\":8"},
+                {"data=2", 4, "\"invariant\":4"},       {"data=4", 12, "\"invariant\":4"},
+                {"data=3", 12, "\"invariant\":0"},      {"data=16", 16, "\"invariant\":0"},
+                {"tensor=2", 1, "\"invariant\":1"},     {"tensor=2", 6, "\"invariant\":2"},
+                {"context=2", 8, "\"invariant\":0"},    {"invariant=2", 8, "\"invariant\":2"},
+                {"invariant=64", 8, "\"invariant\":64"}}; // refused later, with what is allowed
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        char mesh[64], tokens[64];
+        const char *sets[] = {mesh, tokens};
+        const bt_plan_options options = {.sets = sets, .set_count = 2, .seed = -1};
+        bt_plan plan;
+        (void)snprintf(mesh, sizeof mesh, "train.mesh.%s", rows[i].mesh);
+        (void)snprintf(tokens, sizeof tokens, "train.tokens_per_step=%lld",
+                       (long long)rows[i].batches * 4 * 64);
+        ASSERT_OK(bt_plan_make(&suite, &options, &plain, &plan));
+        if (!strstr(plan.text, rows[i].recorded)) {
+            fail_msg("%s, %lld micro-batches: expected %s in %s", rows[i].mesh,
+                     (long long)rows[i].batches, rows[i].recorded, plan.text);
+        }
+        bt_plan_release(&plan);
+    }
+    bt_plan plan; // a case without a mesh has none
+    ASSERT_OK(bt_plan_make(&suite, &none, &plain, &plan));
+    assert_null(strstr(plan.text, "invariant"));
+    bt_plan_release(&plan);
+}
+
 static void bad_set_is_refused(void **state)
 {
     (void)state;
@@ -682,6 +717,7 @@ int main(void)
         cmocka_unit_test(only_gpu_profiles_on_a_plain_machine),
         cmocka_unit_test(levels_are_merged_and_nothing_is_left_open),
         cmocka_unit_test(set_overrides_and_is_checked),
+        cmocka_unit_test(virtual_shards_follow_the_mesh),
         cmocka_unit_test(bad_set_is_refused),
         cmocka_unit_test(filter_selects_cases),
         cmocka_unit_test(micro_batch_follows_the_memory),
