@@ -46,6 +46,7 @@ bt_status bt_diff_source_open(const cJSON *item, const char *device, bool ranks,
                                .val_shards = out->data.val,
                                .val_shard_count = out->data.val_count};
     BT_TRY(bt_case_train_plan(&work, &out->train));
+    BT_TRY(apart ? bt_train_check_mesh(&out->train, out->ranks) : BT_OK);
     out->train.eval_every = out->train.profile_steps = out->train.warmup_timing_steps = 0;
     out->train.verify_every = out->train.digest_every = 0;
     return BT_OK;

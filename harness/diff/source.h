@@ -18,9 +18,10 @@ typedef struct bt_diff_source {
 // A training case, without what is only measured or kept: evaluation, profiled steps, checkpoints.
 // ranks: a case of several ranks is for threads on the CPU; else, and on a GPU, it is trained by
 // one, which has the same bits; where it has not it is refused. device: "cpu", "cuda", "cuda:1", or
-// a backend that the program has added. say: hears of data that is made; may be NULL. Owns    *out,
-// which must not be moved: the caller, bt_diff_source_close, also when this fails Errors
-// INVALID_ARGUMENT (not a training case, a value), those of bt_run_data_find
+// a backend that the program has added. say: hears of data that is made; may be NULL.
+// Owns    *out, which must not be moved: the caller, bt_diff_source_close, also when this fails
+// Errors  INVALID_ARGUMENT (not a training case, a value, a mesh that cannot be), those of
+//         bt_run_data_find
 BT_CHECKED bt_status bt_diff_source_open(const cJSON *item, const char *device, bool ranks,
                                          bt_run_data_say say, bt_diff_source *out);
 void bt_diff_source_close(bt_diff_source *source);

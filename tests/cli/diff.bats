@@ -198,7 +198,7 @@ record() { # option...
 
 @test "the values of tensor parallel ranks are within the bound of one rank" {
     export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
-    mesh=fp32,train.mesh.tensor=2,train.mesh.invariant=0
+    mesh=fp32,train.mesh.tensor=2
     run --separate-stderr "$bench" diff-run fp32 "$mesh" --suite ./s.json
     [ "$status" = 0 ]
     [[ $output == *"recompute none, data 1 x tensor 2 x context 1 ranks"* ]]
@@ -206,6 +206,14 @@ record() { # option...
     run --separate-stderr "$bench" diff-run fp32 "$mesh,train.optimizer.beta2=0.9" --suite ./s.json
     [ "$status" = 1 ]
     [[ $output == *"first over   state.adamw.v."* ]]
+}
+
+# Side A, which has no memory to train, would fail with another error and code.
+@test "a mesh of side B that cannot be is refused before side A trains" {
+    run --separate-stderr "$bench" diff-run fp32 fp32,train.mesh.tensor=2,train.mesh.invariant=8 \
+        --suite ./s.json --set train.memory_limit_bytes=1
+    [ "$status" = 2 ]
+    [[ $stderr == "B: train.mesh.invariant is 8; allowed: 0, 1, 2 ("* ]]
 }
 
 # A mesh's values are those of one rank, where the bits do not depend on the ranks.
