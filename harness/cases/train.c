@@ -224,6 +224,11 @@ static void note_unused(const char *name, const cJSON *mesh, const bt_plan_mesh 
                           rows[i].key, rows[i].degree);
         }
     }
+    const cJSON *faults = bt_json_get(mesh, "faults");
+    if (degrees->ranks == 1 && (cJSON_IsString(faults) || cJSON_GetArraySize(faults) > 0)) {
+        bt_str_format(notes, "case %s: train.mesh.faults has no effect: train.mesh has one rank\n",
+                      name);
+    }
     const double sharing = bt_json_number_of(mesh, "shared_heads");
     if (degrees->context > 1 && sharing == (double)degrees->context &&
         bt_json_get(mesh, "rotation")) {

@@ -13,10 +13,18 @@
 #define BT_HARNESS_LAUNCH_LAUNCH_H
 
 #include "harness/launch/cause.h"
-#include "harness/launch/inject.h"
 #include "harness/launch/world.h"
 
-enum { BT_LAUNCH_TRIES = 3 };
+enum { BT_LAUNCH_TRIES = 3, BT_LAUNCH_AT_START = -1 };
+
+// A fault to inject, to test recovery.
+typedef struct bt_launch_fault {
+    int signal;       // SIGKILL, SIGSTOP, SIGSEGV
+    int rank;         // below the number of ranks
+    int64_t step;     // after this many steps of the rank; BT_LAUNCH_AT_START: when it is started,
+                      // also during recovery from another fault
+    int64_t delay_ns; // additional delay
+} bt_launch_fault;
 
 // A fault and the recovery from it. Times in ns since the fault was injected, or detected if it was
 // not injected; -1: unknown.

@@ -1,4 +1,10 @@
-// harness/plan/mesh.c - train.mesh: its degrees, and the default of its virtual shards
+// harness/plan/mesh.c - train.mesh: its degrees, the default of its virtual shards, its faults
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/find.h"
+#include "framework/base/idioms.h"
 #include "harness/plan/plan.h"
 
 enum { SHARDS_MOST = 8 }; // by default
@@ -32,4 +38,52 @@ int64_t bt_plan_default_shards(const cJSON *train, int64_t micro_batch)
         shards /= 2;
     }
     return shards;
+}
+
+// ---- faults -------------------------------------------------------------------------------------
+
+static bt_status read_fault(const char *text, int64_t ranks, int64_t steps, bt_plan_fault *out)
+{
+    static const struct {
+        const char *word;
+        int signal;
+    } kinds[] = {{"kill", SIGKILL}, {"stop", SIGSTOP}, {"segv", SIGSEGV}};
+    char word[16] = "";
+    long long rank = -1, step = -1;
+    int end = 0;
+    bool complete = sscanf(text, "%15s rank %lld at step %lld%n", word, &rank, &step, &end) == 3;
+    complete = complete && step >= 0;
+    if (!complete) {
+        step = BT_PLAN_AT_START;
+        end = 0;
+        complete = sscanf(text, "%15s rank %lld at start%n", word, &rank, &end) == 2 && end > 0;
+    }
+    const int64_t kind = BT_FIND(kinds, BT_COUNT(kinds), word, word);
+    BT_FAIL_IF(!complete || text[end] != '\0' || kind < 0 || rank < 0 || rank >= ranks,
+               BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.faults: expected '(kill, stop or segv) rank R at (step S or start)' "
+               "with R below %lld, the number of ranks, got '%s'",
+               (long long)ranks, text);
+    BT_FAIL_IF(step >= steps, BT_STATUS_INVALID_ARGUMENT,
+               "train.mesh.faults: '%s': the run's last step is %lld", text, (long long)steps - 1);
+    *out = (bt_plan_fault){.signal = kinds[kind].signal, .rank = rank, .step = step};
+    return BT_OK;
+}
+
+bt_status bt_plan_faults_read(const cJSON *train, bt_plan_fault faults[BT_PLAN_FAULTS_MAX],
+                              int64_t *count)
+{
+    const cJSON *list = bt_json_get(bt_json_get(train, "mesh"), "faults");
+    const int64_t ranks = bt_plan_mesh_of(train).ranks;
+    const int64_t steps = (int64_t)bt_plan_number(train, "steps");
+    *count = 0;
+    for (const cJSON *node = cJSON_IsArray(list) ? list->child : list; node;
+         node = cJSON_IsArray(list) ? node->next : NULL) {
+        BT_FAIL_IF(*count == BT_PLAN_FAULTS_MAX || !cJSON_IsString(node),
+                   BT_STATUS_INVALID_ARGUMENT, "train.mesh.faults: expected at most %d texts",
+                   BT_PLAN_FAULTS_MAX);
+        BT_TRY(read_fault(node->valuestring, ranks, steps, &faults[*count]));
+        ++*count;
+    }
+    return BT_OK;
 }

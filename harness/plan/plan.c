@@ -228,6 +228,18 @@ static bt_status check_shape(const expansion *expand)
     return BT_OK;
 }
 
+static bt_status check_faults(const expansion *expand)
+{
+    bt_plan_fault faults[BT_PLAN_FAULTS_MAX];
+    char message[BT_ERROR_CAPACITY];
+    int64_t count = 0;
+    const bt_status status = bt_plan_faults_read(expand->train, faults, &count);
+    (void)snprintf(message, sizeof message, "%s", status == BT_OK ? "" : bt_error_message());
+    REFUSE_IF(status != BT_OK, expand, "mesh", "faults", "case %s: %s",
+              bt_json_get(expand->item, "name")->valuestring, message);
+    return BT_OK;
+}
+
 static bool divides(const expansion *expand, int64_t micro_batch)
 {
     int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
@@ -446,6 +458,7 @@ static bt_status expand_train(expansion *expand)
     BT_TRY(bt_suite_fill_defaults(BT_SUITE_CASE, expand->item));
     BT_TRY(normalise_dataset(expand));
     BT_TRY(check_shape(expand));
+    BT_TRY(check_faults(expand));
     BT_TRY(bound_untimed_steps(expand->train));
     bool cuda = strcmp(bt_json_get(expand->profile, "device")->valuestring, "cuda") == 0;
     return resolve_memory(expand, cuda);

@@ -142,6 +142,21 @@ bt_plan_mesh bt_plan_mesh_of(const cJSON *train);
 // and this micro-batch allow; 0: none.
 int64_t bt_plan_default_shards(const cJSON *train, int64_t micro_batch);
 
+enum { BT_PLAN_FAULTS_MAX = 1024, BT_PLAN_AT_START = -1 };
+
+// An entry of train.mesh.faults.
+typedef struct bt_plan_fault {
+    int signal;   // SIGKILL, SIGSTOP, SIGSEGV
+    int64_t rank; // below the number of ranks
+    int64_t step; // after this many steps of the rank; BT_PLAN_AT_START: when it is started
+} bt_plan_fault;
+
+// The faults to inject, of a text or a list of texts: "kill rank 1 at step 20", "kill rank 1 at
+// start", also with stop and segv.
+// Errors  INVALID_ARGUMENT: says what is allowed
+BT_CHECKED bt_status bt_plan_faults_read(const cJSON *train,
+                                         bt_plan_fault faults[BT_PLAN_FAULTS_MAX], int64_t *count);
+
 // ---- set.c -------------------------------------------------------------------------------------
 
 // The row of the key that "key.key=value" sets, NULL if there is none.

@@ -12,8 +12,6 @@
 #include "harness/plan/plan.h"
 #include "harness/run/ranks.h"
 
-enum { FAULTS_MAX = 1024 };
-
 typedef struct launching {
     cJSON *task; // borrowed; its keys ranks and checkpoints are replaced for each rank
     const cJSON *train, *mesh; // of its case
@@ -21,7 +19,7 @@ typedef struct launching {
     bt_state_folder folder;
     bool memory_state; // the state is in that folder; else in the case's checkpoints
     bool devices[BT_LAUNCH_RANKS_MAX];
-    bt_launch_fault faults[FAULTS_MAX];
+    bt_launch_fault faults[BT_PLAN_FAULTS_MAX];
     double hang_s;
 } launching;
 
@@ -144,29 +142,15 @@ static bool should_stop(void *context)
 
 // ---- the mesh -----------------------------------------------------------------------------------
 
-// Rejects a fault at a step that does not exist.
-static bt_status read_fault(launching *self, const cJSON *node, bt_launch *how)
+static bt_status read_faults(launching *self, bt_launch *how)
 {
-    const int64_t count = how->fault_count;
-    BT_FAIL_IF(count == FAULTS_MAX || !cJSON_IsString(node), BT_STATUS_INVALID_ARGUMENT,
-               "train.mesh.faults: expected at most %d texts", FAULTS_MAX);
-    BT_TRY(bt_launch_fault_parse(node->valuestring, how->size, &self->faults[count]));
-    BT_FAIL_IF(self->faults[count].step >= how->steps, BT_STATUS_INVALID_ARGUMENT,
-               "train.mesh.faults: '%s': the run's last step is %lld", node->valuestring,
-               (long long)how->steps - 1);
-    ++how->fault_count;
-    return BT_OK;
-}
-
-// `list`: a text, or a list of texts.
-static bt_status read_faults(launching *self, const cJSON *list, bt_launch *how)
-{
-    if (cJSON_IsString(list)) {
-        return read_fault(self, list, how);
-    }
-    const cJSON *node = NULL;
-    cJSON_ArrayForEach(node, list) {
-        BT_TRY(read_fault(self, node, how));
+    bt_plan_fault read[BT_PLAN_FAULTS_MAX];
+    BT_TRY(bt_plan_faults_read(self->train, read, &how->fault_count));
+    for (int64_t i = 0; i < how->fault_count; ++i) {
+        const bool at_start = read[i].step == BT_PLAN_AT_START;
+        self->faults[i] = (bt_launch_fault){.signal = read[i].signal,
+                                            .rank = (int)read[i].rank,
+                                            .step = at_start ? BT_LAUNCH_AT_START : read[i].step};
     }
     return BT_OK;
 }
@@ -216,7 +200,7 @@ static bt_status launch(launching *self, const char *program)
                "(tokens_per_step / micro_batch / sequence)%s%.0d",
                size * (int)degrees.data / (int)degrees.ranks,
                shards > 0 ? " and train.mesh.invariant, which is " : "", shards);
-    BT_TRY(read_faults(self, bt_json_get(mesh, "faults"), &how));
+    BT_TRY(read_faults(self, &how));
     if (gpu) {
         BT_TRY(bt_launch_devices(size, self->devices));
         (void)setenv(bt_environment_row(BT_VARIABLE_NCCL_NVLS_ENABLE)->name, "0", 1);

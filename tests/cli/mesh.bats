@@ -65,19 +65,6 @@ teardown() {
     run "$bench" run m.json --db r.db --out out
     [ "$status" = 2 ]
     [[ $output == *"case a: train.mesh.data is 3; it must divide the number of micro-batches of a step, 8 "* ]]
-    mesh_suite '{"data": 2, "faults": ["kill rank 2 at step 1"]}'
-    run "$bench" run m.json --db r.db --out out2
-    [ "$status" != 0 ]
-    [[ $output == *"train.mesh.faults: expected"*"R below 2 ranks, got 'kill rank 2 at step 1'"* ]]
-    # One text is a list of one; a fault that no step would cause is none.
-    mesh_suite '{"data": 2, "faults": "kill"}'
-    run "$bench" run m.json --db r.db --out out4
-    [ "$status" = 2 ]
-    [[ $output == *"train.mesh.faults: expected"*"got 'kill'"* ]]
-    mesh_suite '{"data": 2, "faults": ["kill rank 1 at step 3", "kill rank 1 at step 24"]}'
-    run "$bench" run m.json --db r.db --out out5
-    [ "$status" = 2 ]
-    [[ $output == *"train.mesh.faults: 'kill rank 1 at step 24': the run's last step is 23"* ]]
     mesh_suite '{"data": 65}'
     run "$bench" run m.json --db r.db --out out3
     [ "$status" = 2 ]
@@ -108,6 +95,12 @@ teardown() {
     refused '{"context": 4, "shared_heads": 3, "invariant": 0}' 'train.mesh.shared_heads is 3'
     refused '{"context": 2, "invariant": 8}' 'train.mesh.invariant needs whole sequences on each rank'
     refused '{"context": 3, "invariant": 0}' 'with train.mesh.context 3 it must be a multiple of 6'
+    # One text is a list of one; a fault that no step would cause is none.
+    refused '{"data": 2, "faults": ["kill rank 2 at step 1"]}' 'R below 2, the number of ranks, got '
+    refused '{"data": 2, "faults": "kill"}' "train.mesh.faults: expected"
+    refused '{"data": 1, "faults": "boil rank 1"}' "m.json:5:"
+    refused '{"data": 2, "faults": ["kill rank 1 at step 3", "kill rank 1 at step 24"]}' \
+        "'kill rank 1 at step 24': the run's last step is 23"
     refused '{"data": 2, "invariant": 3}' 'train.mesh.invariant is 3; allowed: 0, 2, 4, 8 ('
     refused '{"tensor": 2, "half_batches": true}' 'half_batches needs an even train.micro_batch, which is 1'
     refused '{"tensor": 2, "row_chunks": true}' 'row_chunks needs train.mesh.sequence_parallel'
@@ -140,6 +133,10 @@ teardown() {
     [[ $output == *"case a: train.mesh.sequence_parallel has no effect: train.mesh.tensor is 1"* ]]
     [[ $output == *"case a: train.mesh.half_batches has no effect: train.mesh.tensor is 1"* ]]
     [[ $output == *"case a: train.mesh.rotation has no effect: train.mesh.context is 1"* ]]
+    mesh_suite '{"data": 1, "faults": "kill rank 0 at step 3"}'
+    run "$bench" run m.json --dry-run
+    [ "$status" = 0 ]
+    [[ $output == *"case a: train.mesh.faults has no effect: train.mesh has one rank"* ]]
     mesh_suite '{"context": 2, "shared_heads": 2, "rotation": "all_to_all", "invariant": 0}'
     run "$bench" run m.json --dry-run
     [ "$status" = 0 ]

@@ -14,7 +14,6 @@
 #include "harness/launch/affinity.h"
 #include "harness/launch/cause.h"
 #include "harness/launch/devices.h"
-#include "harness/launch/inject.h"
 #include "harness/launch/interface.h"
 #include "harness/launch/relay.h"
 #include "harness/launch/state_folder.h"
@@ -76,30 +75,6 @@ static void ranks_get_equal_shares_of_whole_nodes(void **state)
     assert_true(bt_affinity_split(&all, nodes, 2, 1, 0, 2, &got)); // near its GPU
     assert_set(&got, "1,3,5,7");
     assert_false(bt_affinity_split(&all, nodes, 2, 7, 0, 2, &got)); // a node that is not there
-}
-
-static void faults_to_cause_are_read(void **state)
-{
-    (void)state;
-    bt_launch_fault fault;
-    ASSERT_OK(bt_launch_fault_parse("stop rank 1 at step 20", 2, &fault));
-    assert_int_equal(fault.signal, SIGSTOP);
-    assert_int_equal(fault.rank, 1);
-    assert_int_equal(fault.step, 20);
-    ASSERT_OK(bt_launch_fault_parse("kill rank 0 at start", 2, &fault));
-    assert_int_equal(fault.step, BT_LAUNCH_AT_START);
-    static const char *const wrong[] = {"",
-                                        "kill",
-                                        "kill rank 2 at step 1",
-                                        "kill rank -1 at step 1",
-                                        "kill rank 1 at step -1",
-                                        "kill rank 1 at start now",
-                                        "kill rank 1 at",
-                                        "hug rank 1 at step 1",
-                                        "kill rank 1 at step 1 and more"};
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
-        assert_int_equal(bt_launch_fault_parse(wrong[i], 2, &fault), BT_STATUS_INVALID_ARGUMENT);
-    }
 }
 
 static bt_status note_event(void *self, const bt_run_event *event)
@@ -460,7 +435,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_processors_are_read),
         cmocka_unit_test(ranks_get_equal_shares_of_whole_nodes),
-        cmocka_unit_test(faults_to_cause_are_read),
         cmocka_unit_test(faults_before_the_start_follow_it),
         cmocka_unit_test(every_kind_of_fault_says_what_is_done),
         cmocka_unit_test(an_interface_must_be_there),

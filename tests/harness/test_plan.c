@@ -1,5 +1,6 @@
 // tests/harness/test_plan.c - suite to plan: profile, levels, --set, micro-batch, hash
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -203,6 +204,56 @@ static void virtual_shards_follow_the_mesh(void **state)
     ASSERT_OK(bt_plan_make(&suite, &none, &plain, &plan));
     assert_null(strstr(plan.text, "invariant"));
     bt_plan_release(&plan);
+}
+
+static void faults_of_ranks_are_read(void **state)
+{
+    (void)state;
+    static bt_plan_fault faults[BT_PLAN_FAULTS_MAX];
+    int64_t count = 0;
+    cJSON *train = cJSON_Parse("{\"steps\": 24, \"mesh\": {\"data\": 2, \"faults\": [\"stop rank 1 "
+                               "at step 20\", \"kill rank 0 at start\"]}}");
+    ASSERT_OK(bt_plan_faults_read(train, faults, &count));
+    assert_int_equal(count, 2);
+    assert_int_equal(faults[0].signal, SIGSTOP);
+    assert_int_equal(faults[0].rank, 1);
+    assert_int_equal(faults[0].step, 20);
+    assert_int_equal(faults[1].signal, SIGKILL);
+    assert_int_equal(faults[1].step, BT_PLAN_AT_START);
+    cJSON_Delete(train);
+}
+
+// The plan is refused, also on one rank, where nothing would cause the fault.
+static void faults_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fault, *words;
+    } rows[] = {{"", "got ''"},
+                {"kill", "got 'kill'"},
+                {"kill rank 2 at step 1",
+                 "with R below 2, the number of ranks, got 'kill rank 2 at step 1'"},
+                {"kill rank -1 at step 1", "got 'kill rank -1 at step 1'"},
+                {"kill rank 1 at step -1", "got 'kill rank 1 at step -1'"},
+                {"kill rank 1 at start now", "got 'kill rank 1 at start now'"},
+                {"kill rank 1 at", "got 'kill rank 1 at'"},
+                {"boil rank 1 at step 1", "(kill, stop or segv) rank R at (step S or start)"},
+                {"kill rank 1 at step 1 and more", "got 'kill rank 1 at step 1 and more'"},
+                {"kill rank 1 at step 9", "'kill rank 1 at step 9': the run's last step is 8"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        for (int ranks = 1; ranks <= 2; ++ranks) {
+            char mesh[64], fault[128];
+            const char *sets[] = {mesh, fault};
+            const bt_plan_options options = {.sets = sets, .set_count = 2, .seed = -1};
+            bt_plan plan;
+            (void)snprintf(mesh, sizeof mesh, "train.mesh.data=%d", ranks);
+            (void)snprintf(fault, sizeof fault, "train.mesh.faults=%s", rows[i].fault);
+            const bt_status status = bt_plan_make(&suite, &options, &plain, &plan);
+            assert_int_equal(status, BT_STATUS_INVALID_ARGUMENT);
+            assert_non_null(strstr(bt_error_message(), ": case one: train.mesh.faults: "));
+            assert_non_null(strstr(bt_error_message(), ranks == 2 ? rows[i].words : "'"));
+        }
+    }
 }
 
 static void bad_set_is_refused(void **state)
@@ -718,6 +769,8 @@ int main(void)
         cmocka_unit_test(levels_are_merged_and_nothing_is_left_open),
         cmocka_unit_test(set_overrides_and_is_checked),
         cmocka_unit_test(virtual_shards_follow_the_mesh),
+        cmocka_unit_test(faults_of_ranks_are_read),
+        cmocka_unit_test(faults_that_cannot_be_are_refused),
         cmocka_unit_test(bad_set_is_refused),
         cmocka_unit_test(filter_selects_cases),
         cmocka_unit_test(micro_batch_follows_the_memory),
