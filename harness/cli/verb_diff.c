@@ -129,16 +129,13 @@ static bt_status open_side(const bt_cli_arguments *arguments, differ *self, int 
     out->lockstep.plan = &s->source.train;
     out->lockstep.ranks = s->source.ranks;
     out->arithmetic.precision = s->source.train.precision;
-    const bt_diff_mesh mesh = bt_diff_mesh_of(&s->source.train);
-    char ranks[64] = "";
-    if (s->source.ranks > 1) {
-        (void)snprintf(ranks, sizeof ranks, ", data %d x tensor %d x context %d ranks",
-                       mesh.degrees.data, mesh.degrees.tensor, mesh.degrees.context);
-    }
-    (void)snprintf(out->label, sizeof out->label, "%.64s: %s on %s, recompute %s%s",
+    const bt_plan_mesh mesh = bt_plan_mesh_of(bt_json_get(item, "train"));
+    const bool ranks = s->source.ranks > 1;
+    (void)snprintf(out->label, sizeof out->label, "%.64s: %s on %s, recompute %s%s%s",
                    bt_json_get(item, "name")->valuestring,
                    bt_precision_name(s->source.train.precision), s->source.device,
-                   bt_recompute_mode_name(s->source.train.recompute), ranks);
+                   bt_recompute_mode_name(s->source.train.recompute), ranks ? ", mesh " : "",
+                   ranks ? bt_plan_mesh_text(&mesh).text : "");
     return BT_OK;
 }
 

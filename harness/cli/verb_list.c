@@ -51,31 +51,71 @@ static bt_status list_suites(bt_cli_call *call)
     return call->json ? bt_json_writer_end(&json, ']') : bt_table_print(&table, 0, &call->out);
 }
 
+// The mesh of a training case, whose keys may be of the suite, of the profile or of the case; "" if
+// it has one rank.
+static bt_status mesh_of(const bt_suite *suite, const cJSON *profile, const cJSON *item,
+                         bt_text *out)
+{
+    const cJSON *const levels[] = {suite->json.root, profile, item};
+    cJSON *train = cJSON_CreateObject();
+    bt_status status = train ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for a case");
+    for (int i = 0; i < 3; ++i) {
+        BT_IF_OK(status, bt_json_merge(train, bt_json_get(levels[i], "train"), "a case"));
+    }
+    const bt_plan_mesh mesh = bt_plan_mesh_of(train);
+    *out = bt_plan_mesh_text(&mesh);
+    cJSON_Delete(train);
+    return status;
+}
+
+// Whether some case has several ranks: only then the table has a column of meshes.
+static bt_status find_mesh(const bt_suite *suite, bool *out)
+{
+    const cJSON *profile = NULL, *item = NULL;
+    *out = false;
+    cJSON_ArrayForEach(profile, bt_json_get(suite->json.root, "profiles")) {
+        cJSON_ArrayForEach(item, bt_json_get(profile, "cases")) {
+            bt_text mesh;
+            BT_TRY(mesh_of(suite, profile, item, &mesh));
+            *out = *out || mesh.text[0] != '\0';
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status list_cases(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
     BT_SCOPED(bt_suite) suite = {0};
     bt_json_writer json = {.out = &call->out};
     BT_SCOPED(bt_table) table = {0};
+    bool meshes = false;
     BT_FAIL_IF(arguments->word_count < 2, BT_STATUS_INVALID_ARGUMENT,
                "bt-bench list cases: SUITE is missing\nusage: bt-bench list %s",
                arguments->verb->usage);
     BT_TRY(bt_suite_load(arguments->words[1], &suite));
+    BT_TRY(find_mesh(&suite, &meshes));
     if (call->json) {
         bt_json_writer_open(&json, NULL, '[');
     }
-    bt_table_heads(&table, "profile|device|case|kind");
+    bt_table_heads(&table, meshes ? "profile|device|case|kind|mesh" : "profile|device|case|kind");
     const cJSON *profile = NULL;
     cJSON_ArrayForEach(profile, bt_json_get(suite.json.root, "profiles")) {
         const char *device = bt_json_text_of(profile, "device");
         const cJSON *item = NULL;
         cJSON_ArrayForEach(item, bt_json_get(profile, "cases")) {
             const char *name = bt_json_text_of(item, "name"), *kind = bt_json_text_of(item, "kind");
+            bt_text mesh;
+            BT_TRY(mesh_of(&suite, profile, item, &mesh));
             if (call->json) {
                 BT_JSON_OBJECT(&json, NULL, BT_KV("profile", profile->string),
-                               BT_KV("device", device), BT_KV("case", name), BT_KV("kind", kind));
-            } else {
-                bt_table_cells(&table, "%s|%s|%s|%s", profile->string, device, name, kind);
+                               BT_KV("device", device), BT_KV("case", name), BT_KV("kind", kind),
+                               BT_KV("mesh", mesh.text));
+                continue;
+            }
+            bt_table_cells(&table, "%s|%s|%s|%s", profile->string, device, name, kind);
+            if (meshes) {
+                bt_table_cells(&table, "%s", mesh.text);
             }
         }
     }

@@ -4,7 +4,6 @@
 
 #include "framework/base/scoped.h"
 #include "harness/plan/plan.h"
-#include "harness/text/format.h"
 #include "harness/text/table.h"
 #include "harness/text/wrap.h"
 
@@ -46,6 +45,10 @@ static void add_training_case(const cJSON *item, bt_table *table)
     }
     if (strcmp(bt_json_text_of(train, "compile"), "on") == 0) {
         bt_str_append(out, ", compiled");
+    }
+    const bt_plan_mesh mesh = bt_plan_mesh_of(train);
+    if (mesh.ranks > 1) {
+        bt_str_format(out, ", mesh %s", bt_plan_mesh_text(&mesh).text);
     }
     bt_table_cells(table, "%s|%s", bt_json_text_of(item, "name"), bt_str_text(out));
 }

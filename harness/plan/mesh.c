@@ -1,4 +1,5 @@
-// harness/plan/mesh.c - train.mesh: its degrees, the default of its virtual shards, its faults
+// harness/plan/mesh.c - train.mesh: its degrees and their text, the default of its virtual shards,
+// its faults
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,23 @@ bt_plan_mesh bt_plan_mesh_of(const cJSON *train)
                         .tensor = degree(mesh, "tensor"),
                         .context = degree(mesh, "context")};
     out.ranks = out.data * out.tensor * out.context;
+    return out;
+}
+
+bt_text bt_plan_mesh_text(const bt_plan_mesh *mesh)
+{
+    const struct {
+        const char *word;
+        int64_t value;
+    } degrees[] = {{"data", mesh->data}, {"tensor", mesh->tensor}, {"context", mesh->context}};
+    bt_text out = {""};
+    for (int64_t i = 0; i < BT_COUNT(degrees); ++i) {
+        if (degrees[i].value > 1) {
+            const bt_text before = out;
+            out = bt_textf("%s%s%s %lld", before.text, before.text[0] ? " x " : "", degrees[i].word,
+                           (long long)degrees[i].value);
+        }
+    }
     return out;
 }
 

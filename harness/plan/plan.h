@@ -16,6 +16,7 @@
 #include "harness/record/record.h"
 #include "harness/suite/schema.h"
 #include "harness/suite/suite.h"
+#include "harness/text/format.h"
 
 typedef struct bt_plan_options {
     const char *profile;     // NULL: the first automatic one that the machine can run
@@ -138,6 +139,8 @@ typedef struct bt_plan_mesh {
 } bt_plan_mesh;
 
 bt_plan_mesh bt_plan_mesh_of(const cJSON *train);
+// "data 2 x tensor 2": the degrees above 1; "" for one rank.
+bt_text bt_plan_mesh_text(const bt_plan_mesh *mesh);
 // train.mesh.invariant where the suite does not set it: the largest value up to 8 that this mesh
 // and this micro-batch allow; 0: none.
 int64_t bt_plan_default_shards(const cJSON *train, int64_t micro_batch);

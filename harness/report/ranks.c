@@ -18,6 +18,7 @@
 typedef struct ranks_row {
     const report_case *item; // borrowed
     double ranks, tokens;
+    bt_text mesh;
     double bucket_mb;     // 0: no ranks reduce gradients
     const char *sharding; // in the arena; "" if unknown, or if no ranks reduce gradients
     const char *work;     // the settings without ranks and lengths, as JSON
@@ -74,6 +75,7 @@ static bt_status add_row(ranks_table *table, const report_case *item)
     ranks_row *row = &table->rows[table->count++];
     *row = (ranks_row){.item = item,
                        .ranks = ranks > 1 ? ranks : 1,
+                       .mesh = bt_plan_mesh_text(&degrees),
                        .bucket_mb = reduces ? bt_json_number_of(mesh, "bucket_mb") : 0,
                        .tokens = bt_json_number_of(train, "tokens_per_step")};
     table->several = table->several || ranks > 1;
@@ -179,6 +181,7 @@ static double spread_of(const ranks_row *row)
 
 typedef enum ranks_cell {
     RANKS,
+    MESH,
     SHARDING,
     BUCKET,
     EFFICIENCY,
@@ -218,6 +221,8 @@ static const struct {
      "Sent: bytes that a rank sends in a step for gradients, weights and lookups, computed from "
      "the "
      "plan; not those of tensor and context parallel layers."},
+    {"mesh", MESH, BT_METRIC_COUNT,
+     "Mesh: the ranks that share tokens (data), matrices (tensor) and sequences (context)."},
     {"sharding", SHARDING, BT_METRIC_COUNT, NULL},
     {"bucket", BUCKET, BT_METRIC_COUNT, NULL},
     {"peak memory", METRIC, BT_METRIC_PEAK_ALLOCATED, NULL},
@@ -235,6 +240,8 @@ static bt_text cell_of(const ranks_table *table, const ranks_row *row, int colum
     switch (columns[column].cell) {
     case RANKS:
         return bt_textf("%.0f", row->ranks);
+    case MESH:
+        return row->mesh;
     case SHARDING:
         return bt_textf("%s", row->sharding);
     case BUCKET:

@@ -74,6 +74,7 @@ PY
     measure context
     [ "$(column case | xargs)" = "context1 context2_all_gather context2_point_to_point context2_all_to_all context2_ulysses data2_context2" ]
     [ "$(column ranks | xargs)" = "1 2 2 2 2 4" ]
+    [ "$(column mesh | tail -1)" = "data 2 x context 2" ]
     python3 - <<'PY'
 import json
 cases = json.load(open("run.json"))["cases"]

@@ -205,7 +205,18 @@ is_gone() { ! kill -0 "$1"; }
     [ "$output" = $'profile  device  case  kind\ncpu      cpu     a     train\ncpu      cpu     b     train\ngpu      cuda    g     train' ]
     run --separate-stderr "$bench" list cases s.json --format json
     [ "$(python3 -c 'import json, sys; print(json.load(sys.stdin)[2])' <<<"$output")" = \
-        "{'profile': 'gpu', 'device': 'cuda', 'case': 'g', 'kind': 'train'}" ]
+        "{'profile': 'gpu', 'device': 'cuda', 'case': 'g', 'kind': 'train', 'mesh': ''}" ]
+}
+
+@test "a case of several ranks is listed and planned with its mesh" {
+    run --separate-stderr "$bench" list cases distributed/mesh
+    [ "$status" = 0 ]
+    grep -Eq '^profile +device +case +kind +mesh$' <<<"$output"
+    grep -Eq ' data2_tensor2_context2 +train +data 2 x tensor 2 x context 2$' <<<"$output"
+    run --separate-stderr "$bench" run distributed/mesh --profile cpu --dry-run
+    [ "$status" = 0 ]
+    grep -Eq '^ +one .*, seed [0-9]+$' <<<"$output"
+    grep -Eq '^ +tensor2_context2 .*, mesh tensor 2 x context 2$' <<<"$output"
 }
 
 @test "every suite is listed, and nothing else" {

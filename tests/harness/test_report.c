@@ -235,20 +235,21 @@ static void the_table_of_ranks_says_what_is_known(void **state)
         "{\"train\":{\"mesh\":{\"data\":2,\"sharding\":\"zero1\",\"bucket_mb\":25}}}";
     int64_t run = record(&sample);
     char *text = report_text(&run, 1, ".md");
-    assert_has(text, "| case | ranks | speed | step | sharding | bucket | peak memory |\n");
-    assert_has(text, "| fp32 | 2 | 2051 tok/s | 250 ms | zero1 | 25 MiB | 2.40 GiB |\n");
-    assert_has(text, "\nSpeed: tokens of all ranks per second.\n"); // other columns are not shown
+    assert_has(text, "| case | ranks | speed | step | mesh | sharding | bucket | peak memory |\n");
+    assert_has(text, "| fp32 | 2 | 2051 tok/s | 250 ms | data 2 | zero1 | 25 MiB | 2.40 GiB |\n");
+    assert_has(text, "\nSpeed: tokens of all ranks per second. Mesh: the ranks that share tokens "
+                     "(data), matrices (tensor) and sequences (context).\n"); // of columns shown
     bt_mem_free(text);
     sample.system = "pytorch-eager"; // which may not shard
     run = record(&sample);
     text = report_text(&run, 1, ".md");
-    assert_has(text, "| case | ranks | speed | step | bucket | peak memory |\n");
+    assert_has(text, "| case | ranks | speed | step | mesh | bucket | peak memory |\n");
     assert_null(strstr(text, "zero1"));
     bt_mem_free(text);
     // Tensor parallel ranks alone reduce no gradients; context parallel ranks do.
     static const char *const meshes[][2] = {
-        {"tensor", "| case | ranks | speed | step | peak memory |\n"},
-        {"context", "| case | ranks | speed | step | sharding | bucket | peak memory |\n"}};
+        {"tensor", "| case | ranks | speed | step | mesh | peak memory |\n"},
+        {"context", "| case | ranks | speed | step | mesh | sharding | bucket | peak memory |\n"}};
     sample = sample_run_default();
     sample.kind = "train";
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
