@@ -212,8 +212,8 @@ static const struct {
      "Spread: half the range of the rates of the rounds, as a fraction of their median."},
     {"exposed", METRIC, BT_METRIC_EXPOSED,
      "Exposed: time of a step in which rank 0 computes nothing because it communicates or waits "
-     "for other ranks; this includes the wait for a slower rank ('One step of each rank' has the "
-     "time of every rank)."},
+     "for other ranks; this includes the wait for a slower rank. The section 'One step of each "
+     "rank' lists the times of the other ranks."},
     {"bound", BOUND, BT_METRIC_COUNT, "Bound: the speed if no communication were exposed."},
     {"transfer", TRANSFER, BT_METRIC_COUNT,
      "Transfer: time of the sent bytes at the best collective bandwidth of this run."},
