@@ -6,7 +6,8 @@
 //   initial.PARAMETER     a master before the first step of the run
 //   input.M.ids, .targets of micro-batch M
 //   forward.M.CALL        output of the call of an op; a second output: CALL.out1
-//   backward.M.CALL.inI   gradient of the call's input I; of a parameter the sum so far
+//   backward.M.CALL.inI   gradient of the call's input I; of a parameter the sum so far; of an
+//                         input that is also a residual the sum of both
 //   gradient.PARAMETER    sum over the micro-batches, neither scaled nor clipped; not reported
 //                         with ZeRO, where ranks have shards of buckets
 //   state.TENSOR          training state after the update: PARAMETER, adamw.m.*, adamw.v.*

@@ -7,12 +7,14 @@
 
 #include "framework/base/idioms.h"
 #include "harness/diff/gather.h"
+#include "harness/diff/update.h"
 #include "harness/record/keep.h"
 
 typedef struct differ {
     const bt_diff_side *sides;
     int64_t steps;
     bt_diff_bound bound;
+    bt_diff_update update; // of the leading side in this step
     bt_diff_result *out;
 } differ;
 
@@ -39,6 +41,7 @@ static bt_status keep_row(differ *self, const bt_diff_row *made, const char *nam
         self->out->first_over = self->out->row_count;
     }
     step->over += row->over;
+    self->out->wide += row->wide;
     ++step->count;
     ++self->out->row_count;
     return BT_OK;
@@ -51,9 +54,68 @@ static int64_t depth_of(const bt_diff_value *a, const bt_diff_value *b)
                                         : a->depth + b->depth;
 }
 
+// ---- the update ---------------------------------------------------------------------------------
+
+static bool is_parameter(const bt_diff_value *value)
+{
+    return value->kind == BT_TRAIN_VALUE_STATE && strncmp(value->name, "state.adamw.", 12) != 0;
+}
+
+// The L2 norm of the difference of a parameter before this step; false if the step before did not
+// compare it. Both sides begin with the same parameters.
+static bool find_before(const differ *self, const char *name, double *out)
+{
+    const bt_diff_result *done = self->out; // up to the step before
+    *out = 0;
+    if (done->step_count == 0) {
+        return true;
+    }
+    const bt_diff_step *last = &done->steps[done->step_count - 1];
+    BT_EACH(const bt_diff_row, row, &done->rows[last->first], last->count) {
+        if (strcmp(row->name, name) == 0) {
+            *out = row->difference.l2;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_moments(const char *name, char letter, bt_diff_values *const values[2],
+                         int64_t count, const bt_diff_value *out[2])
+{
+    char moment[BT_DIFF_NAME_BYTES + 16];
+    (void)snprintf(moment, sizeof moment, "state.adamw.%c.%s", letter, name + strlen("state."));
+    for (int side = 0; side < 2; ++side) {
+        out[side] = bt_diff_values_find(values[side], moment);
+        if (!out[side] || out[side]->count != count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// A parameter's bound, from the moments of both sides if they are known.
+static void bound_parameter(const differ *self, const bt_diff_value *a,
+                            bt_diff_values *const values[2], bt_diff_row *row)
+{
+    const bt_diff_value *m[2], *v[2];
+    bt_diff_update update = self->update;
+    if (row->bound <= 0 || !is_parameter(a)) {
+        return;
+    }
+    row->wide = !find_moments(a->name, 'm', values, a->count, m) ||
+                !find_moments(a->name, 'v', values, a->count, v) ||
+                !find_before(self, a->name, &update.before);
+    if (!row->wide) {
+        row->bound = fmin(row->bound, bt_diff_update_bound(&update, m, v, &row->difference));
+    }
+}
+
+// ---- all values of a step -----------------------------------------------------------------------
+
 // Values that both sides have, in the order of the side that knows it.
 static bt_status compare_value(differ *self, const bt_diff_value *a, const bt_diff_value *b,
-                               bt_diff_step *step)
+                               bt_diff_values *const values[2], bt_diff_step *step)
 {
     bt_diff_value told = *a->op || a->depth ? *a : *b;
     char shapes[2][BT_SHAPE_TEXT_BYTES];
@@ -69,6 +131,7 @@ static bt_status compare_value(differ *self, const bt_diff_value *a, const bt_di
                        .dtype = {a->dtype, b->dtype}};
     bt_difference_of(a, b, &row.difference);
     row.bound = bt_diff_bound_of(&self->bound, &told, &row.difference);
+    bound_parameter(self, a, values, &row);
     row.rank[0] = bt_diff_rank_of(a, row.difference.worst);
     row.rank[1] = bt_diff_rank_of(b, row.difference.worst);
     return keep_row(self, &row, told.name, step);
@@ -124,24 +187,48 @@ static bt_status dump(const differ *self, const bt_lockstep_step *step)
     return BT_OK;
 }
 
+static bt_status keep_missing(differ *self, const bt_diff_value *value, int side,
+                              bt_diff_step *step)
+{
+    bt_diff_result *out = self->out;
+    BT_TRY(BT_MEM_GROW(out->missing_count + 1, &out->missing_capacity, &out->missing));
+    bt_diff_missing *row = &out->missing[out->missing_count];
+    *row = (bt_diff_missing){.side = side,
+                             .why = bt_diff_missing_why(value, &self->sides[1 - side].lockstep)};
+    BT_TRY(bt_keep(&out->arena, value->name, &row->name));
+    ++out->missing_count;
+    ++step->missing;
+    return BT_OK;
+}
+
+// The values of a side that the other lacks.
+static bt_status add_missing(differ *self, int side, bt_diff_values *const values[2],
+                             bt_diff_step *step)
+{
+    BT_EACH(const bt_diff_value, value, values[side]->items, values[side]->count) {
+        if (!value->copy_of && !bt_diff_values_find(values[1 - side], value->name)) {
+            BT_TRY(keep_missing(self, value, side, step));
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status compare_values(differ *self, const bt_lockstep_step *given, bt_diff_step *step)
 {
     // A file may have another order of tensors.
     const int leading = self->sides[0].lockstep.plan ? 0 : 1;
     bt_diff_values *lead = given->values[leading], *other = given->values[1 - leading];
     BT_EACH(const bt_diff_value, mine, lead->items, lead->count) {
-        if (mine->copy_of) {
-            continue;
+        const bt_diff_value *found = mine->copy_of ? NULL : bt_diff_values_find(other, mine->name);
+        if (found) {
+            BT_TRY(compare_value(self, leading ? found : mine, leading ? mine : found,
+                                 given->values, step));
+            BT_TRY(compare_copies(self, leading, lead, mine, step));
+            BT_TRY(compare_copies(self, 1 - leading, other, found, step));
         }
-        const bt_diff_value *found = bt_diff_values_find(other, mine->name);
-        if (!found) {
-            ++step->missing;
-            continue;
-        }
-        BT_TRY(compare_value(self, leading ? found : mine, leading ? mine : found, step));
-        BT_TRY(compare_copies(self, leading, lead, mine, step));
-        BT_TRY(compare_copies(self, 1 - leading, other, found, step));
     }
+    BT_TRY(add_missing(self, 0, given->values, step));
+    BT_TRY(add_missing(self, 1, given->values, step));
     return step->count > 0
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT, "step %lld: %s and %s have no common value",
@@ -159,13 +246,20 @@ static bt_status on_step(void *context, const bt_lockstep_step *given, bool *sto
     *step = (bt_diff_step){.step = given->step,
                            .loss = {(double)NAN, (double)NAN},
                            .drift = self->bound.drift,
-                           .first = self->out->row_count};
+                           .first = self->out->row_count,
+                           .missing_first = self->out->missing_count};
     double lr = 0;
-    for (int i = 0; i < 2; ++i) {
-        if (self->sides[i].lockstep.plan) {
+    for (int i = 1; i >= 0; --i) {
+        const bt_train_plan *plan = self->sides[i].lockstep.plan;
+        if (plan) {
             step->trains[i] = true;
             step->loss[i] = (double)given->event[i].loss;
             lr = fmax(lr, given->event[i].lr);
+            self->update = (bt_diff_update){.lr = given->event[i].lr,
+                                            .beta1 = plan->optimizer.beta1,
+                                            .beta2 = plan->optimizer.beta2,
+                                            .epsilon = plan->optimizer.epsilon,
+                                            .step = given->step + 1};
         }
     }
     self->bound.travelled += lr;
@@ -219,6 +313,7 @@ void bt_diff_result_release(bt_diff_result *result)
 {
     bt_mem_free(result->steps);
     bt_mem_free(result->rows);
+    bt_mem_free(result->missing);
     bt_arena_release(&result->arena);
     *result = (bt_diff_result){0};
 }

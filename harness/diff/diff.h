@@ -8,6 +8,7 @@
 
 #include "harness/diff/lockstep.h"
 #include "harness/diff/measure.h"
+#include "harness/diff/missing.h"
 
 enum { BT_DIFF_LABEL_BYTES = 192 };
 
@@ -28,6 +29,7 @@ typedef struct bt_diff_row {
     bt_difference difference;
     double bound; // of difference.l2_relative
     bool over;
+    bool wide;   // the bound is 2 lr an update: it does not show another optimizer (measure.h)
     int rank[2]; // that has made the worst element; -1: one rank, or not known (gather.h)
 } bt_diff_row;
 
@@ -35,10 +37,10 @@ typedef struct bt_diff_step {
     int64_t step;
     double loss[2]; // NaN if `trains` is false: values of a folder have none
     bool trains[2];
-    double drift;         // of the bound
-    int64_t first, count; // rows
-    int64_t over;         // of them
-    int64_t missing;      // values of A that B lacks; extra ones are ignored
+    double drift;                   // of the bound
+    int64_t first, count;           // rows
+    int64_t over;                   // of them
+    int64_t missing_first, missing; // values that only one side has, which were not compared
 } bt_diff_step;
 
 typedef struct bt_diff_result {
@@ -48,7 +50,10 @@ typedef struct bt_diff_result {
     int64_t step_count, step_capacity;
     bt_diff_row *rows; // owned [row_count], by step, in the order made
     int64_t row_count, row_capacity;
-    int64_t first_over; // row, -1: all are within their bounds
+    bt_diff_missing *missing; // owned [missing_count], by step
+    int64_t missing_count, missing_capacity;
+    int64_t wide;       // rows
+    int64_t first_over; // row, -1: all that were compared are within their bounds
     bt_arena arena;
 } bt_diff_result;
 
@@ -67,6 +72,9 @@ BT_CHECKED bt_status bt_diff_text(const bt_diff_side sides[2], const bt_diff_res
                                   bt_str *out);
 BT_CHECKED bt_status bt_diff_json(const bt_diff_side sides[2], const bt_diff_result *result,
                                   bt_str *out);
+// One sentence: how many values are within their bounds, how many were not compared, what the
+// bounds do not show.
+void bt_diff_summary(const bt_diff_result *result, bt_str *out);
 // A self-contained page: error by depth and by step as plots, and all rows.
 BT_CHECKED bt_status bt_diff_page(const bt_diff_side sides[2], const bt_diff_result *result,
                                   bt_str *out);

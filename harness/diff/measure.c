@@ -155,12 +155,11 @@ const char *bt_element_text(const bt_shape *shape, int64_t element, char text[64
 
 // ---- the bound ----------------------------------------------------------------------------------
 
-#define U_FP32 0x1p-24
-
 static double rounding_of(bt_precision precision)
 {
-    static const double roundings[] = {
-        [BT_PRECISION_FP32] = U_FP32, [BT_PRECISION_TF32] = 0x1p-11, [BT_PRECISION_BF16] = 0x1p-8};
+    static const double roundings[] = {[BT_PRECISION_FP32] = BT_DIFF_U_FP32,
+                                       [BT_PRECISION_TF32] = 0x1p-11,
+                                       [BT_PRECISION_BF16] = 0x1p-8};
     return roundings[precision];
 }
 
@@ -168,8 +167,8 @@ bt_diff_bound bt_diff_bound_make(const bt_diff_arithmetic sides[2], double longe
 {
     const bool same = sides[0].precision == sides[1].precision && !sides[0].other_order &&
                       !sides[1].other_order && !sides[0].other_program && !sides[1].other_program;
-    const double rounding =
-        rounding_of(sides[0].precision) + rounding_of(sides[1].precision) + U_FP32 * sqrt(longest);
+    const double rounding = rounding_of(sides[0].precision) + rounding_of(sides[1].precision) +
+                            BT_DIFF_U_FP32 * sqrt(longest);
     return (bt_diff_bound){.margin = BT_DIFF_MARGIN, .rounding = same ? 0 : rounding};
 }
 

@@ -36,14 +36,16 @@ typedef struct bt_diff_arithmetic {
 //           of sums over ranks
 // depth     ops in front of the value: errors of independent roundings add up as their root
 // drift     relative L2 difference of the parameters in front of the step, which is measured
-// A parameter after s updates may differ by 2 lr an update and element: AdamW's update is at most
-// lr, with either sign. Second moments are squares: twice the bound.
+// Second moments are squares: twice the bound. A parameter after an update has the bound of
+// update.h if both sides have its moments; else it may differ by 2 lr an update and element, since
+// AdamW's update is at most lr, with either sign. That bound does not show another optimizer.
 typedef struct bt_diff_bound {
     double margin, rounding, drift;
     double travelled; // sum of the learning rates so far
 } bt_diff_bound;
 
 enum { BT_DIFF_MARGIN = 4 };
+#define BT_DIFF_U_FP32 0x1p-24 // rounding of fp32
 
 // longest: number of elements in the longest sum of a step. Source: Higham & Mary 2019, SIAM J.
 // Sci. Comput. 41(5), probabilistic rounding error analysis.

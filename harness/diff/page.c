@@ -136,17 +136,39 @@ static void write_table(const bt_diff_result *result, bt_str *out)
     bt_table_html(&table, out);
 }
 
+static void write_missing(const bt_diff_result *result, bt_str *out)
+{
+    bt_table table = {0};
+    if (result->missing_count == 0) {
+        return;
+    }
+    bt_table_heads(&table, "step|value|only in|reason");
+    BT_EACH(const bt_diff_step, step, result->steps, result->step_count) {
+        BT_EACH(const bt_diff_missing, row, &result->missing[step->missing_first], step->missing) {
+            bt_table_cells(&table, "%lld|%s|%s|%s", (long long)step->step, row->name,
+                           row->side ? "B" : "A", row->why);
+        }
+    }
+    bt_str_append(out, "<h2>Values that were not compared</h2>\n");
+    bt_table_html(&table, out);
+}
+
 static bt_status write_body(const bt_diff_side sides[2], const bt_diff_result *result,
                             bt_arena *arena, bt_str *out)
 {
-    bt_html(out, "<h1>Precision of B against A</h1>\n<p>A: %s<br>B: %s</p>\n<p>", sides[0].label,
-            sides[1].label);
-    bt_html(out,
-            result->first_over >= 0 ? "The first value over its bound is %s.</p>\n" : "%s</p>\n",
-            result->first_over >= 0 ? result->rows[result->first_over].name
-                                    : "All values are within their bounds.");
+    BT_SCOPED(bt_str) summary = {0};
+    bt_diff_summary(result, &summary);
+    BT_TRY(bt_str_status(&summary));
+    bt_html(out, "<h1>B compared with A</h1>\n<p>A: %s<br>B: %s</p>\n<p>Result: %s.",
+            sides[0].label, sides[1].label, bt_str_text(&summary));
+    if (result->first_over >= 0) {
+        bt_html(out, " The first value over its bound is %s.",
+                result->rows[result->first_over].name);
+    }
+    bt_str_append(out, "</p>\n");
     BT_TRY(write_depths(result, arena, out));
     BT_TRY(write_steps(result, arena, out));
+    write_missing(result, out);
     write_table(result, out);
     return bt_str_status(out);
 }

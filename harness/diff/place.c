@@ -35,6 +35,9 @@ typedef struct place_rule {
 // clang-format off
 static const place_rule rules[] = {
     {FORWARD, ALWAYS, "wte.embedding", NULL, BT_DIFF_PARTIAL, 0}, // without positions
+    {FORWARD, ALWAYS, "wpe.embedding", NULL, BT_DIFF_REPLICATED, 0}, // which one rank adds at once
+    {BACKWARD, ALWAYS, "wpe.binary.in0", NULL, BT_DIFF_REPLICATED, 0},
+    {BACKWARD, ALWAYS, "wpe.binary.in1", NULL, BT_DIFF_REPLICATED, 0},
     {FORWARD, WHOLE, "wpe.binary", "wte.embedding", BT_DIFF_REPLICATED, 0},
     {FORWARD, SHARED, "wte.all_reduce", "wte.embedding", BT_DIFF_REPLICATED, 0},
     {FORWARD, SHARED, "wpe.all_reduce", "wte.embedding", BT_DIFF_REPLICATED, 0},

@@ -91,6 +91,15 @@ static bt_status write_layers(const bt_diff_result *result, const bt_diff_step *
     return bt_table_print(&table, 0, out);
 }
 
+static int64_t over_of(const bt_diff_result *result)
+{
+    int64_t over = 0;
+    BT_EACH(const bt_diff_step, step, result->steps, result->step_count) {
+        over += step->over;
+    }
+    return over;
+}
+
 static const bt_diff_step *step_of(const bt_diff_result *result, int64_t row)
 {
     BT_EACH(const bt_diff_step, step, result->steps, result->step_count) {
@@ -101,10 +110,71 @@ static const bt_diff_step *step_of(const bt_diff_result *result, int64_t row)
     return &result->steps[result->step_count - 1];
 }
 
+// Missing values by side and reason, in the order found.
+typedef struct missing_group {
+    const bt_diff_missing *first; // borrowed
+    int64_t count;
+} missing_group;
+
+enum { GROUPS_MAX = 16 };
+
+static int group_missing(const bt_diff_result *result, missing_group groups[GROUPS_MAX])
+{
+    int count = 0;
+    BT_EACH(const bt_diff_missing, row, result->missing, result->missing_count) {
+        int at = 0;
+        while (at < count &&
+               (groups[at].first->side != row->side || groups[at].first->why != row->why)) {
+            ++at;
+        }
+        if (at == count && count < GROUPS_MAX) {
+            groups[count++] = (missing_group){.first = row};
+        }
+        groups[at < GROUPS_MAX ? at : GROUPS_MAX - 1].count += 1;
+    }
+    return count;
+}
+
+static bt_status write_missing(const bt_diff_result *result, bt_str *out)
+{
+    missing_group groups[GROUPS_MAX];
+    const int count = group_missing(result, groups);
+    bt_table table = {0};
+    bt_table_heads(&table, ">not compared|only in|first|reason");
+    for (int i = 0; i < count; ++i) {
+        const bt_diff_missing *first = groups[i].first;
+        bt_table_cells(&table, "%lld|%s|%s|%s", (long long)groups[i].count, first->side ? "B" : "A",
+                       first->name, first->why);
+    }
+    return count > 0 ? bt_table_print(&table, 0, out) : BT_OK;
+}
+
+// "all 1042 compared values are within their bounds; 250 values were not compared", and what the
+// bounds do not show.
+void bt_diff_summary(const bt_diff_result *result, bt_str *out)
+{
+    const long long missing = (long long)result->missing_count;
+    if (result->first_over >= 0) {
+        bt_str_format(out, "%lld of %lld compared values are over their bounds",
+                      (long long)over_of(result), (long long)result->row_count);
+    } else {
+        bt_str_format(out, "all %lld compared values are within their bounds",
+                      (long long)result->row_count);
+    }
+    if (missing > 0) {
+        bt_str_format(out, "; %lld were not compared, because only one side has them", missing);
+    }
+    if (result->wide > 0) {
+        bt_str_format(out,
+                      "; of %lld the bound is twice the learning rate per update, which does not "
+                      "show another optimizer, because a side has no moments of them",
+                      (long long)result->wide);
+    }
+}
+
 static void write_first(const bt_diff_result *result, bt_str *out)
 {
     if (result->first_over < 0) {
-        bt_str_append(out, "all values are within their bounds\n");
         return;
     }
     const bt_diff_row *row = &result->rows[result->first_over];
@@ -137,7 +207,11 @@ bt_status bt_diff_text(const bt_diff_side sides[2], const bt_diff_result *result
     bt_str_format(out, "\nstep %lld\n", (long long)shown->step);
     BT_TRY(write_layers(result, shown, out));
     bt_str_append(out, "\n");
+    BT_TRY(write_missing(result, out));
+    bt_str_append(out, result->missing_count > 0 ? "\n" : "");
     write_first(result, out);
+    bt_diff_summary(result, out);
+    bt_str_append(out, "\n");
     return bt_str_status(out);
 }
 
@@ -152,8 +226,8 @@ static void write_row(bt_json_writer *json, const bt_diff_row *row)
                    BT_KV("dtype_b", bt_dtype_name(row->dtype[1])), BT_OF(d, elements),
                    BT_OF(d, differing), BT_KV("first_differing", d->first), BT_OF(d, worst),
                    BT_OF(d, l2), BT_OF(d, l2_relative), BT_OF(d, max), BT_OF(d, max_relative),
-                   BT_OF(row, bound), BT_OF(row, over), BT_KV("rank_a", row->rank[0]),
-                   BT_KV("rank_b", row->rank[1]));
+                   BT_OF(row, bound), BT_OF(row, over), BT_OF(row, wide),
+                   BT_KV("rank_a", row->rank[0]), BT_KV("rank_b", row->rank[1]));
 }
 
 static void write_step(bt_json_writer *json, const bt_diff_result *result, const bt_diff_step *step)
@@ -166,6 +240,11 @@ static void write_step(bt_json_writer *json, const bt_diff_result *result, const
         write_row(json, &result->rows[i]);
     }
     bt_json_writer_close(json, ']');
+    BT_JSON_LIST(json, "not_compared", i, step->missing) {
+        const bt_diff_missing *row = &result->missing[step->missing_first + i];
+        BT_JSON_OBJECT(json, NULL, BT_OF(row, name), BT_KV("only_in", row->side ? "b" : "a"),
+                       BT_OF(row, why));
+    }
     bt_json_writer_close(json, '}');
 }
 
@@ -174,7 +253,9 @@ bt_status bt_diff_json(const bt_diff_side sides[2], const bt_diff_result *result
     bt_json_writer json = {.out = out, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
     BT_JSON(&json, BT_KV("a", sides[0].label), BT_KV("b", sides[1].label),
-            BT_OF(&result->bound, margin), BT_OF(&result->bound, rounding));
+            BT_OF(&result->bound, margin), BT_OF(&result->bound, rounding),
+            BT_KV("compared", result->row_count), BT_KV("not_compared", result->missing_count),
+            BT_KV("wide_bounds", result->wide));
     if (result->first_over >= 0) {
         BT_JSON_OBJECT(&json, "first_over",
                        BT_KV("step", step_of(result, result->first_over)->step),

@@ -31,6 +31,7 @@ static bt_status add_as(bt_diff_values *values, bt_context *context, const bt_tr
     row->place = *place;
     row->kind = value->kind;
     row->depth = value->depth;
+    row->so_far = value->so_far;
     row->dtype = value->tensor->dtype;
     row->shape = value->tensor->shape;
     row->count = bt_tensor_count(value->tensor);

@@ -15,9 +15,10 @@ typedef struct bt_diff_value {
     int64_t depth; // 0: unknown
     bt_dtype dtype;
     bt_shape shape;
-    int64_t count;       // elements
-    const void *data;    // [count]; owned, or of the map; borrowed where it is a copy
-    bt_diff_place place; // of a value of one of several ranks
+    int64_t count;    // elements
+    const void *data; // [count]; owned, or of the map; borrowed where it is a copy
+    bool so_far;      // a parameter's gradient, summed up to here (bt_train_value); one rank only
+    bt_diff_place place;                 // of a value of one of several ranks
     const struct bt_diff_layout *layout; // of the arena: which rank has which shard
     const struct bt_diff_value *copy_of; // borrowed: the first rank's value, from which the replica
     int rank;                            // of `rank` differs; NULL: not a replica

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/file.h"
 #include "harness/diff/diff.h"
+#include "harness/diff/update.h"
 #include "harness/suite/json.h"
 #include "tests/support/faulty_device.h"
 #include "tests/support/scratch.h"
@@ -142,6 +144,25 @@ static void bounds_follow_precision_and_depth(void **state)
     assert_true(near(bt_diff_bound_make(devices, 1024).rounding, 34 * 0x1p-24));
 }
 
+// By hand, with beta1 = beta2 = 0 and lr 1: the update is m / sqrt(v).
+static void an_update_is_bounded_by_its_moments(void **state)
+{
+    (void)state;
+    const float m[] = {1, -1}, other[] = {1, -0.5F}, v[] = {1, 1};
+    const bt_diff_value m_a = value_of(BT_F32, 2, m), m_b = value_of(BT_F32, 2, other);
+    const bt_diff_value v_a = value_of(BT_F32, 2, v);
+    const bt_diff_value *same[2] = {&m_a, &m_a}, *differ[2] = {&m_a, &m_b}, *size[2] = {&v_a, &v_a};
+    const bt_difference parameter = {.norm = 10};
+    bt_diff_update update = {.lr = 1, .step = 1};
+    const double rounding = 4 * 2 * 0x1p-24 * (10 + sqrt(2));
+    assert_true(near(bt_diff_update_bound(&update, same, size, &parameter), rounding / 10));
+    assert_true(
+        near(bt_diff_update_bound(&update, differ, size, &parameter), (0.5 + rounding) / 10));
+    update.before = 3;
+    assert_true(
+        near(bt_diff_update_bound(&update, differ, size, &parameter), (3.5 + rounding) / 10));
+}
+
 // ---- lockstep -----------------------------------------------------------------------------------
 
 static bt_train_plan plan_on(const char *device)
@@ -262,6 +283,61 @@ static void values_of_a_folder_stand_for_a_side(void **state)
     bt_diff_result_release(&result);
 }
 
+static bool is_moment(const bt_diff_value *value)
+{
+    return strncmp(value->name, "state.adamw.", 12) == 0;
+}
+
+// Without the moments of a side another rate stays within the bound of an update: that is said.
+static void a_bound_without_moments_is_called_wide(void **state)
+{
+    (void)state;
+    bt_train_plan plans[2] = {plan_on("cpu"), plan_on("cpu")};
+    bt_diff_side sides[2];
+    bt_diff_result result;
+    bt_diff_values values = {0};
+    bt_str text = {0};
+    char full[256], folder[280], path[300];
+    (void)snprintf(full, sizeof full, "%s", test_scratch_path("full"));
+    (void)snprintf(folder, sizeof folder, "%s", test_scratch_path("without"));
+    ASSERT_OK(bt_dir_make(full));
+    ASSERT_OK(bt_dir_make(folder));
+    make_sides(plans, sides);
+    sides[0].dump = full;
+    ASSERT_OK(bt_diff_run(sides, 1, &result));
+    bt_diff_result_release(&result);
+    bt_diff_values_path(full, 0, path, sizeof path);
+    ASSERT_OK(bt_diff_values_read(path, &values));
+    int64_t kept = 0;
+    for (int64_t i = 0; i < values.count; ++i) {
+        if (!is_moment(&values.items[i])) {
+            values.items[kept++] = values.items[i];
+        }
+    }
+    values.count = kept;
+    bt_diff_values_path(folder, 0, path, sizeof path);
+    ASSERT_OK(bt_diff_values_write(&values, path));
+    bt_diff_values_release(&values);
+    plans[0].optimizer.lr *= 1.001;
+    sides[0].dump = NULL;
+    sides[1].lockstep = (bt_lockstep_side){.name = "B", .folder = full};
+    sides[1].arithmetic.other_program = true;
+    ASSERT_OK(bt_diff_run(sides, 1, &result));
+    assert_int_equal(result.wide, 0);
+    assert_true(result.steps[0].over > 0);
+    bt_diff_result_release(&result);
+    sides[1].lockstep.folder = folder;
+    ASSERT_OK(bt_diff_run(sides, 1, &result));
+    assert_int_equal(result.wide, 28);
+    assert_int_equal(result.steps[0].over, 0);
+    assert_int_equal(result.missing_count, 56);
+    ASSERT_OK(bt_diff_text(sides, &result, &text));
+    assert_non_null(strstr(bt_str_text(&text), "the folder does not have it"));
+    assert_non_null(strstr(bt_str_text(&text), "; of 28 the bound is twice the learning rate"));
+    bt_str_release(&text);
+    bt_diff_result_release(&result);
+}
+
 static void a_side_that_fails_ends_both(void **state)
 {
     (void)state;
@@ -360,11 +436,13 @@ int main(void)
         cmocka_unit_test(types_bits_and_values_that_are_no_numbers),
         cmocka_unit_test(elements_are_named_by_their_index),
         cmocka_unit_test(bounds_follow_precision_and_depth),
+        cmocka_unit_test(an_update_is_bounded_by_its_moments),
         cmocka_unit_test(equal_sides_have_equal_bits),
         cmocka_unit_test(the_first_value_over_its_bound_is_named),
         cmocka_unit_test(precisions_are_within_their_bounds),
         cmocka_unit_test(large_tensors_are_measured_whole),
         cmocka_unit_test(values_of_a_folder_stand_for_a_side),
+        cmocka_unit_test(a_bound_without_moments_is_called_wide),
         cmocka_unit_test(a_side_that_fails_ends_both),
         cmocka_unit_test(json_and_page_are_whole),
         cmocka_unit_test(allocations_may_fail),

@@ -188,6 +188,104 @@ static void the_rank_of_a_wrong_shard_is_named(void **state)
     bt_diff_result_release(&result);
 }
 
+static const bt_diff_missing *find_missing(const bt_diff_result *result, const char *name)
+{
+    for (int64_t i = 0; i < result->missing_count; ++i) {
+        if (strcmp(result->missing[i].name, name) == 0) {
+            return &result->missing[i];
+        }
+    }
+    return NULL;
+}
+
+static void expect_text(bt_str *text, const char *expected)
+{
+    if (!strstr(bt_str_text(text), expected)) {
+        fail_msg("no \"%s\" in %s", expected, bt_str_text(text));
+    }
+}
+
+// Values that only one side has are the same whichever side is A; all forms name them.
+static void values_of_one_side_are_named(void **state)
+{
+    (void)state;
+    bt_train_plan plans[2] = {plan_of((bt_mesh_degrees){0}, 1),
+                              plan_of((bt_mesh_degrees){1, 1, 2}, 1)};
+    bt_train_plan swapped[2];
+    bt_diff_side sides[2];
+    bt_diff_result results[2];
+    bt_str text = {0}, json = {0}, page = {0};
+    plans[0].micro_batch = plans[1].micro_batch = 1; // rows of a position are those of a token
+    plans[0].tokens_per_step = plans[1].tokens_per_step = 2 * plans[0].sequence;
+    plans[1].parallel.sharding = BT_SHARDING_ZERO1;
+    swapped[0] = plans[1];
+    swapped[1] = plans[0];
+    expect_within(swapped, 1, &results[1]);
+    expect_within(plans, 1, &results[0]);
+    make_sides(plans, sides);
+    assert_int_equal(results[0].row_count, results[1].row_count);
+    assert_int_equal(results[0].missing_count, results[1].missing_count);
+    assert_int_equal(results[0].missing_count, results[0].steps[0].missing);
+    for (int64_t i = 0; i < results[0].missing_count; ++i) {
+        const bt_diff_missing *one = &results[0].missing[i];
+        const bt_diff_missing *other = find_missing(&results[1], one->name);
+        assert_non_null(other);
+        assert_int_equal(other->side, 1 - one->side);
+        assert_ptr_equal(other->why, one->why);
+    }
+    static const struct {
+        const char *name, *why;
+    } rows[] = {{"gradient.wte.weight", "with ZeRO no rank has the whole gradient"},
+                {"backward.0.h.0.ln_1.layernorm.in1", "each rank has a part of a parameter's"},
+                {"forward.1.wte.linear_cross_entropy", "the loss of its own tokens"}};
+    ASSERT_OK(bt_diff_text(sides, &results[0], &text));
+    ASSERT_OK(bt_diff_json(sides, &results[0], &json));
+    ASSERT_OK(bt_diff_page(sides, &results[0], &page));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        const bt_diff_missing *row = find_missing(&results[0], rows[i].name);
+        expect_text(&json, rows[i].name);
+        assert_non_null(row);
+        assert_int_equal(row->side, 0); // the mesh has no other values
+        assert_non_null(strstr(row->why, rows[i].why));
+        expect_text(&page, rows[i].name);
+        expect_text(&text, rows[i].why);
+    }
+    char summary[128];
+    (void)snprintf(summary, sizeof summary,
+                   "all %lld compared values are within their bounds; %lld were not compared",
+                   (long long)results[0].row_count, (long long)results[0].missing_count);
+    expect_text(&text, summary);
+    expect_text(&page, summary);
+    for (int i = 0; i < 2; ++i) {
+        bt_diff_result_release(&results[i]);
+    }
+    bt_str_release(&text);
+    bt_str_release(&json);
+    bt_str_release(&page);
+}
+
+// An update whose bound were its full size would hide all of these.
+static void another_optimizer_is_seen_on_another_mesh(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; ++i) {
+        bt_train_plan plans[2] = {plan_of((bt_mesh_degrees){0}, 1),
+                                  plan_of((bt_mesh_degrees){1, 2, 1}, 1)};
+        bt_diff_side sides[2];
+        bt_diff_result result;
+        bt_train_optimizer *optimizer = &plans[1].optimizer;
+        optimizer->lr *= i == 0 ? 1.001 : 1;
+        optimizer->epsilon *= i == 1 ? 100 : 1;
+        optimizer->weight_decay *= i == 2 ? 1.1 : 1;
+        make_sides(plans, sides);
+        ASSERT_OK(bt_diff_run(sides, 1, &result));
+        assert_int_equal(result.wide, 0);
+        assert_true(result.first_over >= 0);
+        assert_string_equal(result.rows[result.first_over].name, "state.wte.weight");
+        bt_diff_result_release(&result);
+    }
+}
+
 static void a_rank_that_fails_ends_both_sides(void **state)
 {
     (void)state;
@@ -280,6 +378,8 @@ int main(void)
         cmocka_unit_test(two_meshes_are_compared),
         cmocka_unit_test(bf16_is_within_its_bound),
         cmocka_unit_test(the_rank_of_a_wrong_shard_is_named),
+        cmocka_unit_test(values_of_one_side_are_named),
+        cmocka_unit_test(another_optimizer_is_seen_on_another_mesh),
         cmocka_unit_test(a_rank_that_fails_ends_both_sides),
     };
     return cmocka_run_group_tests_name("harness.diff_mesh", tests, set_up, small_corpus_remove);
