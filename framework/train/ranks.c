@@ -300,26 +300,28 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
     return bt_data_parallel_optimizer(t->parallel, config, &t->optimizer);
 }
 
-// The values that the bits depend on when they depend on the number of ranks.
+// Says what changes the bits. The first rank says it, and not again after a restart.
 bt_status bt_ranks_note(bt_trainer *t)
 {
     const bt_train_parallel *plan = options_of(t);
     const bool summed_first = plan->sharding == BT_SHARDING_ZERO2 && t->accumulation > 1;
+    const int ranks = bt_ranks_count(t);
     char text[192];
-    if (t->mesh.tensor && t->observer->note) {
-        (void)snprintf(text, sizeof text,
-                       "losses and weights have the same bits only on %d tensor parallel ranks: "
-                       "sums over the parts of a matrix follow the ranks",
-                       t->mesh.degrees.tensor);
-        return t->observer->note(t->observer->self, text);
-    }
-    if (bt_ranks_count(t) == 1 || !t->observer->note || (plan->invariant > 0 && !summed_first)) {
+    if (!t->observer->note || !bt_ranks_is_first(t) || t->first_step > 0) {
         return BT_OK;
     }
-    (void)snprintf(text, sizeof text, "losses and weights have the same bits only on %d ranks: %s",
-                   bt_ranks_count(t),
-                   summed_first ? "zero2 sums over ranks first, then over micro-batches"
-                                : "there are no virtual shards (invariant is 0)");
+    if (t->mesh.tensor) {
+        (void)snprintf(text, sizeof text,
+                       "losses and weights have other bits with another train.mesh.tensor than %d",
+                       t->mesh.degrees.tensor);
+    } else if (ranks > 1 && (plan->invariant == 0 || summed_first)) {
+        (void)snprintf(text, sizeof text,
+                       "losses and weights have other bits on another number of ranks than %d, "
+                       "because train.mesh.%s",
+                       ranks, summed_first ? "sharding is zero2" : "invariant is 0");
+    } else {
+        return BT_OK;
+    }
     return t->observer->note(t->observer->self, text);
 }
 

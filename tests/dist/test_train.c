@@ -73,7 +73,7 @@ static bool should_stop(void *self)
 
 static bt_status count_note(void *self, const char *text)
 {
-    ((watch *)self)->notes += strstr(text, "have the same bits only on") != NULL;
+    ((watch *)self)->notes += strstr(text, "have other bits") != NULL;
     return BT_OK;
 }
 
@@ -96,7 +96,8 @@ static bt_status train(bt_group *group, void *argument, rank_result *result)
         r.plan.parallel.group = &ring;
     }
     bt_status status = bt_train_run(&r.plan, &observer, &trained);
-    if (status == BT_OK && seen.notes != r.notes) {
+    const int64_t notes = !group || group->rank == 0 ? r.notes : 0; // the first rank says it
+    if (status == BT_OK && seen.notes != notes) {
         status = bt_error(BT_STATUS_INTERNAL, "%lld notes", (long long)seen.notes);
     }
     result->digest = r.state_alone ? 0xcbf29ce484222325 : seen.digest;
