@@ -90,7 +90,8 @@ static bt_status check_alone(const cJSON *train, const bt_plan_mesh *mesh,
     const int64_t data = mesh->data;
     BT_FAIL_IF(mesh->ranks > data, BT_STATUS_INVALID_ARGUMENT,
                "the values of a step are computed with one rank, whose bits differ from those of "
-               "train.mesh.%s %lld; remove that key",
+               "train.mesh.%s %lld: such a recorded run cannot be replayed; 'bt-bench diff-run' "
+               "trains and compares such meshes on the CPU",
                mesh->tensor > 1 ? "tensor" : "context",
                (long long)(mesh->tensor > 1 ? mesh->tensor : mesh->context));
     const int64_t of_rank = data * whole(train, "micro_batch") * whole(train, "sequence");
@@ -99,12 +100,14 @@ static bt_status check_alone(const cJSON *train, const bt_plan_mesh *mesh,
     if (parallel->invariant > 0 && !summed_first) {
         return BT_OK;
     }
-    return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "the values of a step are computed with one rank, whose bits differ from those "
-                    "of the %lld ranks of train.mesh if %s; set %s",
-                    (long long)data,
-                    summed_first ? "train.mesh.sharding is zero2" : "train.mesh.invariant is 0",
-                    summed_first ? "it to zero1" : "it, or train.mesh.data to 1");
+    return bt_error(
+        BT_STATUS_INVALID_ARGUMENT,
+        "the values of a step are computed with one rank, whose bits differ from those "
+        "of the %lld ranks of train.mesh if %s: such a recorded run cannot be replayed; "
+        "in a new run set %s",
+        (long long)data,
+        summed_first ? "train.mesh.sharding is zero2" : "train.mesh.invariant is 0",
+        summed_first ? "it to zero1" : "it, or train.mesh.data to 1");
 }
 
 static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_train_parallel *out)

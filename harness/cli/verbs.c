@@ -389,6 +389,8 @@ const bt_cli_verb bt_cli_verbs[] = {
      "the state. These give the range of steps in which the runs diverge. This build trains that range\n"
      "again, both runs in lockstep from the last checkpoint that is equal in both, and compares every\n"
      "value. A replay whose bits differ from its record means another build or a hardware error.\n"
+     "The replay runs on one rank: runs of tensor or context parallel ranks, of several ranks under\n"
+     "zero2 or with train.mesh.invariant 0 cannot be replayed, because their bits are others.\n"
      "Exit codes: 0 the same bits, 1 different bits, 2 usage, 4 unavailable.",
      bisect_options, 2, 2, bt_verb_bisect_bits},
     {"doctor", "", "check this machine: what works, what is missing, how to install it",

@@ -232,5 +232,9 @@ record() { # option...
     record --set train.mesh.data=2 --set train.mesh.invariant=0
     run --separate-stderr "$bench" bisect-bits 2 4 --db r.sqlite
     [ "$status" = 2 ]
-    [[ $stderr == *"train.mesh.invariant is 0; set it, or train.mesh.data to 1"* ]]
+    [[ $stderr == *"train.mesh.invariant is 0: such a recorded run cannot be replayed; in a new run set it, or train.mesh.data to 1"* ]]
+    record --set train.mesh.tensor=2
+    run --separate-stderr "$bench" bisect-bits 2 5 --db r.sqlite
+    [ "$status" = 2 ]
+    [[ $stderr == "run 5: "*"train.mesh.tensor 2: such a recorded run cannot be replayed; 'bt-bench diff-run' trains and compares such meshes"* ]]
 }
