@@ -76,20 +76,22 @@ static void list_json(const row *r, bt_json_writer *json)
     bt_json_writer_close(json, '}');
 }
 
-// The rows of all steps of a store, as text or JSON; *damaged counts those that are not valid.
+// Prints a row for each step of a store, as text or JSON.
+// Errors  CORRUPT_DATA: a checkpoint is not valid; all rows are printed
 static bt_status list_steps(const bt_checkpoint_store *store, const int64_t *steps, int64_t count,
-                            bool quick, bool as_json, bt_str *out, int64_t *damaged)
+                            bool quick, bool as_json, bt_str *out)
 {
     BT_SCOPED(bt_table) table = {0};
     BT_SCOPED(bt_str) reasons = {0};
     bt_json_writer json = {.out = out};
+    int64_t damaged = 0;
     bt_table_heads(&table, ">step|>size|written|>tensors|plan|build|valid");
     if (as_json) {
         bt_json_writer_open(&json, NULL, '[');
     }
     for (int64_t i = 0; i < count; ++i) {
         const row r = describe(store, steps[i], quick);
-        *damaged += *r.reason != '\0';
+        damaged += *r.reason != '\0';
         if (as_json) {
             list_json(&r, &json);
             continue;
@@ -99,9 +101,12 @@ static bt_status list_steps(const bt_checkpoint_store *store, const int64_t *ste
             bt_str_format(&reasons, "%s\n", r.reason);
         }
     }
-    bt_status status = as_json ? bt_json_writer_end(&json, ']') : bt_table_print(&table, 0, out);
+    BT_TRY(as_json ? bt_json_writer_end(&json, ']') : bt_table_print(&table, 0, out));
     bt_str_append(out, bt_str_text(&reasons));
-    return status == BT_OK ? bt_str_status(out) : status;
+    BT_TRY(bt_str_status(out));
+    BT_FAIL_IF(damaged > 0, BT_STATUS_CORRUPT_DATA, "%s: %lld of %lld checkpoints not valid",
+               store->folder, (long long)damaged, (long long)count);
+    return BT_OK;
 }
 
 // Says that a folder is no store, and names stores below it.
@@ -120,11 +125,11 @@ static bt_status list(const bt_cli_arguments *arguments, const char *path, bool 
 {
     const bt_checkpoint_store store = {.folder = path};
     BT_SCOPED_MEM(int64_t *) steps = NULL;
-    int64_t count = 0, damaged = 0;
+    int64_t count = 0;
     BT_FAIL_IF(!bt_file_exists(path), BT_STATUS_IO, "there is no folder %s", path);
     BT_TRY(bt_checkpoint_list(&store, &steps, &count));
-    BT_TRY(list_steps(&store, steps, count, bt_cli_value(arguments, "quick") != NULL, as_json, out,
-                      &damaged));
+    BT_TRY(
+        list_steps(&store, steps, count, bt_cli_value(arguments, "quick") != NULL, as_json, out));
     if (count == 0 && !as_json) {
         bt_str_clear(out);
         BT_TRY(say_none(path, out));
@@ -161,13 +166,12 @@ static bt_status verify_step(const char *path, bool as_json, bt_str *out)
     return say_valid(&from, &info, as_json, out);
 }
 
-// Verifies a checkpoint, or all of a store: reports the first damage of each; the exit code is that
-// of the last one.
+// Verifies a checkpoint, or all of a store: reports the first damage of each.
 static bt_status verify(const char *path, bool as_json, bt_str *out)
 {
     const bt_checkpoint_store store = {.folder = path};
     BT_SCOPED_MEM(int64_t *) steps = NULL;
-    int64_t count = 0, damaged = 0;
+    int64_t count = 0;
     BT_SCOPED(bt_str) manifest = {0};
     bt_str_format(&manifest, "%s/manifest.json", path);
     const bool is_step = bt_file_exists(bt_str_text(&manifest));
@@ -181,10 +185,7 @@ static bt_status verify(const char *path, bool as_json, bt_str *out)
         BT_TRY(say_none(path, &none));
         return bt_error(BT_STATUS_IO, "expected folders step-NNNNNNNN; %s", bt_str_text(&none));
     }
-    BT_TRY(list_steps(&store, steps, count, false, as_json, out, &damaged));
-    return damaged ? bt_error(BT_STATUS_CORRUPT_DATA, "%s: %lld of %lld checkpoints not valid",
-                              path, (long long)damaged, (long long)count)
-                   : BT_OK;
+    return list_steps(&store, steps, count, false, as_json, out);
 }
 
 // ---- export, import -----------------------------------------------------------------------------
@@ -277,7 +278,7 @@ bt_status bt_verb_checkpoint(bt_cli_call *call)
     const char *action = arguments->words[0];
     const char *path = arguments->words[1];
     const char *folder = bt_cli_value(arguments, "output");
-    call->prints_always = true; // for verify also when damaged
+    call->prints_always = true; // list and verify: also when damaged
     if (strcmp(action, "list") == 0) {
         return list(arguments, path, call->json, &call->out);
     }

@@ -352,7 +352,8 @@ const bt_cli_verb bt_cli_verbs[] = {
      "verify  a checkpoint, or all of a store: every byte against its hash; names file and offset\n"
      "export  writes model.safetensors and config.json, which transformers can open\n"
      "import  makes a store with one checkpoint, step 0, of the weights only\n"
-     "Exit codes: 0 done or valid, 2 usage or not GPT-2, 4 not found, 5 damaged.",
+     "Exit codes: 0 done or valid, 2 usage or not GPT-2, 4 not found, 5 damaged. list and verify\n"
+     "exit with 5 if any checkpoint of the store is damaged.",
      checkpoint_options, 2, 2, bt_verb_checkpoint},
     {"compile", "SUITE [--dump LIST -o DIR]", "show how the compiler groups a suite's training steps",
      "Captures one micro-batch of each training case, forward and backward, as a graph of kernel\n"

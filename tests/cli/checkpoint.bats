@@ -97,6 +97,27 @@ digest_of() { # store
     [ ! -e b/model.safetensors ]
 }
 
+@test "list shows a damaged checkpoint and exits with 5" {
+    "$bench" checkpoint import "$small" -o a --heads 2 >/dev/null
+    cp -r a/step-00000000 a/step-00000001 # says that it is step 0
+    run --separate-stderr "$bench" checkpoint list a
+    [ "$status" = 5 ]
+    [[ ${lines[1]} == *" yes" ]]
+    [[ ${lines[2]} == *" no" ]]
+    [ "${lines[3]}" = "a/step-00000001 contains step 0" ]
+    [ "$stderr" = "a: 1 of 2 checkpoints not valid" ]
+    run --separate-stderr "$bench" checkpoint list a --format json
+    [ "$status" = 5 ]
+    [ "$(jq -r 'map(.valid) | join(" ")' <<<"$output")" = "yes no" ]
+    rm -r a/step-00000001
+    printf 'x' | dd of=a/step-00000000/state-00001.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
+    run --separate-stderr "$bench" checkpoint list a
+    [ "$status" = 5 ]
+    [[ $output == *" no"*"state-00001.safetensors"* ]]
+    run "$bench" checkpoint list a --quick # reads no data
+    [ "$status" = 0 ]
+}
+
 @test "what is no GPT-2 is refused with the reason" {
     run --separate-stderr "$bench" checkpoint import "$small" -o a
     [ "$status" = 2 ]
