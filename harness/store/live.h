@@ -25,7 +25,7 @@ typedef struct bt_store_live {
     int64_t started_ns, ended_ns; // wall clock; ended_ns 0: not ended
     int64_t process_id;
     int64_t counts[BT_RUN_STATUS_COUNT]; // rounds so far, by status
-    int64_t system_count;                // different ones so far
+    int64_t system_count;                // recorded with its schedule; 0: those of the plan
     double round_ns;                     // mean of the rounds that passed; NaN: none
     const bt_store_live_round *rounds;   // the latest ones, newest first; the first may be running
     int64_t round_count;

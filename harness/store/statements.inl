@@ -177,7 +177,7 @@ X(LIVE_SESSION, "SELECT s.status, s.started_ns, s.ended_ns, s.pid, s.pid_started
                 " LEFT JOIN session_schedule o ON o.session_id=s.id WHERE s.id=?")
 X(LIVE_COUNTS, "SELECT status, count(*), avg(ended_ns-started_ns) FROM round WHERE session_id=?"
                " GROUP BY status")
-X(LIVE_SYSTEMS, "SELECT count(DISTINCT system) FROM round WHERE session_id=?")
+X(LIVE_SYSTEMS, "SELECT count(*) FROM session_system WHERE session_id=?")
 X(LIVE_ROUNDS, "SELECT r.id, r.ordinal, bench.kind, c.name, r.system, r.message, r.status,"
                " r.started_ns, r.ended_ns, r.steps,"
                " (SELECT value FROM measurement WHERE round_id=r.id AND metric='time_ns'),"

@@ -2,6 +2,7 @@
 #include "harness/watch/watch.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "harness/plan/plan.h"
 #include "harness/run/schedule.h"
@@ -17,7 +18,18 @@ static void find_case(const bt_plan *plan, bt_watch_view *view)
     }
 }
 
-// Rounds of the plan on all of its systems; unknown values are taken from completed rounds.
+// ab and calibrate measure each ceiling of the machine once; other runs measure it in each round.
+static void want_ceilings(const char *kind, bt_run_schedule *schedule)
+{
+    const bool once = strcmp(kind, "ab") == 0 || strcmp(kind, "calibrate") == 0;
+    for (int64_t i = 0; once && i < schedule->case_count; i++) {
+        if (schedule->alone[i]) {
+            bt_run_schedule_want(schedule, i, 1);
+        }
+    }
+}
+
+// Rounds of the plan on all systems: those recorded with the schedule, else those of the plan.
 static bt_status read_plan(const bt_store_live *live, bt_watch_view *view)
 {
     bt_plan plan;
@@ -29,10 +41,11 @@ static bt_status read_plan(const bt_store_live *live, bt_watch_view *view)
         return status == BT_STATUS_OUT_OF_MEMORY ? status : BT_OK;
     }
     int64_t systems = plan.systems ? cJSON_GetArraySize(plan.systems) : 1;
-    systems = systems > live->system_count ? systems : live->system_count;
+    systems = live->system_count > 0 ? live->system_count : systems;
     if (plan.case_count > 0 && plan.rounds > 0 && systems > 0) {
         status = bt_run_schedule_make(&plan, systems, plan.rounds, 0, 0, &schedule);
         if (status == BT_OK) {
+            want_ceilings(live->kind, &schedule);
             bt_run_schedule_count(&schedule, &view->rounds_planned, &open);
         }
         bt_run_schedule_release(&schedule);

@@ -12,7 +12,7 @@ typedef struct bt_watch_view {
     const bt_store_live *live;           // borrowed
     const bt_store_live_round *current;  // borrowed from live; NULL: no round is running
     const bt_store_step *step;           // newest of the current round; NULL: none
-    int64_t rounds_done, rounds_planned; // planned 0: unknown
+    int64_t rounds_done, rounds_planned; // planned: of ab until its first look; 0: unknown
     int64_t case_index, case_count;      // of the current round in the plan; count 0: unknown
     int64_t rounds_per_case;             // of the plan; 0: unknown
     double rate_tok_s;                   // median of the latest steps; NaN: none
