@@ -9,5 +9,7 @@ bool bt_plan_is_llama(const cJSON *train);
 int64_t bt_plan_hidden(const cJSON *train);
 // Width of all keys of a token, and of all values.
 int64_t bt_plan_keys_width(const cJSON *train);
+// Number of parameter tensors.
+double bt_plan_tensors(const cJSON *train);
 
 #endif

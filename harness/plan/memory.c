@@ -1,4 +1,6 @@
 // harness/plan/memory.c - a training case's device memory, estimated
+#include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "harness/plan/decoder.h"
@@ -155,23 +157,80 @@ static held_values held_on_rank(const cJSON *train, bt_plan_recompute how, doubl
     return held;
 }
 
-// Workspaces of the CPU's kernels, which compute products of bf16 operands in fp32
-// (kernels/cpu/bf16_products.c): of the head's largest product, and of a block's.
+// ---- what a CPU takes in addition --------------------------------------------------------------
+
+// The largest workspaces of the kernels: in a block's forward, in the head, in a block's backward.
 typedef struct workspaces {
-    double head, block;
+    double forward, head, backward;
 } workspaces;
 
-static workspaces cpu_workspaces(const cJSON *train, double tokens, double head_rows, double tensor)
+// Elementwise kernels in bf16 have three buffers of fp32 values (kernels/cpu/bf16_elementwise.c).
+#define ELEMENTWISE_BYTES (3.0 * 4 * (1 << 18))
+
+// Products of bf16 operands are computed in fp32 (kernels/cpu/bf16_products.c). The largest of the
+// head has its input, the embedding and the logits; of a block: the gradient of its output, the
+// weight, the gradient of the hidden layer and the pre-activation. Llama blocks have elementwise
+// kernels in the backward; a GPT-2 block only to recompute GELU, before the gradient of the hidden
+// layer exists.
+static workspaces bf16_workspaces(const cJSON *train, double tokens, double head_rows,
+                                  double tensor, bool recomputes)
 {
+    const bool llama = bt_plan_is_llama(train);
     const double width = bt_plan_number(train, "model.width");
     const double vocab = bt_plan_number(train, "model.vocab") / tensor;
-    const double hidden =
-        (bt_plan_is_llama(train) ? (double)bt_plan_hidden(train) : 4 * width) / tensor;
-    // The head: its input, the embedding and the logits. A block: the gradient of its output, the
-    // weight, the gradient of the hidden layer and the pre-activation.
-    return (workspaces){.head = 4 * (head_rows * (width + vocab) + vocab * width),
-                        .block = 4 * (tokens * (width + 2 * hidden) + hidden * width)};
+    const double hidden = (llama ? (double)bt_plan_hidden(train) : 4 * width) / tensor;
+    const double recomputed = recomputes ? ELEMENTWISE_BYTES - 2 * tokens * hidden : 0;
+    return (workspaces){
+        .forward = ELEMENTWISE_BYTES,
+        .head = 4 * (head_rows * (width + vocab) + vocab * width),
+        .backward = larger_of(4 * (tokens * (width + 2 * hidden) + hidden * width),
+                              llama ? ELEMENTWISE_BYTES : recomputed),
+    };
 }
+
+// In attention's backward each thread has the scores of 64 queries and all keys, and their
+// gradients (kernels/cpu/attention.c); in bf16, eight operands are widened.
+static workspaces cpu_workspaces(const cJSON *train, double tokens, double head_rows, double tensor,
+                                 bool narrow, bool recomputes)
+{
+    double attention = 2 * 4 * 64 * bt_plan_number(train, "sequence") * omp_get_max_threads();
+    workspaces work = {0};
+    if (narrow) {
+        work = bf16_workspaces(train, tokens, head_rows, tensor, recomputes);
+        attention += 8 * 4 * tokens * bt_plan_number(train, "model.width") / tensor;
+    }
+    work.backward = larger_of(work.backward, attention);
+    return work;
+}
+
+// Bytes by which the pool rounds a block up (framework/memory/pool.c).
+static double rounding_of(double bytes)
+{
+    const double step = bytes > 1 << 20 ? 1 << 16 : 256;
+    return step * ceil(bytes / step) - bytes;
+}
+
+// What matters for tiny models only: token ids, the statistics of norms and attention, rotary
+// tables; and the rounding of blocks: at most 256 bytes of small ones, at most 64 KiB of the arena
+// of a step and of a workspace, and that of embeddings (`table`, its copies and gradients).
+static double small_bytes(const cJSON *train, double tokens, double table, double peak, bool narrow)
+{
+    const bool llama = bt_plan_is_llama(train);
+    const double layers = bt_plan_number(train, "model.layers");
+    const double heads = larger_of(1, bt_plan_number(train, "model.heads"));
+    const double width = bt_plan_number(train, "model.width");
+    const double copies = narrow ? 4 : 3; // of parameters: weights, moments, and masters of bf16
+    const double ids = 8 * bt_plan_number(train, "tokens_per_step");
+    const double statistics = tokens * (layers * (16 + 4 * heads) + 32);
+    const double rotary = llama ? 8 * bt_plan_number(train, "model.context") * width / heads : 0;
+    const double blocks = bt_plan_tensors(train) * (copies + 1) + layers * 24 + 32;
+    const double large = peak > 1 << 20 ? (narrow ? 2 : 1) : 0;
+    const double tables = (llama ? 2 : 1) * (copies + 2);
+    return ids + statistics + rotary + 256 * blocks + (1 << 16) * large +
+           tables * rounding_of(table);
+}
+
+// ---- the estimate -------------------------------------------------------------------------------
 
 uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_recompute how,
                               bool on_gpu)
@@ -204,12 +263,13 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
         logits *= 1 + width / vocab; // a chunk's rows, scaled (ops/linear_cross_entropy.c)
     }
     const double table = 4 * vocab / tensor * width; // gradient of the head's weight
-    const bool widens = narrow && !on_gpu;
     const double rows = smaller_of(tokens, logits / (vocab / tensor * element_bytes));
     const workspaces work =
-        widens ? cpu_workspaces(train, tokens, rows, tensor) : (workspaces){0, 0};
+        on_gpu ? (workspaces){0}
+               : cpu_workspaces(train, tokens, rows, tensor, narrow, how.mode != BT_RECOMPUTE_NONE);
     double head =
         logits + 3 * unit + table + larger_of(ranks.parallel && narrow ? table : 0, work.head);
+    head = larger_of(head, work.forward); // of the last block
     // Weights, two moments in fp32, and the bf16 copy (ranks.c). Gradients exist from a block's
     // backward to the optimizer's step: without accumulation they replace activations, the head's
     // first and that of a separate embedding last. So most is held in the head, in the backward of
@@ -217,13 +277,15 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     const double made = accumulates ? 0 : table;
     const double rest = accumulates ? 0 : gradients - table * (bt_plan_is_llama(train) ? 2 : 1);
     const double later = 1 - (double)how.blocks / bt_plan_number(train, "model.layers");
-    double peak = held.all * unit + larger_of(head, held.used_by_last * unit + work.block + made);
-    peak = larger_of(peak, (held.first + held.used) * unit + work.block + made + later * rest);
-    peak = larger_of(peak, (held.one + held.used) * unit + work.block + made + rest);
+    double peak =
+        held.all * unit + larger_of(head, held.used_by_last * unit + work.backward + made);
+    peak = larger_of(peak, (held.first + held.used) * unit + work.backward + made + later * rest);
+    peak = larger_of(peak, (held.one + held.used) * unit + work.backward + made + rest);
     peak = larger_of(accumulates ? peak + gradients : peak, gradients);
     peak += ring_elements(train, tokens, &mesh) * element_bytes;
     peak += chunks ? CHUNK_AREAS * unit : 0;
     const double slots = on_gpu ? ranks.slots_bytes : 0;
     const double snapshot = on_gpu ? snapshot_bytes(train, parameters, &mesh, &ranks) : 0;
-    return (uint64_t)(1.04 * (ranks.state_bytes + peak) + slots + snapshot);
+    const double small = on_gpu ? 0 : small_bytes(train, tokens, table, peak, narrow);
+    return (uint64_t)(1.04 * (ranks.state_bytes + peak) + slots + snapshot + small);
 }

@@ -105,8 +105,10 @@ typedef struct bt_plan_recompute {
 bt_plan_recompute bt_plan_recompute_of(const cJSON *train);
 // Peak bytes of a training case on the device at this micro-batch: parameters and moments; what
 // blocks keep, and logits, at the end of the forward, or gradients at the end of the backward (both
-// if gradients accumulate); plus 4 %; and on a GPU the snapshot of asynchronous saves. For a mesh:
-// of one rank. An estimate for choosing micro-batch and recomputation; the device may differ.
+// if gradients accumulate); plus 4 %; on a GPU the snapshot of asynchronous saves; on a CPU the
+// workspaces of kernels with as many threads as this process has, and the rounding of blocks, so
+// that it is an upper bound for tiny models too. For a mesh: of one rank. An estimate for choosing
+// micro-batch and recomputation; the device may differ.
 uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_recompute how,
                               bool on_gpu);
 int64_t bt_plan_parameters(const cJSON *train);

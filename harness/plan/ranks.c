@@ -53,13 +53,15 @@ static void add_traffic(const cJSON *train, double parameters, double weight_byt
     out->sent_bytes = (ranks - 1) / ranks * (whole[out->sharding] + 2 * 4 * lookups);
 }
 
-// Padding of buckets: each tensor begins a block (BT_SQUARES_BLOCK), half of which is padding on
-// average.
-static double padding_of(const cJSON *train)
+double bt_plan_tensors(const cJSON *train)
 {
     const double layers = bt_plan_number(train, "model.layers");
-    return (bt_plan_is_llama(train) ? 9 * layers + 3 : 12 * layers + 4) * GRADIENT_BLOCK / 2;
+    return bt_plan_is_llama(train) ? 9 * layers + 3 : 12 * layers + 4;
 }
+
+// Padding of buckets: each tensor begins a block (BT_SQUARES_BLOCK), half of which is padding on
+// average.
+static double padding_of(const cJSON *train) { return bt_plan_tensors(train) * GRADIENT_BLOCK / 2; }
 
 static void add_state(const cJSON *train, double parameters, bool narrow, bt_plan_ranks *out)
 {

@@ -72,7 +72,7 @@ static uint64_t planned_bytes(const bt_train_plan *p, bool on_gpu)
         .sequence_parallel = true, .row_chunks = true                                              \
     }
 
-// What is planned is what the fullest rank takes: at most 2 % less, and no tenth more.
+// What is planned is what the fullest rank takes: no less, and no tenth more.
 static void ranks_of_a_mesh_take_what_is_planned(void **state)
 {
     (void)state;
@@ -143,11 +143,11 @@ static void ranks_of_a_mesh_take_what_is_planned(void **state)
                       mesh.tensor, mesh.context, rows[i].with.sequence_parallel ? " by rows" : "",
                       rows[i].with.row_chunks ? " in chunks" : "", (int)rows[i].with.shared_heads,
                       bt_recompute_mode_name(rows[i].recompute), share);
-        assert_true(share >= 0.98 && share <= 1.1);
+        assert_true(share >= 1 && share <= 1.1);
     }
 }
 
-// What is planned is what one rank takes: at most 2 % less, and no tenth more. With few parameters
+// What is planned is what one rank takes: no less, and no tenth more. With few parameters
 // beside the activations, which without accumulation the gradients replace.
 static void one_rank_takes_what_is_planned(void **state)
 {
@@ -201,8 +201,62 @@ static void one_rank_takes_what_is_planned(void **state)
                       rows[i].family ? rows[i].family : "gpt2", (long long)rows[i].layers,
                       bt_precision_name(plan.precision), bt_recompute_mode_name(rows[i].recompute),
                       share);
-        assert_true(share >= 0.98 && share <= 1.1);
+        assert_true(share >= 1 && share <= 1.1);
     }
+}
+
+// What is planned for tiny models, in which the rounding of blocks and workspaces count: no less
+// than they take, and no tenth and 64 KiB a thread more.
+static void tiny_models_take_no_more_than_planned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *family;
+        int64_t layers, width, vocab, sequence, micro_batch;
+        bool accumulates, narrow, recomputes;
+        int threads;
+    } rows[] = {{NULL, 1, 8, 48, 8, 1, false, false, false, 1},
+                {NULL, 1, 8, 48, 128, 1, false, false, false, 1},
+                {NULL, 1, 8, 48, 128, 1, false, false, false, 4},
+                {NULL, 4, 12, 100, 16, 2, true, false, false, 1},
+                {NULL, 2, 32, 257, 32, 4, false, false, false, 2},
+                {NULL, 1, 66, 4001, 16, 2, false, false, false, 1}, // an embedding above 1 MiB
+                {NULL, 1, 8, 48, 8, 1, false, true, false, 1},
+                {NULL, 2, 16, 1000, 8, 4, true, true, false, 2},
+                {NULL, 4, 48, 100, 128, 5, false, true, true, 64},
+                {"llama", 1, 8, 48, 8, 1, false, false, false, 1},
+                {"llama", 2, 16, 48, 128, 1, true, false, false, 4},
+                {"llama", 2, 8, 257, 8, 2, false, true, false, 1},
+                {"llama", 2, 32, 1000, 32, 4, true, true, false, 2}};
+    const int threads = omp_get_max_threads();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i += TEST_SANITIZED ? 3 : 1) {
+        bt_train_plan plan = small_train_plan();
+        bt_train_result result;
+        plan.model = (bt_model_config){.family = rows[i].family,
+                                       .layers = rows[i].layers,
+                                       .heads = 2,
+                                       .width = rows[i].width,
+                                       .vocab = rows[i].vocab,
+                                       .context = rows[i].sequence,
+                                       .kv_heads = rows[i].family ? 2 : 0,
+                                       .hidden = rows[i].family ? 3 * rows[i].width : 0};
+        plan.parallel.mesh = (bt_mesh_degrees){1, 1, 1};
+        plan.sequence = rows[i].sequence;
+        plan.micro_batch = rows[i].micro_batch;
+        plan.tokens_per_step = plan.sequence * plan.micro_batch * (rows[i].accumulates ? 3 : 1);
+        plan.steps = 2;
+        plan.eval_every = plan.profile_steps = plan.warmup_timing_steps = 0;
+        plan.precision = rows[i].narrow ? BT_PRECISION_BF16 : BT_PRECISION_FP32;
+        plan.recompute = rows[i].recomputes ? BT_RECOMPUTE_BLOCK : BT_RECOMPUTE_NONE;
+        omp_set_num_threads(rows[i].threads);
+        ASSERT_OK(bt_train_run(&plan, &(bt_train_observer){0}, &result));
+        const double planned = (double)planned_bytes(&plan, false);
+        const double peak = (double)result.peak_allocated_bytes;
+        if (!(planned >= peak && planned <= 1.1 * peak + 65536 * rows[i].threads)) {
+            fail_msg("row %zu: planned %.0f bytes, took %.0f", i, planned, peak);
+        }
+    }
+    omp_set_num_threads(threads);
 }
 
 static bt_train_plan plan_of(bt_mesh_degrees mesh, bt_sharding sharding)
@@ -221,7 +275,8 @@ static bt_train_plan plan_of(bt_mesh_degrees mesh, bt_sharding sharding)
 
 // What a GPU has more than a CPU rank: slots for the gradients of other ranks, 4 bytes a parameter,
 // and the state that an asynchronous save copies, 12 bytes, unless ranks have parts of it; the
-// launcher of several ranks without checkpoints keeps it so.
+// launcher of several ranks without checkpoints keeps it so. A CPU rank has a little that is
+// planned for CPUs only.
 static void ranks_on_gpus_have_slots_and_snapshots(void **state)
 {
     (void)state;
@@ -237,6 +292,7 @@ static void ranks_on_gpus_have_slots_and_snapshots(void **state)
                 {{1, 2, 1}, BT_SHARDING_ZERO1, true, 0},  {{2, 2, 1}, BT_SHARDING_ZERO1, false, 2}};
     const double positions = 1024 * 256;
     const double padding = 4.0 * 28 * BT_SQUARES_BLOCK / 2; // half a block for each of 28 tensors
+    const double of_cpu = 3 << 20;
     const double parameters = 2 * (12 * 256 * 256 + 13 * 256) + 50000 * 256 + positions + 512;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         bt_train_plan plan = plan_of(rows[i].mesh, rows[i].sharding);
@@ -246,7 +302,7 @@ static void ranks_on_gpus_have_slots_and_snapshots(void **state)
         // The first of two tensor parallel ranks has all positions.
         const double held = parameters + (rows[i].mesh.tensor > 1 ? positions : 0);
         const double expected = rows[i].bytes_a_parameter * held;
-        if (!(more >= expected - 1 && more <= expected + padding)) {
+        if (!(more >= expected - of_cpu && more <= expected + padding)) {
             fail_msg("row %zu: %.0f bytes more on a GPU, expected %.0f", i, more, expected);
         }
     }
@@ -273,8 +329,10 @@ static void shared_logits_are_planned_whole(void **state)
 
 int main(void)
 {
+    omp_set_num_threads(1); // as ranks have
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_takes_what_is_planned),
+        cmocka_unit_test(tiny_models_take_no_more_than_planned),
         cmocka_unit_test(ranks_of_a_mesh_take_what_is_planned),
         cmocka_unit_test(ranks_on_gpus_have_slots_and_snapshots),
         cmocka_unit_test(shared_logits_are_planned_whole),
