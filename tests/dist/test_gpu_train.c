@@ -1,13 +1,15 @@
 // Training by two ranks on GPUs: the bits of one rank under every sharding, and one rank's losses
-// where ranks share matrices or sequences. On a machine of one GPU both ranks use it; without a GPU
-// they exchange memory of the host (fake_gpu.h).
+// where ranks share matrices or sequences; a rank that dies. On a machine of one GPU both ranks use
+// it; without a GPU they exchange memory of the host (fake_gpu.h).
 #include <float.h>
 #include <math.h>
 #include <omp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "framework/base/clock.h"
 #include "framework/dist/device_group.h"
 #include "tests/dist/fake_gpu.h"
 #include "tests/dist/gpu_body.h"
@@ -315,21 +317,26 @@ static void chunks_of_rows_repeat(void **state)
 }
 
 // Rows enough for products that take them in pieces (GEMM_PIECES), which on a GPU our own rows do.
+static void add_pieces(bt_recompute_mode mode)
+{
+    run *r = add("rows in pieces");
+    r->plan.precision = BT_PRECISION_BF16;
+    r->plan.recompute = mode;
+    r->plan.model.context = r->plan.sequence = 128;
+    r->plan.micro_batch = 8;
+    r->plan.tokens_per_step = BATCHES * r->plan.micro_batch * r->plan.sequence;
+    r->plan.parallel.invariant = 0;
+    r->plan.parallel.mesh = (bt_mesh_degrees){1, 2, 1};
+    r->plan.parallel.sequence_parallel = r->plan.parallel.row_chunks = true;
+}
+
 static void rows_in_pieces_have_the_losses_of_one_rank(void **state)
 {
     (void)state;
     static const bt_recompute_mode modes[] = {BT_RECOMPUTE_NONE, BT_RECOMPUTE_BLOCK};
     run one[RUNS_MAX];
     for (int i = 0; i < 3; ++i) { // the first twice
-        run *r = add("rows in pieces");
-        r->plan.precision = BT_PRECISION_BF16;
-        r->plan.recompute = modes[i % 2];
-        r->plan.model.context = r->plan.sequence = 128;
-        r->plan.micro_batch = 8;
-        r->plan.tokens_per_step = BATCHES * r->plan.micro_batch * r->plan.sequence;
-        r->plan.parallel.invariant = 0;
-        r->plan.parallel.mesh = (bt_mesh_degrees){1, 2, 1};
-        r->plan.parallel.sequence_parallel = r->plan.parallel.row_chunks = true;
+        add_pieces(modes[i % 2]);
     }
     assert_int_equal(setenv("BT_GEMM", "own", 1), 0); // read when a rank opens its device
     train_twice(one);
@@ -344,6 +351,44 @@ static void rows_in_pieces_have_the_losses_of_one_rank(void **state)
     }
 }
 
+static bt_status die_after_a_step(void *self, const bt_train_step *event)
+{
+    (void)self;
+    return event->step > 0 ? BT_OK : (bt_status)raise(SIGKILL);
+}
+
+static bt_status train_until_death(bt_group *group, void *argument, rank_result *result)
+{
+    (void)argument, (void)result;
+    bt_train_plan plan = runs[0].plan;
+    bt_train_result trained;
+    const bt_train_observer observer = {.step = group->rank == 1 ? die_after_a_step : NULL};
+    omp_set_num_threads(1);
+    plan.parallel.group = group;
+    return bt_train_run(&plan, &observer, &trained);
+}
+
+// On a GPU the other rank's kernel waits for rows that never come.
+static void a_lost_rank_ends_products_that_wait(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    gpu_case what = {.device = device,
+                     .timeout_ns = timeout_ns,
+                     .engines = true,
+                     .body = train_until_death,
+                     .staging_bytes = 8 << 20};
+    add_pieces(BT_RECOMPUTE_NONE);
+    assert_int_equal(setenv("BT_GEMM", "own", 1), 0);
+    const int64_t start_ns = bt_clock_ns();
+    run_ranks(RANKS_MEMORY, RANKS, timeout_ns, gpu_body, &what, results);
+    assert_int_equal(unsetenv("BT_GEMM"), 0);
+    assert_true(results[1].ended);
+    assert_true(!results[0].ended && results[0].status != BT_OK);
+    assert_non_null(strstr(results[0].message, "rank 1 ended"));
+    assert_true(bt_clock_ns() - start_ns < timeout_ns / 2);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +398,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(states_saved_beside_steps_are_whole, clear),
         cmocka_unit_test_setup(chunks_of_rows_repeat, clear),
         cmocka_unit_test_setup(rows_in_pieces_have_the_losses_of_one_rank, clear),
+        cmocka_unit_test_setup(a_lost_rank_ends_products_that_wait, clear),
         cmocka_unit_test_setup(meshes_have_the_losses_of_one_rank, clear),
     };
     const size_t bytes = RUNS_MAX * sizeof *runs;
