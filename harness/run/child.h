@@ -100,8 +100,9 @@ void bt_child_log_finish(bt_child *child);
 
 // ---- child_env.c -------------------------------------------------------------------------------
 
-// The entries "NAME=value" of this process that a worker gets, by an allow-list, terminated by
-// NULL. Owns    *out: the caller, bt_mem_free; the entries are borrowed from this process
+// The entries "NAME=value" of this process that a worker gets, by an allow-list, and how threads of
+// OpenMP wait unless this process has GOMP_SPINCOUNT or OMP_WAIT_POLICY; terminated by NULL.
+// Owns    *out: the caller, bt_mem_free; the entries are borrowed from this process
 BT_CHECKED bt_status bt_child_env_make(const char ***out);
 
 // ---- signals -----------------------------------------------------------------------------------

@@ -124,6 +124,29 @@ static void programs_get_no_secrets(void **state)
     bt_str_release(&output);
 }
 
+static void expect_waits(const char *expected)
+{
+    const char *const says[] = {"sh", "-c", "echo \"$GOMP_SPINCOUNT|$OMP_WAIT_POLICY\"", NULL};
+    bt_str output = {0};
+    int code = -1;
+    ASSERT_OK(bt_command_run(says, NULL, &output, &code));
+    assert_string_equal(bt_str_text(&output), expected);
+    bt_str_release(&output);
+}
+
+static void threads_wait_briefly_unless_the_user_chooses(void **state)
+{
+    (void)state;
+    unsetenv("GOMP_SPINCOUNT"), unsetenv("OMP_WAIT_POLICY");
+    expect_waits("10000|\n");
+    setenv("OMP_WAIT_POLICY", "active", 1);
+    expect_waits("|active\n");
+    unsetenv("OMP_WAIT_POLICY");
+    setenv("GOMP_SPINCOUNT", "7", 1);
+    expect_waits("7|\n");
+    unsetenv("GOMP_SPINCOUNT");
+}
+
 // ---- how many rounds ---------------------------------------------------------------------------
 
 static const char plan_text[] = "{\"cases\":[{\"name\":\"ceiling.hot\",\"kind\":\"kernel\","
@@ -271,6 +294,7 @@ int main(void)
         cmocka_unit_test(policies_are_made_and_checked),
         cmocka_unit_test(programs_end_with_a_code),
         cmocka_unit_test(programs_get_no_secrets),
+        cmocka_unit_test(threads_wait_briefly_unless_the_user_chooses),
         cmocka_unit_test(only_the_undecided_go_on),
         cmocka_unit_test(disturbed_pairs_are_made_up_for),
         cmocka_unit_test(broken_cases_stop),
