@@ -5,7 +5,7 @@
 // Rows of several verbs.
 // clang-format off
 #define PROFILE_ROW {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"}
-#define FILTER_ROW  {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"}
+#define FILTER_ROW  {"filter", 0, "TEXT", "the case TEXT; if there is none, cases whose name contains TEXT or matches it as a glob"}
 #define QUIET_ROW   {"quiet", 'q', NULL, "no progress"}
 #define NAME_ROW    {"name", 0, "NAME", "a name that other verbs accept in place of the run's number"}
 #define HEADS_ROW   {"heads", 0, "N", "attention heads, if the model does not store their number"}
@@ -210,7 +210,7 @@ static const bt_cli_option hellaswag_options[] = {
 
 static const bt_cli_option diff_options[] = {
     {"suite", 0, "SUITE", "both sides train its first training case (default: gpt2_124m)"},
-    {"filter", 0, "TEXT", "the case whose name contains TEXT, or matches it as a glob"},
+    {"filter", 0, "TEXT", "the case TEXT, or whose name contains TEXT or matches it as a glob"},
     PROFILE_ROW,
     {"set", 0, "KEY=VALUE", "set a key on both sides, as in --set train.sequence=64; repeatable"},
     {"steps", 0, "N", "number of steps (default: 3)"},

@@ -28,6 +28,7 @@ typedef struct expansion {
     char name[CASE_NAME_BYTES]; // in the file, with the suffix of a sweep
     bool shards_given;          // the suite or --set has train.mesh.invariant
     bool does_not_fit;          // not even the smallest micro-batch fits the device
+    bool by_name;               // --filter is tried as the name of a case
 } expansion;
 
 #define PLAN "the plan" // in messages
@@ -466,10 +467,13 @@ static bt_status expand_train(expansion *expand)
 
 static bool selected(const char *name, const void *by)
 {
-    const bt_plan_options *options = by;
+    const expansion *expand = by;
+    const bt_plan_options *options = expand->options;
     const char *filter = options->filter;
-    return (!filter || strstr(name, filter) || fnmatch(filter, name, 0) == 0) &&
-           (!options->wants || options->wants(name, options->wants_by));
+    const bool fits = !filter           ? true
+                      : expand->by_name ? strcmp(name, filter) == 0
+                                        : strstr(name, filter) || fnmatch(filter, name, 0) == 0;
+    return fits && (!options->wants || options->wants(name, options->wants_by));
 }
 
 static bt_status no_case(const expansion *expand)
@@ -493,7 +497,7 @@ static bt_status no_case(const expansion *expand)
 static bt_status begin_case(expansion *expand, cJSON *cases)
 {
     expand->item = NULL;
-    if (!selected(expand->name, expand->options)) {
+    if (!selected(expand->name, expand)) {
         return BT_OK;
     }
     expand->item = cJSON_CreateObject();
@@ -519,8 +523,8 @@ static bt_status add_calls(expansion *expand, const char *kind, cJSON *cases)
     if (status == BT_OK && is_kernel && expand->options->seed >= 0) {
         status = replace(keys, "seed", cJSON_CreateNumber((double)expand->options->seed));
     }
-    const bt_plan_expansion lists = {&expand->suite->json, expand->source, expand->item, selected,
-                                     expand->options,      cases};
+    const bt_plan_expansion lists = {
+        &expand->suite->json, expand->source, expand->item, selected, expand, cases};
     BT_IF_OK(status, (is_kernel ? bt_plan_kernel_expand : bt_plan_collective_expand)(&lists));
     cJSON_Delete(expand->item);
     expand->item = NULL;
@@ -588,7 +592,7 @@ static bt_status check_names(const expansion *expand, const cJSON *cases, const 
     return BT_OK;
 }
 
-static bt_status expand_cases(expansion *expand, cJSON *cases)
+static bt_status add_selected(expansion *expand, cJSON *cases)
 {
     for (const cJSON *source = bt_json_get(expand->profile, "cases")->child; source;
          source = source->next) {
@@ -596,6 +600,18 @@ static bt_status expand_cases(expansion *expand, cJSON *cases)
         const cJSON *last = cases->child ? cases->child->prev : NULL;
         BT_TRY(add_cases(expand, cases));
         BT_TRY(check_names(expand, cases, last ? last->next : cases->child));
+    }
+    return BT_OK;
+}
+
+// A filter that is the name of a case selects it alone, also where other names contain it.
+static bt_status expand_cases(expansion *expand, cJSON *cases)
+{
+    expand->by_name = expand->options->filter != NULL;
+    BT_TRY(add_selected(expand, cases));
+    if (expand->by_name && !cases->child) {
+        expand->by_name = false;
+        BT_TRY(add_selected(expand, cases));
     }
     const char *device = bt_json_get(expand->profile, "device")->valuestring;
     BT_TRY(cases->child ? BT_OK : no_case(expand));

@@ -324,6 +324,33 @@ static void filter_selects_cases(void **state)
     }
 }
 
+// Also where the name is part of others.
+static void filter_prefers_the_case_of_that_name(void **state)
+{
+    (void)state;
+    static const char named[] =
+        "{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [\n"
+        "{\"name\": \"two_more\", \"kind\": \"command\", \"command\": {\"run\": \"true\"}},\n"
+        "{\"name\": \"two\", \"kind\": \"command\", \"command\": {\"run\": \"true\"}}]}}}";
+    static const struct {
+        const char *filter;
+        int64_t count;
+        const char *first;
+    } rows[] = {{"two", 1, "two"}, {"two_", 1, "two_more"}, {"tw", 2, "two_more"}};
+    bt_suite two;
+    ASSERT_OK(bt_suite_parse("t.json", named, strlen(named), &two));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        bt_plan plan;
+        const bt_plan_options options = {.filter = rows[i].filter, .seed = -1};
+        ASSERT_OK(bt_plan_make(&two, &options, &plain, &plan));
+        assert_int_equal(plan.case_count, rows[i].count);
+        assert_string_equal(bt_json_get(bt_plan_case(&plan, 0), "name")->valuestring,
+                            rows[i].first);
+        bt_plan_release(&plan);
+    }
+    bt_suite_release(&two);
+}
+
 static int64_t micro_batch_with(uint64_t free_bytes, const char *set)
 {
     bt_machine machine = with_gpu;
@@ -773,6 +800,7 @@ int main(void)
         cmocka_unit_test(faults_that_cannot_be_are_refused),
         cmocka_unit_test(bad_set_is_refused),
         cmocka_unit_test(filter_selects_cases),
+        cmocka_unit_test(filter_prefers_the_case_of_that_name),
         cmocka_unit_test(micro_batch_follows_the_memory),
         cmocka_unit_test(recomputation_follows_the_memory),
         cmocka_unit_test(estimate_is_what_was_measured),
