@@ -53,9 +53,13 @@ static bt_status find_run(const bt_cli_arguments *arguments, const bt_claims *cl
 
 // ---- judging -----------------------------------------------------------------------------------
 
+// A run that tests no claim keeps its record and report as they are.
 static bt_status keep_verdicts(const bt_claims *claims, bt_store *store, const bt_store_run *run,
                                bt_replications *got)
 {
+    if (got->verdicts[BT_VERDICT_NOT_TESTABLE] == got->count) {
+        return BT_OK;
+    }
     const bt_json_doc *json = claims->json;
     const bt_store_file file = {"claims", json->name, json->text, (int64_t)strlen(json->text)};
     const bt_store_verdict *verdicts = NULL;

@@ -144,9 +144,9 @@ static bt_status report_straggler(bt_supervisor *supervisor, int rank, double sh
 {
     char message[256];
     (void)snprintf(message, sizeof message,
-                   "rank %d computed %.1f %% longer than the median rank in the last %d steps; the "
-                   "other ranks waited for it",
-                   rank, 100 * share, STRAGGLER_STEPS);
+                   "rank %d computed longer than the median rank in the last %d steps, by %.1f %% "
+                   "of their time; the other ranks waited for it",
+                   rank, STRAGGLER_STEPS, 100 * share);
     const bt_run_event event = {
         .type = BT_RUN_EVENT_FAULT,
         .as.fault = {supervisor->relay.next_step, "straggler", "report", message}};

@@ -77,7 +77,6 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
     bt_fields_write_list(json, "groups", BT_FIELDS_GROUP, round->groups, round->group_count);
     bt_fields_write_list(json, "group_calls", BT_FIELDS_GROUP_CALLS, round->group_calls,
                          round->group_calls_count);
-    bt_fields_write_list(json, "faults", BT_FIELDS_FAULT, round->faults, round->fault_count);
     json_evals(json, round);
     bt_fields_write_list(json, "scores", BT_FIELDS_SCORE, round->scores, round->score_count);
     BT_TRY(json_ranges(json, round));

@@ -6,6 +6,7 @@
 // as many ranks in the same run; "bound" is what hiding all communication would reach. Results come
 // first, so that a phone shows them without scrolling; settings and memory follow.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/find.h"
@@ -19,6 +20,7 @@ typedef struct ranks_row {
     const report_case *item; // borrowed
     double ranks, tokens;
     bt_text mesh;
+    bool take_turns;      // more ranks than processors: their speed says nothing about the mesh
     double bucket_mb;     // 0: no ranks reduce gradients
     const char *sharding; // in the arena; "" if unknown, or if no ranks reduce gradients
     const char *work;     // the settings without ranks and lengths, as JSON
@@ -50,6 +52,14 @@ static bt_status keep_work(const cJSON *train, bt_arena *arena, const char **out
     return bt_keep_str(arena, &text, out);
 }
 
+// Whether ranks on the CPU are more than the processors that they might use.
+static bool take_turns(const bt_store_run *run, double ranks)
+{
+    const char *usable = bt_fact_of(&run->info.env, "cpu.usable");
+    const double processors = usable ? strtod(usable, NULL) : 0;
+    return !bt_fact_of(&run->info.env, "gpu.name") && processors > 0 && ranks > processors;
+}
+
 // Our own builds shard as planned; a comparison of builds names them itself. A peer, of which the
 // schedule knows no version, may not: PyTorch's DistributedDataParallel does not shard.
 static bool shards_as_planned(const report_case *item)
@@ -76,6 +86,7 @@ static bt_status add_row(ranks_table *table, const report_case *item)
     *row = (ranks_row){.item = item,
                        .ranks = ranks > 1 ? ranks : 1,
                        .mesh = bt_plan_mesh_text(&degrees),
+                       .take_turns = take_turns(item->run, ranks),
                        .bucket_mb = reduces ? bt_json_number_of(mesh, "bucket_mb") : 0,
                        .tokens = bt_json_number_of(train, "tokens_per_step")};
     table->several = table->several || ranks > 1;
@@ -152,7 +163,7 @@ static bt_text value_text(bt_unit unit, double value)
 
 static double efficiency_of(const ranks_table *table, const ranks_row *row)
 {
-    const ranks_row *alone = row->ranks > 1 ? alone_of(table, row) : NULL;
+    const ranks_row *alone = row->ranks > 1 && !row->take_turns ? alone_of(table, row) : NULL;
     const double rate = alone ? value_of(alone, BT_METRIC_TOKENS_PER_S) : (double)NAN;
     return value_of(row, BT_METRIC_TOKENS_PER_S) / (row->ranks * rate);
 }
@@ -162,7 +173,8 @@ static double bound_of(const ranks_row *row)
 {
     const double step = value_of(row, BT_METRIC_STEP_TIME);
     const double hidden = step - value_of(row, BT_METRIC_EXPOSED);
-    return hidden > 0 ? value_of(row, BT_METRIC_TOKENS_PER_S) * step / hidden : (double)NAN;
+    return hidden > 0 && !row->take_turns ? value_of(row, BT_METRIC_TOKENS_PER_S) * step / hidden
+                                          : (double)NAN;
 }
 
 // Half the range of the rounds' rates as a fraction of their median; 0: no range.
@@ -273,9 +285,14 @@ static bool is_shown(const ranks_table *table, int column)
 
 // ---- the table on the page and in Markdown -----------------------------------------------------
 
+static const char turns_note[] =
+    "Cases with more ranks than processors have no efficiency and no bound: their ranks take "
+    "turns.";
+
 // `notes`: of the columns shown.
 static void fill(const ranks_table *from, bt_table *table, bt_str *notes)
 {
+    bool turns = false;
     bt_table_heads(table, "case");
     for (int c = 0; c < COLUMNS; c++) {
         if (!is_shown(from, c)) {
@@ -287,6 +304,7 @@ static void fill(const ranks_table *from, bt_table *table, bt_str *notes)
         }
     }
     for (int64_t i = 0; i < from->count; i++) {
+        turns = turns || from->rows[i].take_turns;
         bt_table_cells(table, "%s", from->rows[i].item->label);
         for (int c = 0; c < COLUMNS; c++) {
             if (is_shown(from, c)) {
@@ -294,6 +312,7 @@ static void fill(const ranks_table *from, bt_table *table, bt_str *notes)
             }
         }
     }
+    bt_str_format(notes, "%s%s", turns ? " " : "", turns ? turns_note : "");
 }
 
 static bt_status write(const report_set *set, bool markdown, bt_str *out)

@@ -1,5 +1,6 @@
 // harness/report/show.c - a run on a terminal: text for people, one JSON object for programs
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/file.h"
@@ -11,6 +12,7 @@
 #include "harness/stats/loss.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
+#include "harness/text/record_json.h"
 #include "harness/text/table.h"
 #include "harness/text/wrap.h"
 
@@ -48,14 +50,19 @@ static void print_speed(const bt_summary *summary, bt_str *out)
                   (long long)rate->count);
 }
 
-// Of rounds with profiled steps, which record a timeline of each rank.
+// Of rounds with profiled steps. Where an external launcher started the ranks, each records its own
+// timeline.
 static void print_ranks(const bt_store_round *round, const bt_summary *summary, bt_str *out)
 {
     const bt_metric_value *exposed = &summary->metrics[BT_METRIC_EXPOSED];
-    if (round->timeline_count > 1 && exposed->count > 0) {
-        bt_str_format(
-            out, "  ranks        %lld   exposed communication %s a step (rank 0, profiled steps)\n",
-            (long long)round->timeline_count, bt_format_value(BT_UNIT_NS, exposed->value).text);
+    char ranks[32] = "";
+    if (round->timeline_count > 1) {
+        (void)snprintf(ranks, sizeof ranks, "%lld   ", (long long)round->timeline_count);
+    }
+    if (exposed->count > 0) {
+        bt_str_format(out,
+                      "  ranks        %sexposed communication %s a step (rank 0, profiled steps)\n",
+                      ranks, bt_format_value(BT_UNIT_NS, exposed->value).text);
     }
 }
 
@@ -73,8 +80,9 @@ static void print_times(const bt_summary *summary, const char *title, const name
         const bt_metric_value *time = &summary->metrics[times[i].metric];
         if (time->count > 0) {
             bt_str_format(out, events > 0 ? "%s" : "  %-12s ", events > 0 ? ", " : title);
+            // A difference of measured times may be below 0, a time is not.
             bt_str_format(out, "%s %s", times[i].text,
-                          bt_format_value(BT_UNIT_NS, time->value).text);
+                          bt_format_value(BT_UNIT_NS, time->value > 0 ? time->value : 0).text);
             events = time->count > events ? time->count : events;
         }
     }
@@ -394,6 +402,7 @@ bt_status bt_report_json_case(bt_json_writer *json, const bt_store_round *round)
             BT_OF(&round->shape, precision), BT_KV("steps", round->step_count));
     json_metrics(json, &summary);
     bt_json_writer_text(json, "params_digest", round->params_digest);
+    bt_fields_write_list(json, "faults", BT_FIELDS_FAULT, round->faults, round->fault_count);
     return bt_report_json_machine(json, round);
 }
 

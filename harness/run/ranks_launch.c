@@ -224,7 +224,7 @@ bt_status bt_ranks_launch(cJSON *task, const char *program, const bt_ranks_liste
             ? "lost ranks restart from the state of the last step, which is kept in memory"
         : saves_parameters(&self)
             ? "a lost rank ends the run, because its checkpoints have only parameters"
-            : "lost ranks restart from the newest checkpoint");
+            : "lost ranks restart from the newest checkpoint, or from the beginning without one");
     const bt_status status = launch(&self, program);
     bt_state_folder_remove(&self.folder);
     return status;

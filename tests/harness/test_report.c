@@ -426,6 +426,25 @@ static void a_peer_has_no_planned_sharding(void **state)
     }
 }
 
+// Four ranks, and how many processors they might use.
+static void ranks_that_take_turns_have_no_efficiency(void **state)
+{
+    (void)state;
+    static const char *const usable[] = {"2", "4"};
+    sample_run sample = sample_run_default();
+    sample.kind = "train";
+    sample.axes_json = "{\"train\":{\"mesh\":{\"data\":4}}}";
+    for (int i = 0; i < 2; i++) {
+        const bt_store_fact facts[] = {{"cpu.model", "EPYC", BT_FACT_HARD},
+                                       {"cpu.usable", usable[i], BT_FACT_HARD}};
+        sample.env = (bt_store_env){usable[i], facts, 2};
+        const int64_t run = record(&sample);
+        char *text = report_text(&run, 1, ".md");
+        assert_int_equal(strstr(text, "have no efficiency and no bound") != NULL, i == 0);
+        bt_mem_free(text);
+    }
+}
+
 static void page_is_whole_and_refers_to_nothing_outside(void **state)
 {
     (void)state;
@@ -663,6 +682,7 @@ int main(void)
         TEST(json_report_satisfies_its_schema),
         TEST(markdown_is_a_table_and_stays_text),
         TEST(a_peer_has_no_planned_sharding),
+        TEST(ranks_that_take_turns_have_no_efficiency),
         TEST(page_is_whole_and_refers_to_nothing_outside),
         TEST(markup_from_the_database_stays_text),
         TEST(unmeasured_runs_have_a_page_too),
