@@ -204,24 +204,6 @@ static bt_status check_world(const bt_cli_suite *suite)
     return BT_OK;
 }
 
-bt_status bt_cli_suite_join(bt_cli_suite *suite)
-{
-    const char *out = bt_cli_value(suite->arguments, "out");
-    BT_TRY(bt_world_read(&suite->world));
-    if (!suite->world.launcher) {
-        return BT_OK;
-    }
-    BT_TRY(check_world(suite));
-    if (suite->world.rank > 0) { // rank 0's record is that of the run
-        bt_str_format(&suite->rank_database, "%s.rank%d", suite->database, suite->world.rank);
-        bt_str_format(&suite->rank_out, "%s.rank%d", out ? out : "ranks", suite->world.rank);
-        BT_TRY(bt_str_status(&suite->rank_database));
-        BT_TRY(bt_str_status(&suite->rank_out));
-        suite->database = bt_str_text(&suite->rank_database);
-    }
-    return BT_OK;
-}
-
 static bool has_files(const char *folder)
 {
     DIR *opened = opendir(folder);
@@ -234,6 +216,40 @@ static bool has_files(const char *folder)
         (void)closedir(opened);
     }
     return found;
+}
+
+// The folder of a rank above 0: --out, or the first of ranks, ranks-2, ... without files.
+static bt_status name_rank_folder(const char *given, int rank, bt_str *out)
+{
+    for (int n = 1;; ++n) {
+        bt_str_clear(out);
+        bt_str_format(out, "%s", given ? given : "ranks");
+        if (n > 1) {
+            bt_str_format(out, "-%d", n);
+        }
+        bt_str_format(out, ".rank%d", rank);
+        BT_TRY(bt_str_status(out));
+        if (given || !has_files(bt_str_text(out))) {
+            return BT_OK;
+        }
+    }
+}
+
+bt_status bt_cli_suite_join(bt_cli_suite *suite)
+{
+    const char *out = bt_cli_value(suite->arguments, "out");
+    BT_TRY(bt_world_read(&suite->world));
+    if (!suite->world.launcher) {
+        return BT_OK;
+    }
+    BT_TRY(check_world(suite));
+    if (suite->world.rank > 0) { // rank 0's record is that of the run
+        bt_str_format(&suite->rank_database, "%s.rank%d", suite->database, suite->world.rank);
+        BT_TRY(bt_str_status(&suite->rank_database));
+        BT_TRY(name_rank_folder(out, suite->world.rank, &suite->rank_out));
+        suite->database = bt_str_text(&suite->rank_database);
+    }
+    return BT_OK;
 }
 
 // Makes the folder and locks it until *file is closed, so that of several runs that begin at once

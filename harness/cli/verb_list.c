@@ -159,13 +159,14 @@ bt_status bt_verb_list(bt_cli_call *call)
     if (at >= 0 && arguments->word_count <= lists[at].words_max) {
         return lists[at].list(call);
     }
+    const char *hint = strchr(what, '/') ? "\nthe cases of a suite: bt-bench list cases " : "";
     return more
                ? bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "bt-bench list %s: unexpected argument \"%s\"", what, arguments->words[1])
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "bt-bench list: unknown list \"%s\"; expected suites, cases, runs, "
-                          "kernels or schema",
-                          what);
+                          "kernels or schema%s%s",
+                          what, hint, *hint ? what : "");
 }
 
 bt_status bt_verb_version(bt_cli_call *call)

@@ -72,9 +72,55 @@ static bt_status compare_objects(item_list *list, const char *path, const cJSON 
     return BT_OK;
 }
 
+static bool all_have_names(const cJSON *array)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array) {
+        if (!cJSON_IsString(bt_json_get(item, "name"))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const cJSON *find_named(const cJSON *array, const char *name)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array) {
+        if (strcmp(bt_json_text_of(item, "name"), name) == 0) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+// Cases are the same if their names are, wherever they stand.
+static bt_status compare_named(item_list *list, const char *path, const cJSON *left,
+                               const cJSON *right)
+{
+    char below[PATH_BYTES];
+    const cJSON *item;
+    cJSON_ArrayForEach(item, left) {
+        const char *name = bt_json_text_of(item, "name");
+        (void)snprintf(below, sizeof below, "%s[%s]", path, name);
+        BT_TRY(compare_values(list, below, item, find_named(right, name)));
+    }
+    cJSON_ArrayForEach(item, right) {
+        const char *name = bt_json_text_of(item, "name");
+        if (!find_named(left, name)) {
+            (void)snprintf(below, sizeof below, "%s[%s]", path, name);
+            BT_TRY(compare_values(list, below, NULL, item));
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status compare_arrays(item_list *list, const char *path, const cJSON *left,
                                 const cJSON *right)
 {
+    if (all_have_names(left) && all_have_names(right)) {
+        return compare_named(list, path, left, right);
+    }
     char below[PATH_BYTES];
     const cJSON *a = left->child, *b = right->child;
     for (int i = 0; a || b; i++) {

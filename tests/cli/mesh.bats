@@ -170,7 +170,11 @@ torchrun_digests() { # port
 
 @test "ranks that torchrun, srun or mpirun starts train together" {
     own=$(digest '{"data": 2}')
+    mkdir ranks.rank1
+    echo old >ranks.rank1/report.html # of another run
     [ "$(torchrun_digests "$(free_port)" | uniq)" = "$own" ]
+    [ "$(cat ranks.rank1/report.html)" = old ]
+    [ -f ranks-2.rank1/report.html ]
     rm -rf r.db* out*
     for rank in 1 0; do
         SLURM_PROCID=$rank SLURM_LOCALID=$rank SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=$$ \

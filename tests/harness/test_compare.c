@@ -156,6 +156,31 @@ static void plans_that_are_no_json_are_compared_whole(void **state)
     bt_comparison_release(&both);
 }
 
+static void cases_of_plans_are_compared_by_name(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    sample.plan_json =
+        "{\"cases\":[{\"name\":\"a\",\"steps\":[1,2]},{\"name\":\"b\",\"steps\":3}]}";
+    int64_t left = record(&sample);
+    sample.steps = 61; // another plan, so another hash
+    sample.plan_json = "{\"cases\":[{\"name\":\"b\",\"steps\":4},{\"name\":\"c\"},"
+                       "{\"name\":\"a\",\"steps\":[1,5]}]}";
+    int64_t right = record(&sample);
+    static const char *const expected[][3] = {{"cases[a].steps[1]", "2", "5"},
+                                              {"cases[b].steps", "3", "4"},
+                                              {"cases[c]", "", "{\"name\":\"c\"}"}};
+    bt_comparison both;
+    ASSERT_OK(bt_compare_runs(scratch_store, left, right, &both));
+    assert_int_equal(both.item_count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(both.items[i].key, expected[i][0]);
+        assert_string_equal(both.items[i].left, expected[i][1]);
+        assert_string_equal(both.items[i].right, expected[i][2]);
+    }
+    bt_comparison_release(&both);
+}
+
 static void curves_by_hand(void **state)
 {
     (void)state;
@@ -524,6 +549,7 @@ int main(void)
         TEST(differences_are_found_and_named),
         TEST(rounds_of_a_case_are_one_pair),
         TEST(plans_that_are_no_json_are_compared_whole),
+        TEST(cases_of_plans_are_compared_by_name),
         cmocka_unit_test(curves_by_hand),
         cmocka_unit_test(numbers_have_three_digits_and_a_unit),
         cmocka_unit_test(a_table_is_written_in_each_form),
