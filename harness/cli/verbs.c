@@ -67,7 +67,9 @@
 
 static const bt_cli_option run_options[] = {
     RUN_ROWS,
-    {"resume", 0, "RUN", "finish an interrupted run: completed rounds are not repeated"},
+    {"resume", 0, "RUN",
+     "finish an interrupted run: completed rounds are not repeated; a training that saved a "
+     "checkpoint goes on from it, others begin again"},
     DB_ROW,
     FORMAT_ROW,
     {"dry-run", 0, NULL, "print the plan and stop"},

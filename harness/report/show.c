@@ -92,7 +92,7 @@ static void print_times(const bt_summary *summary, const char *title, const name
 }
 
 // What suites of checkpoints and of recovery measure. Times of a recovery are from the loss of a
-// rank on; the detection is known of faults that were caused on purpose.
+// rank on if that is known, as of faults that were caused on purpose; else from its detection.
 static void print_interruptions(const bt_summary *summary, bt_str *out)
 {
     static const named_time saves[] = {{BT_METRIC_CHECKPOINT_STALL, "training stalls for"},
@@ -100,9 +100,13 @@ static void print_interruptions(const bt_summary *summary, bt_str *out)
                                        {BT_METRIC_CHECKPOINT_LOAD, "loaded in"}},
                             recoveries[] = {{BT_METRIC_RECOVERY_DETECT, "detected in"},
                                             {BT_METRIC_RECOVERY, "resumed in"},
-                                            {BT_METRIC_RECOVERY_STEP, "first step after"}};
+                                            {BT_METRIC_RECOVERY_STEP, "first step after"}},
+                            since[] = {{BT_METRIC_RECOVERY, "from detection on resumed in"},
+                                       {BT_METRIC_RECOVERY_STEP, "first step after"}};
+    const bool known = summary->metrics[BT_METRIC_RECOVERY_DETECT].count > 0;
     print_times(summary, "checkpoint", saves, BT_COUNT(saves), "save", out);
-    print_times(summary, "recovery", recoveries, BT_COUNT(recoveries), "fault", out);
+    print_times(summary, "recovery", known ? recoveries : since,
+                known ? BT_COUNT(recoveries) : BT_COUNT(since), "fault", out);
 }
 
 static void print_launches(const bt_store_round *round, const bt_summary *summary, bt_str *out)
