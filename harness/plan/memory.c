@@ -264,9 +264,10 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     }
     const double table = 4 * vocab / tensor * width; // gradient of the head's weight
     const double rows = smaller_of(tokens, logits / (vocab / tensor * element_bytes));
-    const workspaces work =
-        on_gpu ? (workspaces){0}
-               : cpu_workspaces(train, tokens, rows, tensor, narrow, how.mode != BT_RECOMPUTE_NONE);
+    workspaces work = {0};
+    if (!on_gpu) {
+        work = cpu_workspaces(train, tokens, rows, tensor, narrow, how.mode != BT_RECOMPUTE_NONE);
+    }
     double head =
         logits + 3 * unit + table + larger_of(ranks.parallel && narrow ? table : 0, work.head);
     head = larger_of(head, work.forward); // of the last block
