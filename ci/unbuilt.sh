@@ -161,9 +161,15 @@ suite_file() { # suite
     done
 }
 
-# Every value of a JSON file that is a text, a line each: keys and indexes to it, a tab, the text.
-texts() { # file
-    awk -v RS='\001' '{
+# Every value of a JSON file that is a text or a number, a line each: keys and indexes to it, a tab,
+# the value.
+values() { # file
+    awk -v RS='\001' '
+    function path(depth,   d, to) {
+        to = key[1]
+        for (d = 2; d <= depth; ++d) to = to "/" key[d]
+        return to
+    } {
         for (at = 1; at <= length($0); ++at) {
             c = substr($0, at, 1)
             if (c == "{" || c == "[") { kind[++depth] = c; key[depth] = c == "[" ? 0 : "" }
@@ -177,26 +183,31 @@ texts() { # file
                 }
                 rest = substr($0, at + 1)
                 if (kind[depth] == "{" && match(rest, /^[ \t\r\n]*:/)) key[depth] = text
-                else {
-                    path = key[1]
-                    for (d = 2; d <= depth; ++d) path = path "/" key[d]
-                    print path "\t" text
-                }
+                else print path(depth) "\t" text
+            }
+            else if (match(substr($0, at), /^-?[0-9][-+.0-9eE]*/)) {
+                print path(depth) "\t" substr($0, at, RLENGTH)
+                at += RLENGTH - 1
             }
         }
     }' "$1"
 }
 
-# The cases of a suite file and of those that it includes: profile, device, case, kind; separated by
-# tabs. Includes may be four deep, as in the program.
+# The cases of a suite file and of those that it includes: profile, device, case, kind, and the mesh of
+# several ranks; separated by tabs. Includes may be four deep, as in the program.
 suite_cases() { # file depth
     [ "$2" -le 4 ] || {
         echo "$1: includes are more than 4 deep" >&2
         return 2
     }
-    texts "$1" | awk -F '\t' '{
+    values "$1" | awk -F '\t' '{
         parts = split($1, part, "/")
+        if (parts == 3 && $1 ~ /^train\/mesh\//) degree[part[3]] = $2
         if (part[1] != "profiles") next
+        if (parts == 5 && part[3] == "train" && part[4] == "mesh") degree[part[2], part[5]] = $2
+        if (parts == 7 && part[5] == "train" && part[6] == "mesh") {
+            degree[part[2], part[4], part[7]] = $2
+        }
         if (parts == 3 && part[3] == "device") device[part[2]] = $2
         if (parts == 5 && part[3] == "cases" && (part[5] == "name" || part[5] == "kind")) {
             row = part[2] "\t" part[4]
@@ -206,10 +217,19 @@ suite_cases() { # file depth
     } END {
         for (r = 1; r <= count; ++r) {
             split(rows[r], part, "\t")
-            print part[1] "\t" device[part[1]] "\t" value[rows[r], "name"] "\t" value[rows[r], "kind"]
+            kind = value[rows[r], "kind"]
+            mesh = ""
+            for (i = split("data tensor context", word, " "); i >= 1 && kind == "train"; --i) {
+                of = degree[word[i]]
+                if ((part[1], word[i]) in degree) of = degree[part[1], word[i]]
+                if ((part[1], part[2], word[i]) in degree) of = degree[part[1], part[2], word[i]]
+                if (of > 1) mesh = word[i] " " of (mesh ? " x " mesh : "")
+            }
+            print part[1] "\t" device[part[1]] "\t" value[rows[r], "name"] "\t" kind \
+                (mesh ? "\t" mesh : "")
         }
     }'
-    texts "$1" | sed -n 's|^include\(/[0-9]*\)\{0,1\}\t||p' | while read -r included; do
+    values "$1" | sed -n 's|^include\(/[0-9]*\)\{0,1\}\t||p' | while read -r included; do
         file=$(suite_file "$(dirname "$1")/$included")
         [ -n "$file" ] || file=$(suite_file "$included")
         [ -n "$file" ] || {
@@ -229,7 +249,8 @@ cases() { # suite
     }
     listed=$(suite_cases "$file" 0) || exit 2
     {
-        printf 'profile\tdevice\tcase\tkind\n'
+        printf 'profile\tdevice\tcase\tkind%s\n' "$(printf '%s\n' "$listed" |
+            awk -F '\t' 'NF > 4 { printf "\tmesh"; exit }')"
         printf '%s\n' "$listed" | awk -F '\t' '{
             if (!($1 in lines)) profile[++count] = $1
             lines[$1] = lines[$1] $0 "\n"
