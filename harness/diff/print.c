@@ -140,13 +140,16 @@ static bt_status write_missing(const bt_diff_result *result, bt_str *out)
     missing_group groups[GROUPS_MAX];
     const int count = group_missing(result, groups);
     bt_table table = {0};
+    if (count == 0) {
+        return BT_OK;
+    }
     bt_table_heads(&table, ">not compared|only in|first|reason");
     for (int i = 0; i < count; ++i) {
         const bt_diff_missing *first = groups[i].first;
         bt_table_cells(&table, "%lld|%s|%s|%s", (long long)groups[i].count, first->side ? "B" : "A",
                        first->name, first->why);
     }
-    return count > 0 ? bt_table_print(&table, 0, out) : BT_OK;
+    return bt_table_print(&table, 0, out);
 }
 
 // "all 1042 compared values are within their bounds; 250 values were not compared", and what the
