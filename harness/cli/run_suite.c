@@ -218,21 +218,17 @@ static bool has_files(const char *folder)
     return found;
 }
 
-// The folder of a rank above 0: --out, or the first of ranks, ranks-2, ... without files.
+// The folder of a rank above 0: of --out, or the first of ranks, ranks-2, ... without files.
 static bt_status name_rank_folder(const char *given, int rank, bt_str *out)
 {
-    for (int n = 1;; ++n) {
+    bt_str_format(out, "%s.rank%d", given ? given : "ranks", rank);
+    BT_TRY(bt_str_status(out));
+    for (int n = 2; !given && has_files(bt_str_text(out)); ++n) {
         bt_str_clear(out);
-        bt_str_format(out, "%s", given ? given : "ranks");
-        if (n > 1) {
-            bt_str_format(out, "-%d", n);
-        }
-        bt_str_format(out, ".rank%d", rank);
+        bt_str_format(out, "ranks-%d.rank%d", n, rank);
         BT_TRY(bt_str_status(out));
-        if (given || !has_files(bt_str_text(out))) {
-            return BT_OK;
-        }
     }
+    return BT_OK;
 }
 
 bt_status bt_cli_suite_join(bt_cli_suite *suite)

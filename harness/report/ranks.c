@@ -285,10 +285,6 @@ static bool is_shown(const ranks_table *table, int column)
 
 // ---- the table on the page and in Markdown -----------------------------------------------------
 
-static const char turns_note[] =
-    "Cases with more ranks than processors have no efficiency and no bound: their ranks take "
-    "turns.";
-
 // `notes`: of the columns shown.
 static void fill(const ranks_table *from, bt_table *table, bt_str *notes)
 {
@@ -312,7 +308,11 @@ static void fill(const ranks_table *from, bt_table *table, bt_str *notes)
             }
         }
     }
-    bt_str_format(notes, "%s%s", turns ? " " : "", turns ? turns_note : "");
+    if (turns) {
+        bt_str_append(notes,
+                      " Cases with more ranks than processors have no efficiency and no bound: "
+                      "their ranks take turns.");
+    }
 }
 
 static bt_status write(const report_set *set, bool markdown, bt_str *out)

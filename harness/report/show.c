@@ -101,7 +101,7 @@ static void print_interruptions(const bt_summary *summary, bt_str *out)
                             recoveries[] = {{BT_METRIC_RECOVERY_DETECT, "detected in"},
                                             {BT_METRIC_RECOVERY, "resumed in"},
                                             {BT_METRIC_RECOVERY_STEP, "first step after"}},
-                            since[] = {{BT_METRIC_RECOVERY, "from detection on resumed in"},
+                            since[] = {{BT_METRIC_RECOVERY, "resumed after detection in"},
                                        {BT_METRIC_RECOVERY_STEP, "first step after"}};
     const bool known = summary->metrics[BT_METRIC_RECOVERY_DETECT].count > 0;
     print_times(summary, "checkpoint", saves, BT_COUNT(saves), "save", out);

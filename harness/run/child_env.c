@@ -59,9 +59,9 @@ static bool names(const char *entry, const char *name)
     return strncmp(entry, name, length) == 0 && entry[length] == '=';
 }
 
-// A thread of libgomp waits actively for its team for about a millisecond. Where other programs use
-// the cores as well, that takes time from the very thread that it waits for: steps of a small model
-// took up to ten times as long. A thirtieth of it covers the time between two kernels.
+// A thread of libgomp looks 300,000 times for its team before it sleeps. Where other programs use
+// the cores as well, that takes time from the thread that it waits for: beside a build, a small
+// model trained at 2,563 and 4,275 tokens per second, with 10,000 looks at 4,760 and 4,795.
 static const char waits_briefly[] = "GOMP_SPINCOUNT=10000";
 
 bt_status bt_child_env_make(const char ***out)
