@@ -2,9 +2,9 @@
 // exchanged beside the attention of other sequences
 //
 // The sequences are in chunks, as the rows. Forward: attention and projection of each other rank's
-// sequences, whose terms leave, then of the own ones. Backward: of the own sequences first, while
-// the gradients of the others' arrive. Each sequence's attention is a call's own work, so no result
-// depends on the order; kernels may sum in another order for fewer sequences.
+// sequences, whose terms leave in pieces, then of the own ones. Backward: of the own sequences
+// first, while the gradients of the others' arrive. Each sequence's attention is a call's own work,
+// so no result depends on the order; kernels may sum in another order for fewer sequences.
 //
 // saved  qkv, attention y and log-sum-exp (for qkv's gradient; y for w's), w (for qkv's)
 #include "framework/ops/attention_call.h"

@@ -8,8 +8,9 @@
 
 // Areas of memory, [ranks, capacity] each: gathered rows, terms to send, terms received.
 enum { GIVEN = BT_ROWS_GATHERED, TERMS, AREAS };
-// Each rank's rows are exchanged in so many pieces.
-enum { PIECES = 4, WORDS_OF = BT_ROWS_GATHERED + 1 };
+// Each rank's rows are exchanged in so many pieces. With more the first leaves earlier, but each
+// costs some microseconds: four are slower (framework/dist/lab).
+enum { PIECES = 2, WORDS_OF = BT_ROWS_GATHERED + 1 };
 
 struct bt_row_chunks {
     bt_group *group;            // borrowed
@@ -356,14 +357,31 @@ bt_status bt_row_chunks_term(bt_row_chunks *c, bt_context *context, int step, bt
                           "term of a rank", out);
 }
 
+// To the rank that the rows of `step` belong to; words: of its pieces, or NULL.
+static bt_status send_term(bt_row_chunks *c, bt_context *context, int step, uint32_t *words)
+{
+    const int to = bt_row_chunks_rank(c, -step);
+    return exchange(c, context, TERMS, step, chunk(c, GIVEN, to), NULL, words, NULL);
+}
+
 bt_status bt_row_chunks_send(bt_row_chunks *c, bt_context *context, int step)
 {
     if (!c || step == 0) {
         return BT_OK;
     }
     BT_TRY(follow(c, context));
-    return exchange(c, context, TERMS, step, chunk(c, GIVEN, bt_row_chunks_rank(c, -step)), NULL,
-                    NULL, NULL);
+    return send_term(c, context, step, NULL);
+}
+
+bt_status bt_row_chunks_begin_pieces(bt_row_chunks *c, bt_context *context)
+{
+    return await_idle(c, context);
+}
+
+bt_status bt_row_chunks_send_pieces(bt_row_chunks *c, bt_context *context, int step)
+{
+    uint32_t *words = bt_row_chunks_pieces(c, BT_ROWS_GATHERED).words;
+    return send_term(c, context, step, words + bt_row_chunks_rank(c, -step) * PIECES);
 }
 
 bt_status bt_row_chunks_terms(bt_row_chunks *c, bt_context *context, bt_tensor *sum,
@@ -371,19 +389,7 @@ bt_status bt_row_chunks_terms(bt_row_chunks *c, bt_context *context, bt_tensor *
 {
     c->chunk_bytes[TERMS] = (int64_t)bt_tensor_bytes(sum);
     c->terms_are_whole = true;
-    BT_TRY(await_idle(c, context));
     return whole_of(c, context, GIVEN, sum, out);
-}
-
-bt_status bt_row_chunks_send_pieces(bt_row_chunks *c, bt_context *context)
-{
-    uint32_t *words = bt_row_chunks_pieces(c, BT_ROWS_GATHERED).words;
-    for (int step = c->group->size - 1; step > 0; --step) {
-        const int to = bt_row_chunks_rank(c, -step);
-        BT_TRY(exchange(c, context, TERMS, step, chunk(c, GIVEN, to), NULL, words + to * PIECES,
-                        NULL));
-    }
-    return BT_OK;
 }
 
 // sum += residual

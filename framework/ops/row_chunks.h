@@ -24,8 +24,9 @@
 //                      product of whole, which reads x for the own rows
 //   for step 1 .. t-1  await(step), before x or whole is used again
 //
-//                      product into bt_row_chunks_terms, the own rows last
-//   send_pieces, sum
+//   begin_pieces       product into bt_row_chunks_terms, the own rows last, or of the rows of
+//                      one step into term(step)
+//   send_pieces(step), ..., sum
 //
 // After the last reader of what was gathered or received: idle. The next exchange then needs no
 // more than that, and the data, so the ranks meet before the data is there.
@@ -107,9 +108,13 @@ bt_row_pieces bt_row_chunks_pieces(const bt_row_chunks *chunks, bt_row_area area
 // Shapes  sum [n, width], *out [t n, width]. Owns    *out: the caller
 BT_CHECKED bt_status bt_row_chunks_terms(bt_row_chunks *chunks, bt_context *context, bt_tensor *sum,
                                          bt_tensor **out);
-// That product, which sets the words of the pieces of rank + 1, rank + 2, ... first, has been
-// submitted to the context's stream.
-BT_CHECKED bt_status bt_row_chunks_send_pieces(bt_row_chunks *chunks, bt_context *context);
+// A product that sets the words of the pieces of terms follows.
+BT_CHECKED bt_status bt_row_chunks_begin_pieces(bt_row_chunks *chunks, bt_context *context);
+// That product has been submitted to the context's stream: sends the term of the rows of rank -
+// step, step > 0, as its words are set. Terms of one product in descending order of steps, in which
+// it sets them.
+BT_CHECKED bt_status bt_row_chunks_send_pieces(bt_row_chunks *chunks, bt_context *context,
+                                               int step);
 // No work that is submitted to the context's stream from now on reads an area, until its next use.
 // After sum, this is so.
 BT_CHECKED bt_status bt_row_chunks_idle(bt_row_chunks *chunks, bt_context *context);

@@ -174,11 +174,24 @@ bt_status bt_rows_gathered_multiply(bt_context *context, const bt_gathered *rows
     return BT_OK;
 }
 
-// All terms by one product; *done: there is a row for it.
+// A product whose terms leave in pieces; *done: there is a row for it.
+static bt_status multiply_in_pieces(bt_context *context, bt_row_chunks *chunks,
+                                    const bt_gemm_pieces_args *args, bool *done)
+{
+    *done = has_row(context, args);
+    if (!*done) {
+        return BT_OK;
+    }
+    BT_TRY(bt_row_chunks_begin_pieces(chunks, context));
+    return launch(context, args);
+}
+
+// All terms by one product.
 static bt_status send_in_pieces(bt_context *context, bt_row_chunks *chunks,
                                 const bt_row_product *of, bt_tensor *whole, bt_tensor *sum,
                                 bool *done)
 {
+    const int ranks = bt_row_chunks_ranks(chunks);
     const bt_row_pieces pieces = bt_row_chunks_pieces(chunks, BT_ROWS_GATHERED);
     bt_tensor *terms = NULL;
     *done = false;
@@ -186,12 +199,33 @@ static bt_status send_in_pieces(bt_context *context, bt_row_chunks *chunks,
         return BT_OK;
     }
     BT_TRY(bt_row_chunks_terms(chunks, context, sum, &terms));
-    const bt_gemm_pieces_args args =
-        terms_args(context, of, &pieces, bt_row_chunks_ranks(chunks), whole, terms);
-    *done = has_row(context, &args);
-    bt_status status = *done ? launch(context, &args) : BT_OK;
+    const bt_gemm_pieces_args args = terms_args(context, of, &pieces, ranks, whole, terms);
+    bt_status status = multiply_in_pieces(context, chunks, &args, done);
+    for (int step = ranks - 1; step > 0 && *done && status == BT_OK; --step) {
+        status = bt_row_chunks_send_pieces(chunks, context, step);
+    }
     bt_tensor_release(terms);
-    return status == BT_OK && *done ? bt_row_chunks_send_pieces(chunks, context) : status;
+    return status;
+}
+
+// The term of another rank.
+static bt_status send_term_in_pieces(bt_context *context, bt_row_chunks *chunks,
+                                     const bt_row_product *of, bt_tensor *rows, int step,
+                                     bt_tensor *term, bool *done)
+{
+    const bt_row_pieces pieces = bt_row_chunks_pieces(chunks, BT_ROWS_GATHERED);
+    *done = false;
+    if (!pieces.words || step == 0) {
+        return BT_OK;
+    }
+    bt_gemm_pieces_args args = {.product = of->args(context, of, rows, NULL, term),
+                                .pieces = pieces.of_rank,
+                                .done = pieces.words +
+                                        bt_row_chunks_rank(chunks, -step) * pieces.of_rank,
+                                .count = pieces.count};
+    args.product.beta = of->beta;
+    BT_TRY(multiply_in_pieces(context, chunks, &args, done));
+    return *done ? bt_row_chunks_send_pieces(chunks, context, step) : BT_OK;
 }
 
 bt_status bt_rows_send_term(bt_context *context, bt_row_chunks *chunks, const bt_row_product *of,
@@ -199,10 +233,14 @@ bt_status bt_rows_send_term(bt_context *context, bt_row_chunks *chunks, const bt
 {
     const int ranks = bt_row_chunks_ranks(chunks);
     bt_tensor *rows = NULL, *term = NULL;
+    bool done = false;
     bt_status status = bt_rows_of(whole, ranks, bt_row_chunks_rank(chunks, -step), &rows);
     status = status ? status : bt_row_chunks_term(chunks, context, step, sum, &term);
-    status = status ? status : bt_rows_multiply(context, of, rows, NULL, term);
-    status = status ? status : bt_row_chunks_send(chunks, context, step);
+    status = status ? status : send_term_in_pieces(context, chunks, of, rows, step, term, &done);
+    if (status == BT_OK && !done) {
+        status = bt_rows_multiply(context, of, rows, NULL, term);
+        status = status ? status : bt_row_chunks_send(chunks, context, step);
+    }
     bt_tensor_release(rows);
     bt_tensor_release(term);
     return status;

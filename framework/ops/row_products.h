@@ -66,7 +66,7 @@ BT_CHECKED bt_status bt_rows_await_others(bt_context *context, const bt_gathered
 // Computes this rank's terms of `sum` and sends those of other ranks; bt_row_chunks_sum follows.
 BT_CHECKED bt_status bt_rows_send(bt_context *context, bt_row_chunks *chunks,
                                   const bt_row_product *of, bt_tensor *whole, bt_tensor *sum);
-// One of these: of the rows of rank - step.
+// One of these: of the rows of rank - step; that of another rank leaves in pieces if it can.
 BT_CHECKED bt_status bt_rows_send_term(bt_context *context, bt_row_chunks *chunks,
                                        const bt_row_product *of, bt_tensor *whole, int step,
                                        bt_tensor *sum);
