@@ -96,6 +96,18 @@ BT_ATTENTION_INLINE bool bt_attention_valid(const bt_attention_shape *s)
                   : s->documents == 0);
 }
 
+// Whether the outputs of a backward are valid: dk and dv both or neither.
+BT_ATTENTION_INLINE bool bt_attention_outputs_valid(const bt_attention_backward_args *a)
+{
+    return !a->dk.base == !a->dv.base && (a->delta || !a->delta_given);
+}
+
+// Whether a backward wants all gradients at once, the only calls of kernels that fuse them.
+BT_ATTENTION_INLINE bool bt_attention_wants_all(const bt_attention_backward_args *a)
+{
+    return a->dq.base && a->dk.base && a->dv.base && !a->delta;
+}
+
 // Causal or full self-attention: the calls of kernels without further features.
 BT_ATTENTION_INLINE bool bt_attention_plain(const bt_attention_shape *s)
 {

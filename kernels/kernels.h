@@ -359,6 +359,9 @@ typedef struct bt_attention_args {
     bt_dtype dtype;
 } bt_attention_args;
 
+// A backward call may want dq alone (dk and dv have a base of NULL), or dk and dv alone. Each
+// needs delta[b,h,i] = sum of d_o o over head_dim, f32 (f64 at f64): a call writes it where `delta`
+// is not NULL, and another call with the same o and d_o may be given it instead of computing it.
 typedef struct bt_attention_backward_args {
     bt_attention_view q, o, d_o; // inputs, of q's shape
     bt_attention_view k, v;      // inputs, of k's shape
@@ -367,6 +370,8 @@ typedef struct bt_attention_backward_args {
     bt_attention_view dk, dv;    // outputs, of k's shape: sums over a group's heads, ascending
     bool accumulate_dq;          // dq += instead; bf16 may round dq, then the sum
     bool accumulate_dkv;         // dk and dv likewise
+    void *delta;                 // [batch, heads, q_tokens], or NULL
+    bool delta_given;            // delta is an input
     bt_attention_shape shape;
     bt_compute compute;
     bt_dtype dtype;

@@ -230,9 +230,13 @@ BT_OPERAND(ATTENTION_BACKWARD, lse, true, false, WIDE(o->dtype),
 Q_OPERAND(ATTENTION_BACKWARD, dq, o->accumulate_dq, true)
 KV_OPERAND(ATTENTION_BACKWARD, dk, o->accumulate_dkv, true)
 KV_OPERAND(ATTENTION_BACKWARD, dv, o->accumulate_dkv, true)
+BT_OPERAND(ATTENTION_BACKWARD, delta, o->delta_given, !o->delta_given, WIDE(o->dtype),
+           o->shape.batch * o->shape.heads * o->shape.q_tokens,
+           o->shape.batch * o->shape.heads * o->shape.q_tokens)
 ATTENTION_SHAPE(ATTENTION_BACKWARD)
 BT_ATTRIBUTE(ATTENTION_BACKWARD, accumulate_dq, BOOL)
 BT_ATTRIBUTE(ATTENTION_BACKWARD, accumulate_dkv, BOOL)
+BT_ATTRIBUTE(ATTENTION_BACKWARD, delta_given, BOOL)
 #undef Q_OPERAND
 #undef KV_OPERAND
 #undef ATTENTION_SHAPE

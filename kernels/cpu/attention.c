@@ -74,7 +74,8 @@ bool bt_attention_backward_cpu_accepts(const bt_device *device, const void *args
     const bt_attention_backward_args *op = args;
     return op->compute == BT_COMPUTE_NATIVE && view_fits(&op->q) && view_fits(&op->k) &&
            view_fits(&op->v) && view_fits(&op->o) && view_fits(&op->d_o) && view_fits(&op->dq) &&
-           view_fits(&op->dk) && view_fits(&op->dv) && shape_fits(&op->shape);
+           view_fits(&op->dk) && view_fits(&op->dv) && shape_fits(&op->shape) &&
+           bt_attention_outputs_valid(op);
 }
 
 // The number of threads that the workspace suffices for.

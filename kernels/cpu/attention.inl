@@ -157,13 +157,20 @@ bt_status FN(bt_attention_cpu)(const bt_launch *launch, const void *args)
 typedef struct FN(attention_head) {
     int64_t batch, head;
     const REAL *q, *k, *v, *o, *d_o, *lse;
-    REAL *dq, *dk, *dv;
+    REAL *delta;        // NULL: neither given nor wanted
+    REAL *dq, *dk, *dv; // NULL: not wanted
 } FN(attention_head);
+
+static REAL *FN(output_of)(const bt_attention_view *view, int64_t batch, int64_t head)
+{
+    return view->base ? (REAL *)view->base + view_offset(view, batch, head) : NULL;
+}
 
 static FN(attention_head)
     FN(head_at)(const bt_attention_backward_args *op, int64_t batch, int64_t head)
 {
     const int64_t kv_head = head / (op->shape.heads / op->shape.kv_heads);
+    const int64_t row = (batch * op->shape.heads + head) * op->shape.q_tokens;
     return (FN(attention_head)){
         .batch = batch,
         .head = head,
@@ -172,10 +179,11 @@ static FN(attention_head)
         .v = FN(head_of)(&op->v, batch, kv_head),
         .o = FN(head_of)(&op->o, batch, head),
         .d_o = FN(head_of)(&op->d_o, batch, head),
-        .lse = (const REAL *)op->lse + (batch * op->shape.heads + head) * op->shape.q_tokens,
-        .dq = (REAL *)op->dq.base + view_offset(&op->dq, batch, head),
-        .dk = (REAL *)op->dk.base + view_offset(&op->dk, batch, kv_head),
-        .dv = (REAL *)op->dv.base + view_offset(&op->dv, batch, kv_head),
+        .lse = (const REAL *)op->lse + row,
+        .delta = op->delta ? (REAL *)op->delta + row : NULL,
+        .dq = FN(output_of)(&op->dq, batch, head),
+        .dk = FN(output_of)(&op->dk, batch, kv_head),
+        .dv = FN(output_of)(&op->dv, batch, kv_head),
     };
 }
 
@@ -199,19 +207,35 @@ static void FN(zero_rows)(REAL *x, int64_t stride, int64_t rows, int64_t dim)
     }
 }
 
+// delta of a tile's queries: as given, or computed, and written where it is wanted.
+static void FN(find_delta)(const bt_attention_backward_args *op, const FN(attention_head) * at,
+                           int64_t first, int64_t rows, REAL *delta)
+{
+    for (int64_t r = 0; r < rows; ++r) {
+        const int64_t query = first + r;
+        if (op->delta_given) {
+            delta[r] = at->delta[query];
+            continue;
+        }
+        delta[r] = (REAL)FN(dot_row)(at->d_o + query * op->d_o.token_stride,
+                                     at->o + query * op->o.token_stride, op->shape.head_dim);
+        if (at->delta) {
+            at->delta[query] = delta[r];
+        }
+    }
+}
+
 // Row r of a tile: scores s become the mask's M P, ds becomes dS.
 static void FN(row_backward)(const bt_attention_backward_args *op, const FN(attention_head) * at,
-                             const query_tile *tile, int64_t r, REAL *s, REAL *ds)
+                             const query_tile *tile, int64_t r, REAL delta, REAL *s, REAL *ds)
 {
     const int64_t query = tile->first + r, begin = tile->begin[r], seen = tile->end[r] - begin;
-    const double delta = FN(dot_row)(at->d_o + query * op->d_o.token_stride,
-                                     at->o + query * op->o.token_stride, op->shape.head_dim);
     const row_mask mask = mask_of(&op->shape, at->batch, at->head, query);
     (void)FN(exp_row)(s, begin, tile->end[r], tile->keys, at->lse[query]);
     if (op->shape.dropout > 0) {
         FN(drop_row)(&mask, tile->key0 + begin, seen, ds + begin);
     }
-    FN(score_gradient)(s + begin, ds + begin, seen, (REAL)delta);
+    FN(score_gradient)(s + begin, ds + begin, seen, delta);
     memset(ds, 0, (size_t)begin * sizeof(REAL));
     memset(ds + tile->end[r], 0, (size_t)(tile->keys - tile->end[r]) * sizeof(REAL));
     if (op->shape.dropout > 0) {
@@ -219,7 +243,8 @@ static void FN(row_backward)(const bt_attention_backward_args *op, const FN(atte
     }
 }
 
-// Adds the contribution of a tile's query rows to dk and dv, and writes their dq. Returns how many.
+// Adds the contribution of a tile's query rows to dk and dv, and writes their dq, as far as they
+// are wanted. Returns how many.
 static int64_t FN(attend_backward)(const bt_attention_backward_args *op,
                                    const FN(attention_head) * at, int64_t first, REAL *p, REAL *ds)
 {
@@ -229,9 +254,11 @@ static int64_t FN(attend_backward)(const bt_attention_backward_args *op,
     const REAL *d_o = at->d_o + first * op->d_o.token_stride;
     const REAL *k = at->k + tile.key0 * op->k.token_stride;
     const REAL *v = at->v + tile.key0 * op->v.token_stride;
-    REAL *dq = at->dq + first * op->dq.token_stride;
+    REAL *dq = at->dq ? at->dq + first * op->dq.token_stride : NULL;
+    REAL delta[ATTENTION_ROWS];
+    FN(find_delta)(op, at, first, rows, delta);
     if (keys == 0) {
-        if (!op->accumulate_dq) {
+        if (dq && !op->accumulate_dq) {
             FN(zero_rows)(dq, op->dq.token_stride, rows, dim);
         }
         return rows;
@@ -241,14 +268,18 @@ static int64_t FN(attend_backward)(const bt_attention_backward_args *op,
     MULTIPLY(false, true, rows, keys, dim, 1, d_o, op->d_o.token_stride, v, op->v.token_stride, 0,
              ds, keys);
     for (int64_t r = 0; r < rows; ++r) {
-        FN(row_backward)(op, at, &tile, r, p + r * keys, ds + r * keys);
+        FN(row_backward)(op, at, &tile, r, delta[r], p + r * keys, ds + r * keys);
     }
-    MULTIPLY(true, false, keys, dim, rows, 1, p, keys, d_o, op->d_o.token_stride, 1,
-             at->dv + tile.key0 * op->dv.token_stride, op->dv.token_stride);
-    MULTIPLY(false, false, rows, dim, keys, op->shape.scale, ds, keys, k, op->k.token_stride,
-             op->accumulate_dq ? 1 : 0, dq, op->dq.token_stride);
-    MULTIPLY(true, false, keys, dim, rows, op->shape.scale, ds, keys, q, op->q.token_stride, 1,
-             at->dk + tile.key0 * op->dk.token_stride, op->dk.token_stride);
+    if (dq) {
+        MULTIPLY(false, false, rows, dim, keys, op->shape.scale, ds, keys, k, op->k.token_stride,
+                 op->accumulate_dq ? 1 : 0, dq, op->dq.token_stride);
+    }
+    if (at->dk) {
+        MULTIPLY(true, false, keys, dim, rows, 1, p, keys, d_o, op->d_o.token_stride, 1,
+                 at->dv + tile.key0 * op->dv.token_stride, op->dv.token_stride);
+        MULTIPLY(true, false, keys, dim, rows, op->shape.scale, ds, keys, q, op->q.token_stride, 1,
+                 at->dk + tile.key0 * op->dk.token_stride, op->dk.token_stride);
+    }
     return rows;
 }
 
@@ -271,7 +302,7 @@ bt_status FN(bt_attention_backward_cpu)(const bt_launch *launch, const void *arg
         char *mine = (char *)launch->workspace + (size_t)omp_get_thread_num() * 2 * bytes_half;
         void *p = mine, *ds = mine + bytes_half;
         const FN(attention_head) own = FN(head_at)(op, batch, head0);
-        if (!op->accumulate_dkv) {
+        if (own.dk && !op->accumulate_dkv) {
             FN(zero_rows)(own.dk, op->dk.token_stride, shape->kv_tokens, shape->head_dim);
             FN(zero_rows)(own.dv, op->dv.token_stride, shape->kv_tokens, shape->head_dim);
         }

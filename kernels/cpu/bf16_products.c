@@ -158,10 +158,12 @@ static bt_attention_view widen_view(const bt_attention_view *from, const heads *
     return view;
 }
 
+// `from` NULL: nothing.
 static void narrow_view(const bt_attention_view *to, const heads *shape, const float *from)
 {
+    const int64_t rows = from ? shape->batch * shape->tokens : 0;
 #pragma omp parallel for schedule(static)
-    for (int64_t row = 0; row < shape->batch * shape->tokens; ++row) {
+    for (int64_t row = 0; row < rows; ++row) {
         uint16_t *target = (uint16_t *)to->base + offset_of(to, shape, row);
         const float *source = from + row * shape->heads * shape->head_dim;
         for (int64_t h = 0; h < shape->heads; ++h) {
@@ -192,6 +194,9 @@ static bt_status check_room(const bt_launch *launch)
 static bt_attention_view output_view(bool adds, const bt_attention_view *view, const heads *shape,
                                      float *to)
 {
+    if (!view->base) { // not wanted
+        return *view;
+    }
     return adds ? widen_view(view, shape, to) : packed(shape, to);
 }
 

@@ -1,8 +1,9 @@
 // Attention beyond the plain call on CUDA against the CPU in double, by every row that serves the
 // call: grouped heads, windows, parts of the keys, packed documents, dropout, gradients that are
-// added, head sizes up to 256 and odd ones, operands off alignment; each separately, around tile
-// edges, and many of them together at every token count up to 300; large scores; the same bits from
-// every schedule. With the argument `wide` ten times as many combinations, and larger calls.
+// added or not wanted, head sizes up to 256 and odd ones, operands off alignment; each separately,
+// around tile edges, and many of them together at every token count up to 300; large scores; the
+// same bits from every schedule. With the argument `wide` ten times as many combinations, and
+// larger calls.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,10 @@ static const struct precision {
 
 enum { PRECISIONS = sizeof precisions / sizeof precisions[0], DOCUMENTS_MOST = 8 };
 
+// Which gradients a backward computes, and whether it writes delta or is given it.
+enum { WANT_ALL, WANT_DQ, WANT_DKV };
+enum { DELTA_NONE, DELTA_WRITTEN, DELTA_GIVEN };
+
 // Which results are added to old ones.
 enum { ADD_O = 1, ADD_DQ = 2, ADD_DKV = 4, ADD_ALL = 7 };
 
@@ -39,6 +44,7 @@ typedef struct call {
     int64_t documents;           // 0: not packed
     double ends[DOCUMENTS_MOST]; // of the documents, as parts of all tokens
     double spread;               // of q, k and v; 0: 1
+    int wants, delta;            // WANT_*, DELTA_*
 } call;
 
 // Each feature separately and combined with others; B, H, kv H, queries, keys, head size, first
@@ -87,7 +93,7 @@ static const call calls[] = {
 
 typedef struct operands {
     test_twin *q, *k, *v, *o, *lse, *starts;
-    test_twin *d_o, *dq, *dk, *dv;
+    test_twin *d_o, *dq, *dk, *dv, *delta;
 } operands;
 
 static int64_t width_of(const call *c, int64_t heads) { return heads * c->dim + c->gap; }
@@ -139,21 +145,25 @@ static bt_attention_args forward_args(const call *c, const struct precision *wit
 static bt_attention_backward_args backward_args(const call *c, const struct precision *with,
                                                 const operands *at, test_side side)
 {
+    const bt_attention_view none = {NULL, 0, 0, 0};
     bt_attention_args f = forward_args(c, with, at, side);
-    return (bt_attention_backward_args){.q = f.q,
-                                        .o = f.o,
-                                        .d_o = view_of(c, at->d_o, true, side),
-                                        .k = f.k,
-                                        .v = f.v,
-                                        .lse = f.lse,
-                                        .dq = view_of(c, at->dq, true, side),
-                                        .dk = view_of(c, at->dk, false, side),
-                                        .dv = view_of(c, at->dv, false, side),
-                                        .accumulate_dq = (c->adds & ADD_DQ) != 0,
-                                        .accumulate_dkv = (c->adds & ADD_DKV) != 0,
-                                        .shape = f.shape,
-                                        .compute = f.compute,
-                                        .dtype = f.dtype};
+    return (bt_attention_backward_args){
+        .q = f.q,
+        .o = f.o,
+        .d_o = view_of(c, at->d_o, true, side),
+        .k = f.k,
+        .v = f.v,
+        .lse = f.lse,
+        .dq = c->wants == WANT_DKV ? none : view_of(c, at->dq, true, side),
+        .dk = c->wants == WANT_DQ ? none : view_of(c, at->dk, false, side),
+        .dv = c->wants == WANT_DQ ? none : view_of(c, at->dv, false, side),
+        .accumulate_dq = (c->adds & ADD_DQ) != 0,
+        .accumulate_dkv = (c->adds & ADD_DKV) != 0,
+        .delta = test_at(at->delta, side),
+        .delta_given = c->delta == DELTA_GIVEN,
+        .shape = f.shape,
+        .compute = f.compute,
+        .dtype = f.dtype};
 }
 
 // Twins have gaps between rows, which no kernel writes: outputs start from values, not from poison,
@@ -198,6 +208,23 @@ static test_twin *as_input(const test_twin *twin, bt_dtype dtype)
     return input;
 }
 
+// delta of o and d_o as both sides see them.
+static test_twin *delta_of(const call *c, const operands *at)
+{
+    const int64_t rows = c->batch * c->heads * c->q_tokens, width = width_of(c, c->heads);
+    double *delta = test_doubles(rows);
+    for (int64_t row = 0; row < rows; ++row) {
+        const int64_t token = row / (c->heads * c->q_tokens) * c->q_tokens + row % c->q_tokens;
+        const int64_t from = token * width + row / c->q_tokens % c->heads * c->dim;
+        for (int64_t d = from; d < from + c->dim; ++d) {
+            delta[row] += test_twin_get(at->d_o, TEST_HOST, d) * test_twin_get(at->o, TEST_HOST, d);
+        }
+    }
+    test_twin *input = test_twin_values(BT_F32, delta, rows);
+    free(delta);
+    return input;
+}
+
 // What a sum of terms of size `bound` may be off by: the roundings of its operands, and those of
 // fp32 in the score, in exp2 (4 units) and along the sum, whose errors add up like a random walk.
 static double tolerance(const call *c, const struct precision *with, double bound)
@@ -228,10 +255,12 @@ static void check(const call *c, const struct precision *with, const test_twin *
 
 static void name_case(const call *c, const struct precision *with, const char *row)
 {
-    test_case_name("%s %s [%d, %d/%d, %d+%d, %d, %d] window %d %s dropout %g documents %d adds %d",
+    test_case_name("%s %s [%d, %d/%d, %d+%d, %d, %d] window %d %s dropout %g documents %d adds %d "
+                   "wants %d delta %d",
                    with->name, row, (int)c->batch, (int)c->heads, (int)c->kv_heads, (int)c->q_first,
                    (int)c->q_tokens, (int)c->kv_tokens, (int)c->dim, (int)c->window,
-                   c->causal ? "causal" : "full", c->dropout, (int)c->documents, c->adds);
+                   c->causal ? "causal" : "full", c->dropout, (int)c->documents, c->adds, c->wants,
+                   c->delta);
 }
 
 static bool serves(const bt_kernel *row, bt_kernel_op op, bt_dtype dtype, const void *args)
@@ -239,6 +268,8 @@ static bool serves(const bt_kernel *row, bt_kernel_op op, bt_dtype dtype, const 
     return row->op == op && row->dtype == dtype && row->min_arch <= test_device()->info.arch &&
            row->accepts(test_device(), args);
 }
+
+static const bt_kernel *last_row; // that run_rows ran, which is the one that a program would get
 
 // Runs every row that serves the call; returns how many.
 static int run_rows(bt_kernel_op op, const call *c, const struct precision *with, const void *host,
@@ -253,6 +284,7 @@ static int run_rows(bt_kernel_op op, const call *c, const struct precision *with
             name_case(c, with, table[i].name);
             test_run_row(&table[i], served == 0 ? host : NULL, near);
             check_row(c, with, at);
+            last_row = &table[i];
             ++served;
         }
     }
@@ -279,6 +311,9 @@ static void check_backward(const call *c, const struct precision *with, const op
     check(c, with, at->dq, 4 * kept * kept, "dq");
     check(c, with, at->dk, weight * group, "dk");
     check(c, with, at->dv, weight * group, "dv");
+    if (c->delta == DELTA_WRITTEN) {
+        check(c, with, at->delta, 4, "delta");
+    }
 }
 
 static void check_call(const call *c, const struct precision *with)
@@ -300,6 +335,9 @@ static void check_call(const call *c, const struct precision *with)
     at.dv = gradient(with->dtype, k_count(c), 8);
     test_twin_offset(0);
     at.lse = as_input(at.lse, BT_F32);
+    at.delta = c->delta == DELTA_GIVEN     ? delta_of(c, &at)
+               : c->delta == DELTA_WRITTEN ? test_twin_output(BT_F32, at.lse->count)
+                                           : NULL;
     bt_attention_backward_args backward[TEST_SIDES] = {backward_args(c, with, &at, TEST_HOST),
                                                        backward_args(c, with, &at, TEST_NEAR)};
     assert_true(run_rows(BT_KERNEL_ATTENTION_BACKWARD, c, with, &backward[TEST_HOST],
@@ -312,6 +350,39 @@ static void each_feature(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0] * PRECISIONS; ++i) {
         check_call(&calls[i / PRECISIONS], &precisions[i % PRECISIONS]);
+    }
+}
+
+static const int sides[][2] = {
+    {WANT_DQ, DELTA_WRITTEN}, {WANT_DKV, DELTA_GIVEN}, {WANT_ALL, DELTA_WRITTEN}};
+enum { SIDES = sizeof sides / sizeof sides[0] };
+
+static void each_side_alone(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIDES * sizeof calls / sizeof calls[0] * PRECISIONS; ++i) {
+        call c = calls[i / (SIDES * PRECISIONS)];
+        c.wants = sides[i % SIDES][0], c.delta = sides[i % SIDES][1];
+        check_call(&c, &precisions[i / SIDES % PRECISIONS]);
+    }
+}
+
+// So many heads that the kernels of the sides do not run at once: then those of Hopper serve each.
+static void each_side_of_many_heads(void **state)
+{
+    (void)state;
+    static const call many[] = {
+        {4, 60, 60, 200, 200, 64, 0, 0, true, 0, 0, .gap = 0},
+        {4, 60, 60, 200, 130, 64, 0, 0, false, 0, ADD_ALL, .gap = 0},
+        {2, 60, 20, 200, 200, 64, 0, 70, true, 0, ADD_ALL, .gap = 8},
+        {2, 60, 60, 130, 130, 128, 0, 0, true, 0, ADD_ALL, .gap = 0},
+    };
+    for (size_t i = 0; i < SIDES * sizeof many / sizeof many[0] * 2; ++i) {
+        const struct precision *with = &precisions[i / SIDES % 2]; // bf16 and tf32
+        call c = many[i / (SIDES * 2)];
+        c.wants = sides[i % SIDES][0], c.delta = sides[i % SIDES][1];
+        check_call(&c, with);
+        assert_true(test_device()->info.arch < 90 || last_row->min_arch >= 90);
     }
 }
 
@@ -330,6 +401,7 @@ static void features_together(void **state)
         c.window = a[1] >> 8 & 1 ? 1 + a[2] % 150 : 0;
         c.dropout = a[1] >> 9 & 1 ? 0.25 : 0;
         c.adds = a[1] >> 13 & ADD_ALL;
+        c.wants = (int)((a[0] >> 16) % 3), c.delta = (int)((a[0] >> 20) % 3);
         if (a[1] >> 11 & 1) {
             c.documents = 4;
             c.ends[0] = 0.5 * (b[0] % 101) / 100, c.ends[1] = c.ends[0];
@@ -529,6 +601,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_feature),
+        cmocka_unit_test(each_side_alone),
+        cmocka_unit_test(each_side_of_many_heads),
         cmocka_unit_test(around_tile_edges),
         cmocka_unit_test(features_together),
         cmocka_unit_test(old_results_that_are_not_numbers),

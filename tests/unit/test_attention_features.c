@@ -204,6 +204,42 @@ static void compare(const test_buffer *buffer, const double *expected, double to
     free(got);
 }
 
+static void same_values(const test_buffer *buffer, const test_buffer *expected, const char *what)
+{
+    double *values = test_doubles(expected->count);
+    test_buffer_read(expected, values);
+    compare(buffer, values, 0, what);
+    free(values);
+}
+
+// dq alone, which writes delta, then dk and dv with it: what the call for all gives. dq, dk, dv:
+// what that call began with.
+static void check_sides(bt_attention_backward_args args, const double *const before[3],
+                        const test_buffer *const all[3], int64_t rows)
+{
+    const bt_attention_view none = {NULL, 0, 0, 0};
+    test_buffer side[3];
+    for (int i = 0; i < 3; ++i) {
+        side[i] = test_buffer_make(args.dtype, before[i], all[i]->count);
+    }
+    test_buffer delta = test_buffer_make(args.dtype == BT_F64 ? BT_F64 : BT_F32, NULL, rows);
+    const bt_attention_view dk = args.dk, dv = args.dv;
+    args.delta = delta.data;
+    args.dq.base = side[0].data;
+    args.dk = args.dv = none;
+    TEST_KERNEL(BT_KERNEL_ATTENTION_BACKWARD, args.dtype, &args, &side[0], &delta);
+    args.dq = none;
+    args.dk = dk, args.dk.base = side[1].data;
+    args.dv = dv, args.dv.base = side[2].data;
+    args.delta_given = true;
+    TEST_KERNEL(BT_KERNEL_ATTENTION_BACKWARD, args.dtype, &args, &side[1], &side[2]);
+    for (int i = 0; i < 3; ++i) {
+        same_values(&side[i], all[i], "a side alone");
+        test_buffer_release(&side[i]);
+    }
+    test_buffer_release(&delta);
+}
+
 static void check_call(const call *c, bt_dtype dtype)
 {
     operands at = operands_make(c);
@@ -242,6 +278,8 @@ static void check_call(const call *c, bt_dtype dtype)
                                              .shape = args.shape,
                                              .dtype = dtype};
     TEST_KERNEL(BT_KERNEL_ATTENTION_BACKWARD, dtype, &back, &dq, &dk, &dv);
+    check_sides(back, (const double *[]){at.dq, at.dk, at.dv},
+                (const test_buffer *[]){&dq, &dk, &dv}, at.rows);
     reference(c, &at);
     // Scores of size up to 4 sqrt(D) are rounded before exp; then sums over D or T products. A
     // key's gradients sum over all queries of the group.

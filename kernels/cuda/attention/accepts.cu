@@ -40,7 +40,7 @@ static bool backward_fits(const bt_device *device, const bt_attention_backward_a
     return shape_fits(device, &a->shape) && view_fits(&a->q, a->dtype) &&
            view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) && view_fits(&a->o, a->dtype) &&
            view_fits(&a->d_o, a->dtype) && view_fits(&a->dq, a->dtype) &&
-           view_fits(&a->dk, a->dtype) && view_fits(&a->dv, a->dtype);
+           view_fits(&a->dk, a->dtype) && view_fits(&a->dv, a->dtype) && bt_attention_wants_all(a);
 }
 
 static bool general_fits(const bt_device *device, const bt_attention_shape *s)
@@ -69,7 +69,8 @@ bool bt_attention_general_tf32_accepts(const bt_device *device, const void *args
 
 bool bt_attention_backward_general_accepts(const bt_device *device, const void *args)
 {
-    return general_fits(device, &((const bt_attention_backward_args *)args)->shape);
+    const bt_attention_backward_args *a = (const bt_attention_backward_args *)args;
+    return general_fits(device, &a->shape) && bt_attention_outputs_valid(a);
 }
 
 bool bt_attention_backward_general_tf32_accepts(const bt_device *device, const void *args)

@@ -1,11 +1,13 @@
 // kernels/cuda/attention/accepts_sm90.cu - which calls the Hopper kernels support
 //
-// All: views of [B, T, H, D] with strides of any order, positive and multiples of 16 bytes; at
-// least one token; D a multiple of 8 (TMA fills columns past it with zeros); scale positive and
-// finite; no dropout. The rest:
+// All: views of [B, T, H, D], but those of gradients that are not wanted, with strides of any
+// order, positive and multiples of 16 bytes; at least one token; D a multiple of 8 (TMA fills
+// columns past it with zeros); scale positive and finite; no dropout. The rest:
 //   bf16     D <= 128, plain masks (mask_is_plain); backward: no grouped heads
 //   general  bf16, D <= 256, backward 128
 //   tf32     D <= 128
+// A backward of bf16 for dk and dv alone is given delta. The plain rows leave a backward for one
+// side to others where they fuse both.
 #include <math.h>
 
 #include "kernels/attention.h"
@@ -59,14 +61,26 @@ static bool backward_fits(const bt_device *device, const bt_attention_backward_a
                           int64_t dim_most)
 {
     const shape &s = a->shape;
-    const bt_attention_view *of_queries[] = {&a->q, &a->o, &a->d_o, &a->dq};
+    const bt_attention_view *of_queries[] = {&a->q, &a->o, &a->d_o};
     const bt_attention_view *of_keys[] = {&a->k, &a->v, &a->dk, &a->dv};
-    bool fits = shape_fits(device, s, dim_most);
-    for (int i = 0; i < 4; ++i) {
-        fits = fits && view_fits(s, QUERIES, of_queries[i], a->dtype) &&
-               view_fits(s, KEYS, of_keys[i], a->dtype);
+    bool fits = shape_fits(device, s, dim_most) && bt_attention_outputs_valid(a) &&
+                (!a->dq.base || view_fits(s, QUERIES, &a->dq, a->dtype));
+    for (const bt_attention_view *view : of_queries) {
+        fits = fits && view_fits(s, QUERIES, view, a->dtype);
+    }
+    for (const bt_attention_view *view : of_keys) {
+        const bool unwanted = !a->dk.base && (view == &a->dk || view == &a->dv);
+        fits = fits && (unwanted || view_fits(s, KEYS, view, a->dtype));
     }
     return fits;
+}
+
+static bool wants_both(const bt_attention_backward_args *a) { return a->dq.base && a->dk.base; }
+
+// Without delta, the kernel of dk and dv needs what that of dq computes.
+static bool statistics_known(const bt_attention_backward_args *a)
+{
+    return a->dq.base || a->delta_given;
 }
 
 } // namespace bt_attention_sm90
@@ -95,19 +109,22 @@ bool bt_attention_backward_bf16_sm90_accepts(const bt_device *device, const void
 {
     using namespace bt_attention_sm90;
     const bt_attention_backward_args *a = (const bt_attention_backward_args *)args;
-    return backward_fits(device, a, 2 * COLUMNS) && mask_is_plain(a->shape) &&
-           a->shape.heads == a->shape.kv_heads;
+    return backward_fits(device, a, 2 * COLUMNS) && statistics_known(a) &&
+           mask_is_plain(a->shape) && a->shape.heads == a->shape.kv_heads &&
+           (wants_both(a) || !side_by_side_pays_bf16(a->shape, device->info.processor_count));
 }
 
 bool bt_attention_backward_general_bf16_sm90_accepts(const bt_device *device, const void *args)
 {
     using namespace bt_attention_sm90;
-    return backward_fits(device, (const bt_attention_backward_args *)args, 2 * COLUMNS);
+    const bt_attention_backward_args *a = (const bt_attention_backward_args *)args;
+    return backward_fits(device, a, 2 * COLUMNS) && statistics_known(a);
 }
 
 bool bt_attention_backward_tf32_sm90_accepts(const bt_device *device, const void *args)
 {
     using namespace bt_attention_sm90;
     const bt_attention_backward_args *a = (const bt_attention_backward_args *)args;
-    return a->compute == BT_COMPUTE_TF32 && backward_fits(device, a, 2 * COLUMNS);
+    return a->compute == BT_COMPUTE_TF32 && backward_fits(device, a, 2 * COLUMNS) &&
+           (wants_both(a) || !side_by_side_pays_tf32(a->shape, device->info.processor_count));
 }

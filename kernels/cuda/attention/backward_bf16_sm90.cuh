@@ -50,13 +50,17 @@ bt_status run_keys(const bt_launch *launch, const bt_attention_backward_args *a,
     return start_kernel<kernel>(launch, "attention backward bf16, keys", maps, w, nullptr);
 }
 
-// `documents`: NULL, or the bounds of each token's document.
+// The gradients that are wanted. `documents`: NULL, or the bounds of each token's document.
 template <class F, bool GENERAL>
 bt_status run_backward(const bt_launch *launch, const bt_attention_backward_args *a,
                        float *statistics, const bounds *documents)
 {
-    BT_TRY((run_queries<F, GENERAL>(launch, a, statistics, documents)));
-    return run_keys<F, GENERAL>(launch, a, statistics, documents);
+    BT_TRY((a->dq.base ? run_queries<F, GENERAL>(launch, a, statistics, documents)
+                       : statistics_of_delta(launch, a, statistics)));
+    if (a->delta && !a->delta_given) {
+        BT_TRY(delta_of_statistics(launch, a, statistics));
+    }
+    return a->dk.base ? run_keys<F, GENERAL>(launch, a, statistics, documents) : BT_OK;
 }
 
 } // namespace

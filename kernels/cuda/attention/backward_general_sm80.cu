@@ -42,7 +42,7 @@ template <typename M, int DIM, bool KEYS> struct config {
                   "stages must hold whole rows");
 };
 
-// A warp per query row.
+// A warp per query row. delta: as given, or computed, and written where it is wanted.
 template <typename T> __global__ void __launch_bounds__(256) prepare(general_params params)
 {
     const bt_attention_backward_args &a = params.a;
@@ -56,16 +56,23 @@ template <typename T> __global__ void __launch_bounds__(256) prepare(general_par
     const T *o = view_head<const T>(a.o, place) + row * a.o.token_stride;
     const T *d_o = view_head<const T>(a.d_o, place) + row * a.d_o.token_stride;
     float delta = 0.0f;
-    for (int d = threadIdx.x % 32; d < s.head_dim; d += 32) {
-        delta = fmaf(value_of(o[d]), value_of(d_o[d]), delta);
-    }
-    delta = quad_sum(delta);
+    if (a.delta_given) {
+        delta = ((const float *)a.delta)[index];
+    } else {
+        for (int d = threadIdx.x % 32; d < s.head_dim; d += 32) {
+            delta = fmaf(value_of(o[d]), value_of(d_o[d]), delta);
+        }
+        delta = quad_sum(delta);
 #pragma unroll
-    for (int step = 4; step < 32; step *= 2) {
-        delta += __shfl_xor_sync(0xffffffffU, delta, step);
+        for (int step = 4; step < 32; step *= 2) {
+            delta += __shfl_xor_sync(0xffffffffU, delta, step);
+        }
     }
     if (threadIdx.x % 32 == 0) {
         params.stats[index] = make_float2(((const float *)a.lse)[index] * LOG2_E, delta);
+        if (a.delta && !a.delta_given) {
+            ((float *)a.delta)[index] = delta;
+        }
     }
 }
 
@@ -245,6 +252,16 @@ bt_status start(const bt_launch *launch, const general_params &params, const cha
                                C::THREADS, C::SHARED, params, name);
 }
 
+// The gradients that are wanted.
+template <typename M, int D>
+bt_status start_both(const bt_launch *launch, const general_params &params, const char *name)
+{
+    if (params.a.dq.base) {
+        BT_TRY((start<M, D, false>(launch, params, name)));
+    }
+    return params.a.dk.base ? start<M, D, true>(launch, params, name) : BT_OK;
+}
+
 template <typename M>
 bt_status run(const bt_launch *launch, const bt_attention_backward_args *args, const char *name)
 {
@@ -269,16 +286,9 @@ bt_status run(const bt_launch *launch, const bt_attention_backward_args *args, c
     if (rows > 0) {
         BT_TRY(launch_kernel(launch, prepare<T>, (rows + 7) / 8, 256, 0, params, name));
     }
-    if (s.head_dim <= 64) {
-        BT_TRY((start<M, 64, false>(launch, params, name)));
-        return start<M, 64, true>(launch, params, name);
-    }
-    if (s.head_dim <= 128) {
-        BT_TRY((start<M, 128, false>(launch, params, name)));
-        return start<M, 128, true>(launch, params, name);
-    }
-    BT_TRY((start<M, 256, false>(launch, params, name)));
-    return start<M, 256, true>(launch, params, name);
+    return s.head_dim <= 64    ? start_both<M, 64>(launch, params, name)
+           : s.head_dim <= 128 ? start_both<M, 128>(launch, params, name)
+                               : start_both<M, 256>(launch, params, name);
 }
 
 } // namespace

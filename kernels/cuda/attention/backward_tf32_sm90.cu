@@ -97,16 +97,22 @@ bt_status run_values(const bt_launch *launch, const bt_attention_backward_args *
     return start_kernel<kernel>(launch, "attention backward tf32, wide values", maps, w, nullptr);
 }
 
-// All gradients; the row statistics are there.
+// The gradients that are wanted; the row statistics are there.
 template <bool GENERAL>
-bt_status run_all(const bt_launch *launch, const bt_attention_backward_args *a, float *statistics,
-                  const bounds *documents)
+bt_status run_wanted(const bt_launch *launch, const bt_attention_backward_args *a,
+                     float *statistics, const bounds *documents)
 {
-    if (a->shape.head_dim <= COLUMNS) {
-        BT_TRY(run_queries<GENERAL>(launch, a, statistics, documents));
+    const bool wide = a->shape.head_dim > COLUMNS;
+    if (a->dq.base) {
+        BT_TRY((wide ? run_gradient<QUERIES, GENERAL> : run_queries<GENERAL>)(launch, a, statistics,
+                                                                              documents));
+    }
+    if (!a->dk.base) {
+        return BT_OK;
+    }
+    if (!wide) {
         return run_keys<GENERAL>(launch, a, statistics, documents);
     }
-    BT_TRY((run_gradient<QUERIES, GENERAL>(launch, a, statistics, documents)));
     BT_TRY(run_values<GENERAL>(launch, a, statistics, documents));
     return run_gradient<KEYS, GENERAL>(launch, a, statistics, documents);
 }
@@ -134,9 +140,15 @@ bt_status bt_attention_backward_tf32_sm90(const bt_launch *launch, const void *a
     if (documents) {
         BT_TRY(find_documents(launch, s, documents));
     }
-    BT_TRY(write_statistics(launch, a, statistics));
-    if (side_by_side::pays(s, launch->device->info.processor_count)) {
+    BT_TRY(a->delta_given ? statistics_of_delta(launch, a, statistics)
+                          : write_statistics(launch, a, statistics));
+    if (a->delta && !a->delta_given) {
+        BT_TRY(delta_of_statistics(launch, a, statistics));
+    }
+    if (a->dq.base && a->dk.base &&
+        side_by_side_pays_tf32(s, launch->device->info.processor_count)) {
         return side_by_side::run(launch, a, statistics);
     }
-    return (mask_is_plain(s) ? run_all<false> : run_all<true>)(launch, a, statistics, documents);
+    return (mask_is_plain(s) ? run_wanted<false> : run_wanted<true>)(launch, a, statistics,
+                                                                     documents);
 }

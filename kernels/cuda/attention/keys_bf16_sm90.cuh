@@ -1,8 +1,8 @@
 // kernels/cuda/attention/keys_bf16_sm90.cuh - the bf16 backward's second kernel: dk and dv
 //   p^T = exp(s^T - lse), ds^T = p^T (v do^T - delta), dv = p^T do, dk = scale ds^T q
 // A warpgroup owns 64 keys and processes the queries that attend to them, 64 at a time, ascending,
-// with their statistics, which the first kernel wrote. Query heads that share the keys come one
-// after another (GENERAL only).
+// with their statistics, which the first kernel or delta_sm90.cu wrote. Query heads that share the
+// keys come one after another (GENERAL only).
 #ifndef BT_KERNELS_CUDA_ATTENTION_KEYS_BF16_SM90_CUH
 #define BT_KERNELS_CUDA_ATTENTION_KEYS_BF16_SM90_CUH
 

@@ -131,6 +131,27 @@ work work_make(const shape &s, side of, int blocks, int workers)
     return w;
 }
 
+bool side_by_side_pays_bf16(const shape &s, int sms)
+{
+    const int64_t parts = bt_div_up(q_tiles_of(s), GROUPS_BF16), heads = s.batch * s.heads;
+    if (s.head_dim > COLUMNS) {
+        return false;
+    }
+    if (!s.causal) {
+        return heads * (parts + bt_div_up(kv_tiles_of(s), GROUPS_BF16)) <= sms;
+    }
+    const int64_t steps = parts * q_tiles_of(s) - GROUPS_BF16 * (parts * (parts - 1) / 2);
+    return heads * steps <= sms * q_tiles_of(s);
+}
+
+bool side_by_side_pays_tf32(const shape &s, int sms)
+{
+    const int64_t items =
+        bt_div_up(q_tiles_of(s), GROUPS_TF32) + bt_div_up(kv_tiles_of(s), GROUPS_TF32);
+    return s.head_dim <= COLUMNS && mask_is_plain(s) && s.heads == s.kv_heads &&
+           s.batch * s.heads * items <= (s.causal ? 4 : 2) * (int64_t)sms;
+}
+
 // ---- maps -------------------------------------------------------------------------------------
 
 bt_status map_view(const shape &s, side of, const bt_attention_view *view, CUtensorMapDataType type,

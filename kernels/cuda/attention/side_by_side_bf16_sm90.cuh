@@ -19,7 +19,7 @@ namespace side_by_side
 
 using query_side = queries<bf16_tiles<1>, false, part_of_grid>;
 using key_side = keys<bf16_tiles<1>, false, part_of_grid>;
-static_assert(query_side::GROUPS == key_side::GROUPS,
+static_assert(query_side::GROUPS == GROUPS_BF16 && key_side::GROUPS == GROUPS_BF16,
               "both kernels must have the same block shape");
 constexpr int THREADS = layout<query_side>::THREADS;
 constexpr int SHARED = layout<query_side>::SHARED > layout<key_side>::SHARED
@@ -95,18 +95,6 @@ __global__ void __launch_bounds__(THREADS, 1)
                           {{block - w.query_blocks, blocks - w.query_blocks}, base}, place_make());
     }
 #endif
-}
-
-// Whether the longest item keeps most multiprocessors waiting, in steps of a tile: then both sides
-// take less time together than one after the other.
-inline bool pays(const shape &s, int sms)
-{
-    const int64_t parts = bt_div_up(q_tiles_of(s), query_side::GROUPS), heads = s.batch * s.heads;
-    if (!s.causal) {
-        return heads * (parts + bt_div_up(kv_tiles_of(s), key_side::GROUPS)) <= sms;
-    }
-    const int64_t steps = parts * q_tiles_of(s) - query_side::GROUPS * (parts * (parts - 1) / 2);
-    return heads * steps <= sms * q_tiles_of(s);
 }
 
 inline bt_status run(const bt_launch *launch, const bt_attention_backward_args *a,

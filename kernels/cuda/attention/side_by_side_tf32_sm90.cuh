@@ -49,7 +49,7 @@ namespace side_by_side
 
 using query_side = queries<format, false, part_of_grid>;
 using key_side = keys_tf32<false, part_of_grid>;
-static_assert(query_side::GROUPS == key_side::GROUPS,
+static_assert(query_side::GROUPS == GROUPS_TF32 && key_side::GROUPS == GROUPS_TF32,
               "both kernels must have the same block shape");
 constexpr int THREADS = layout<query_side>::THREADS;
 constexpr int SHARED = layout<query_side>::SHARED > layout<key_side>::SHARED
@@ -81,17 +81,6 @@ __global__ void __launch_bounds__(THREADS, 1)
                           {{block - w.query_blocks, blocks - w.query_blocks}, base}, place_make());
     }
 #endif
-}
-
-// Whether items are so few that the longest one decides how long either kernel takes.
-inline bool pays(const shape &s, int sms)
-{
-    if (s.head_dim > COLUMNS || !mask_is_plain(s)) {
-        return false;
-    }
-    const int64_t items =
-        bt_div_up(q_tiles_of(s), query_side::GROUPS) + bt_div_up(kv_tiles_of(s), key_side::GROUPS);
-    return s.batch * s.heads * items <= (s.causal ? 4 : 2) * (int64_t)sms && s.heads == s.kv_heads;
 }
 
 inline bt_status run(const bt_launch *launch, const bt_attention_backward_args *a,

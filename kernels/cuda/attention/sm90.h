@@ -70,6 +70,12 @@ inline size_t statistics_bytes(const shape &s)
 {
     return bt_align_256((size_t)(s.batch * s.heads * q_tiles_of(s)) * STATISTICS * sizeof(float));
 }
+// Both directions between a tile's statistics and delta [heads, q_tokens]. lse is [heads,
+// q_tokens].
+bt_status statistics_of_delta(const bt_launch *launch, const bt_attention_backward_args *a,
+                              float *statistics);
+bt_status delta_of_statistics(const bt_launch *launch, const bt_attention_backward_args *a,
+                              const float *statistics);
 bt_status map_statistics(const shape &s, const float *statistics, CUtensorMap *map);
 
 // The bounds of each token's document, for work.documents.
@@ -78,6 +84,13 @@ inline size_t documents_bytes(const shape &s)
     return s.starts ? bt_align_256((size_t)s.q_tokens * sizeof(bounds)) : 0;
 }
 bt_status find_documents(const bt_launch *launch, const shape &s, bounds *to);
+
+// Of few heads up to 64 columns, a backward runs its two kernels in one launch
+// (side_by_side_*_sm90.cuh) where the longest item decides how long either takes. Warpgroups of a
+// block, with a tile each:
+constexpr int GROUPS_BF16 = 3, GROUPS_TF32 = 2;
+bool side_by_side_pays_bf16(const shape &s, int sms);
+bool side_by_side_pays_tf32(const shape &s, int sms);
 
 struct kernel_shape {
     const char *name;
