@@ -98,12 +98,12 @@ static bt_status copy(bt_device *device, void *target, const void *source, size_
     return BT_OK;
 }
 
-static bt_status copy_rows(bt_device *device, void *target, const bt_byte_rows *source,
-                           bt_stream stream)
+static bt_status copy_rows(bt_device *device, void *target, int64_t pitch_bytes,
+                           const bt_byte_rows *source, bt_stream stream)
 {
     (void)device, (void)stream;
     for (int64_t row = 0; row < source->rows && source->row_bytes > 0; ++row) {
-        memcpy((char *)target + row * source->row_bytes,
+        memcpy((char *)target + row * pitch_bytes,
                (const char *)source->data + row * source->pitch_bytes, (size_t)source->row_bytes);
     }
     return BT_OK;

@@ -96,9 +96,10 @@ typedef struct bt_backend {
     void (*pinned_free)(bt_device *device, void *block);
     bt_status (*copy)(bt_device *device, void *target, const void *source, size_t size_bytes,
                       bt_copy_kind kind, bt_stream stream);
-    // Copies rows into one block without gaps, within device memory; no overlap.
-    bt_status (*copy_rows)(bt_device *device, void *target, const bt_byte_rows *source,
-                           bt_stream stream);
+    // Copies rows to rows `pitch_bytes` apart, at least source->row_bytes, within device memory; no
+    // overlap.
+    bt_status (*copy_rows)(bt_device *device, void *target, int64_t pitch_bytes,
+                           const bt_byte_rows *source, bt_stream stream);
     bt_status (*fill)(bt_device *device, void *target, uint8_t byte, size_t size_bytes,
                       bt_stream stream);
 
@@ -138,7 +139,7 @@ typedef struct bt_backend {
                  struct bt_kernel_plan *plans, int most);
 } bt_backend;
 
-#define BT_BACKEND_ABI 4
+#define BT_BACKEND_ABI 5
 // The one symbol that a plugin exports.
 #define BT_BACKEND_ENTRY "bt_backend_entry"
 typedef const bt_backend *(*bt_backend_entry_fn)(void);

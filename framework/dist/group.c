@@ -110,7 +110,7 @@ static bt_status check_rows(const bt_group *group, const char *call, const bt_by
 static bt_status pack(const bt_group *group, const bt_byte_rows *rows, void *to, bt_stream stream)
 {
     const bt_backend *backend = group->device != NULL ? group->device->backend : &bt_cpu_backend;
-    return backend->copy_rows(group->device, to, rows, stream);
+    return backend->copy_rows(group->device, to, rows->row_bytes, rows, stream);
 }
 
 bt_status bt_all_gather_rows(bt_group *group, const bt_byte_rows *in, void *out, int64_t size_bytes,
@@ -233,6 +233,22 @@ bt_status bt_exchange_step(bt_group *group, const bt_group_step *step, void *out
     }
     RECORDED(group, "exchange_step", -1, size_bytes,
              send_recv(group, sent, to, received, from, size_bytes, stream));
+}
+
+bt_status bt_read_rows(bt_group *group, const bt_group_read *reads, int count, bt_stream stream)
+{
+    if (!bt_group_reads(group)) {
+        return bt_error(BT_STATUS_UNSUPPORTED,
+                        "read_rows: the ranks of a group over %s cannot read each other's memory",
+                        group->backend->name);
+    }
+    for (int i = 0; i < count; ++i) {
+        const bt_byte_rows to = {reads[i].to, reads[i].rows, reads[i].row_bytes,
+                                 reads[i].pitch_bytes};
+        BT_TRY(check_rank(group, "read_rows", "the owner", reads[i].rank));
+        BT_TRY(check_rows(group, "read_rows", &to, reads[i].rows * reads[i].row_bytes));
+    }
+    RECORDED(group, "read_rows", -1, 0, read_rows(group, reads, count, stream));
 }
 
 bt_status bt_group_fold(bt_group *group, const void *const *in, const void *base, void *out,

@@ -51,6 +51,15 @@ typedef struct bt_group_step {
     uint32_t *produced, *arrived;
 } bt_group_step;
 
+// Rows without gaps in memory of the group on another rank, which become rows of this rank's device
+// memory.
+typedef struct bt_group_read {
+    int rank;
+    const void *from; // the place in this rank's memory at the same offset
+    void *to;         // rows `pitch_bytes` apart, at least row_bytes
+    int64_t rows, row_bytes, pitch_bytes;
+} bt_group_read;
+
 typedef struct bt_group_backend {
     const char *name; // "threads", "host", "mpi", "nccl", "p2p"
     bt_status (*all_reduce)(bt_group *group, void *data, int64_t count, bt_dtype dtype,
@@ -75,6 +84,9 @@ typedef struct bt_group_backend {
     // NULL: send_recv of a packed copy does it.
     bt_status (*exchange_step)(bt_group *group, const bt_group_step *step, void *out,
                                int64_t size_bytes, bt_stream stream);
+    // NULL: no rank can read another one's memory.
+    bt_status (*read_rows)(bt_group *group, const bt_group_read *reads, int count,
+                           bt_stream stream);
     // NULL: calls take host memory, which bt_reduce_tree adds.
     bt_status (*fold)(bt_group *group, const void *const *in, const void *base, void *out,
                       int64_t count, bt_dtype dtype, bt_stream stream);
@@ -147,6 +159,16 @@ BT_CHECKED bt_status bt_exchange_step(bt_group *group, const bt_group_step *step
 static inline int bt_group_step_block(const bt_group *group, const bt_group_step *step, int rank)
 {
     return (rank - step->hops % group->size + group->size) % group->size;
+}
+// Copies rows from other ranks' memory by copy engines. All ranks call it, each with reads of its
+// own, or none: they get what the other rank's stream had written before its call, and when the
+// stream has passed the call, no rank reads any more.
+// Errors  UNSUPPORTED if bt_group_reads is false
+BT_CHECKED bt_status bt_read_rows(bt_group *group, const bt_group_read *reads, int count,
+                                  bt_stream stream);
+static inline bool bt_group_reads(const bt_group *group)
+{
+    return group->backend->read_rows != NULL;
 }
 // out[i] = sum of in[r][i] over the ranks r, whose terms are all in this rank's memory, plus
 // base[i] if there is a base. The order of additions is that of reduce_scatter, the base last; the

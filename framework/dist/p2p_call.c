@@ -41,6 +41,20 @@ bt_status bt_p2p_leave(bt_p2p_group *group, bt_p2p_order *order, bt_stream strea
     return device->backend->event_record(device, order->done, stream);
 }
 
+bt_status bt_p2p_copies_begin(bt_p2p_group *group, bt_stream stream)
+{
+    BT_TRY(bt_p2p_enter(group, &group->engine_calls, stream));
+    BT_TRY(bt_device_group_begin(&group->base, stream));
+    return group->base.table->handshake(group->base.device, stream, &group->view, 0);
+}
+
+bt_status bt_p2p_copies_end(bt_p2p_group *group, bt_stream stream)
+{
+    BT_TRY(group->base.table->handshake(group->base.device, stream, &group->view, 1));
+    BT_TRY(bt_device_group_end(&group->base, stream));
+    return bt_p2p_leave(group, &group->engine_calls, stream);
+}
+
 bt_status bt_p2p_copy(bt_p2p_group *group, void *to, const void *from, int64_t size_bytes,
                       bt_stream stream)
 {

@@ -77,6 +77,8 @@ bt_status bt_p2p_send_recv(bt_group *group, const void *out, int to, void *in, i
                            int64_t size_bytes, bt_stream stream);
 bt_status bt_p2p_exchange_step(bt_group *group, const bt_group_step *step, void *out,
                                int64_t size_bytes, bt_stream stream);
+bt_status bt_p2p_read_rows(bt_group *group, const bt_group_read *reads, int count,
+                           bt_stream stream);
 bt_status bt_p2p_barrier(bt_group *group, bt_stream stream);
 
 // ---- p2p_call.c ---------------------------------------------------------------------------------
@@ -89,6 +91,10 @@ int32_t bt_p2p_blocks(int64_t size_bytes);
 // Called before and after a call; no-ops during capture, where the graph fixes the order.
 BT_CHECKED bt_status bt_p2p_enter(bt_p2p_group *group, bt_p2p_order *order, bt_stream stream);
 BT_CHECKED bt_status bt_p2p_leave(bt_p2p_group *group, bt_p2p_order *order, bt_stream stream);
+// Around copies by copy engines: they begin when the streams of all ranks are there, and are over
+// when those of all ranks have ended.
+BT_CHECKED bt_status bt_p2p_copies_begin(bt_p2p_group *group, bt_stream stream);
+BT_CHECKED bt_status bt_p2p_copies_end(bt_p2p_group *group, bt_stream stream);
 bt_status bt_p2p_copy(bt_p2p_group *group, void *to, const void *from, int64_t size_bytes,
                       bt_stream stream);
 

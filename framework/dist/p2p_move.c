@@ -1,8 +1,8 @@
-// framework/dist/p2p_move.c - all-gather, all-to-all, broadcast, point to point, barrier
+// framework/dist/p2p_move.c - all-gather, all-to-all, broadcast, point to point, reads, barrier
 //
-// The sender stores into the receiver's memory: directly into the result if that is in memory of
-// the group, else in pieces into a slot of the receiver's staging memory. send_recv always uses a
-// slot: its sender does not know where the receiver wants the data.
+// Except for reads, the sender stores into the receiver's memory: directly into the result if that
+// is in memory of the group, else in pieces into a slot of the receiver's staging memory. send_recv
+// always uses a slot: its sender does not know where the receiver wants the data.
 #include "framework/dist/p2p_group.h"
 
 enum { ENGINE_BYTES = 64 << 20 }; // per rank; from this size on copy engines gather faster
@@ -128,9 +128,7 @@ static bt_status by_engines(bt_p2p_group *group, const move *what)
 {
     bt_device *device = group->base.device;
     int size = group->base.group.size;
-    BT_TRY(bt_p2p_enter(group, &group->engine_calls, what->stream));
-    BT_TRY(bt_device_group_begin(&group->base, what->stream));
-    BT_TRY(group->base.table->handshake(device, what->stream, &group->view, 0));
+    BT_TRY(bt_p2p_copies_begin(group, what->stream));
     BT_TRY(what->after ? device->backend->event_wait(device, what->after, what->stream) : BT_OK);
     for (int step = 1; step < size; ++step) {
         int peer = (group->base.group.rank + step) % size;
@@ -143,13 +141,12 @@ static bt_status by_engines(bt_p2p_group *group, const move *what)
             continue;
         }
         BT_TRY(what->rows != NULL
-                   ? device->backend->copy_rows(device, to, what->rows, what->stream)
+                   ? device->backend->copy_rows(device, to, what->rows->row_bytes, what->rows,
+                                                what->stream)
                    : bt_p2p_copy(group, to, what->from[peer], what->size_bytes, what->stream));
     }
     BT_TRY(own_part(group, what));
-    BT_TRY(group->base.table->handshake(device, what->stream, &group->view, 1));
-    BT_TRY(bt_device_group_end(&group->base, what->stream));
-    return bt_p2p_leave(group, &group->engine_calls, what->stream);
+    return bt_p2p_copies_end(group, what->stream);
 }
 
 // Kernels send blocks only.
@@ -159,7 +156,8 @@ static bt_status pack(bt_p2p_group *group, move *what)
     if (what->rows == NULL || bt_byte_rows_are_block(what->rows, what->size_bytes)) {
         return BT_OK;
     }
-    BT_TRY(device->backend->copy_rows(device, what->packed, what->rows, what->stream));
+    BT_TRY(device->backend->copy_rows(device, what->packed, what->rows->row_bytes, what->rows,
+                                      what->stream));
     for (int peer = 0; peer < group->base.group.size; ++peer) {
         what->from[peer] = what->from[peer] != NULL ? what->packed : NULL;
     }
@@ -311,6 +309,31 @@ bt_status bt_p2p_exchange_step(bt_group *base, const bt_group_step *step, void *
                ? group->base.device->backend->event_wait(group->base.device, step->after, stream)
                : BT_OK);
     return run(group, &what);
+}
+
+bt_status bt_p2p_read_rows(bt_group *base, const bt_group_read *reads, int count, bt_stream stream)
+{
+    bt_p2p_group *group = self_of(base);
+    bt_device *device = group->base.device;
+    BT_TRY(bt_device_group_check(base));
+    for (int i = 0; i < count; ++i) {
+        const int64_t bytes = reads[i].rows * reads[i].row_bytes;
+        if (bt_p2p_region_find(group, reads[i].from, bytes) == NULL) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "read_rows: %lld bytes of rank %d are not memory of the group",
+                            (long long)bytes, reads[i].rank);
+        }
+    }
+    BT_TRY(bt_p2p_copies_begin(group, stream));
+    for (int i = 0; i < count; ++i) {
+        const bt_group_read *read = &reads[i];
+        const bt_p2p_region *region =
+            bt_p2p_region_find(group, read->from, read->rows * read->row_bytes);
+        const bt_byte_rows rows = {bt_p2p_region_at(group, region, read->from, read->rank),
+                                   read->rows, read->row_bytes, read->row_bytes};
+        BT_TRY(device->backend->copy_rows(device, read->to, read->pitch_bytes, &rows, stream));
+    }
+    return bt_p2p_copies_end(group, stream);
 }
 
 bt_status bt_p2p_barrier(bt_group *base, bt_stream stream)

@@ -136,9 +136,7 @@ static bt_status by_engines(const reduction *how, const engine_sum *sum)
     bt_device *device = group->base.device;
     const bt_backend *backend = device->backend;
     BT_TRY(bt_p2p_enter(group, &group->kernels, how->stream)); // for the staging memory
-    BT_TRY(bt_p2p_enter(group, &group->engine_calls, how->stream));
-    BT_TRY(bt_device_group_begin(&group->base, how->stream));
-    BT_TRY(group->base.table->handshake(device, how->stream, &group->view, 0));
+    BT_TRY(bt_p2p_copies_begin(group, how->stream));
     BT_TRY(backend->event_record(device, group->begun, how->stream));
     BT_TRY(backend->event_wait(device, group->begun, group->pull));
     BT_TRY(backend->event_wait(device, group->begun, group->push));
@@ -148,9 +146,7 @@ static bt_status by_engines(const reduction *how, const engine_sum *sum)
     BT_TRY(backend->event_wait(device, group->pushed, how->stream));
     BT_TRY(backend->event_record(device, group->begun, group->pull));
     BT_TRY(backend->event_wait(device, group->begun, how->stream));
-    BT_TRY(group->base.table->handshake(device, how->stream, &group->view, 1));
-    BT_TRY(bt_device_group_end(&group->base, how->stream));
-    BT_TRY(bt_p2p_leave(group, &group->engine_calls, how->stream));
+    BT_TRY(bt_p2p_copies_end(group, how->stream));
     return bt_p2p_leave(group, &group->kernels, how->stream);
 }
 

@@ -202,20 +202,23 @@ static bt_status copy(bt_device *device, void *target, const void *source, size_
     return bt_cuda_check(cudaMemcpyAsync(target, source, size_bytes, kinds[kind], on), "copy");
 }
 
-static bt_status copy_rows(bt_device *device, void *target, const bt_byte_rows *source,
-                           bt_stream stream)
+static bt_status copy_rows(bt_device *device, void *target, int64_t pitch_bytes,
+                           const bt_byte_rows *source, bt_stream stream)
 {
     if (source->rows == 0 || source->row_bytes == 0) {
         return BT_OK;
     }
     const size_t width = (size_t)source->row_bytes;
     const int64_t size_bytes = source->rows * source->row_bytes;
-    if (bt_byte_rows_are_block(source, size_bytes)) { // may be larger than a pitch
+    // A block may be larger than a pitch.
+    if (bt_byte_rows_are_block(source, size_bytes) &&
+        (source->rows == 1 || pitch_bytes == source->row_bytes)) {
         return copy(device, target, source->data, (size_t)size_bytes, BT_COPY_DEVICE_TO_DEVICE,
                     stream);
     }
-    return bt_cuda_check(cudaMemcpy2DAsync(target, width, source->data, (size_t)source->pitch_bytes,
-                                           width, (size_t)source->rows, cudaMemcpyDeviceToDevice,
+    return bt_cuda_check(cudaMemcpy2DAsync(target, (size_t)pitch_bytes, source->data,
+                                           (size_t)source->pitch_bytes, width, (size_t)source->rows,
+                                           cudaMemcpyDeviceToDevice,
                                            bt_cuda_stream_of(device, stream)),
                          "copy of rows");
 }

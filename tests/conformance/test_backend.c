@@ -108,7 +108,8 @@ static void copies_in_order(void **state)
     backend->stream_destroy(&device, side);
 }
 
-// Rows of device memory without their gaps, of odd places and sizes, of none and of one byte.
+// Rows of device memory to rows without gaps and with some, of odd places and sizes, of none and of
+// one byte.
 static void copies_rows(void **state)
 {
     (void)state;
@@ -133,21 +134,19 @@ static void copies_rows(void **state)
         bytes[i] = (unsigned char)(i * 7 + i / 251);
     }
     ASSERT_OK(backend->copy(&device, near, bytes, COUNT, BT_COPY_HOST_TO_DEVICE, NULL));
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; ++s) {
-        bt_byte_rows rows = shapes[s];
+    for (size_t s = 0; s < 2 * sizeof shapes / sizeof *shapes; ++s) {
+        bt_byte_rows rows = shapes[s / 2];
+        const int64_t pitch = rows.row_bytes + (s % 2 ? 5 : 0);
         rows.data = (char *)near + OFFSET;
         ASSERT_OK(backend->fill(&device, packed, 0xa5, COUNT, NULL));
-        ASSERT_OK(backend->copy_rows(&device, (char *)packed + OFFSET, &rows, NULL));
+        ASSERT_OK(backend->copy_rows(&device, (char *)packed + OFFSET, pitch, &rows, NULL));
         ASSERT_OK(backend->copy(&device, got, packed, COUNT, BT_COPY_DEVICE_TO_HOST, NULL));
         ASSERT_OK(backend->stream_synchronize(&device, NULL));
         for (int64_t i = 0; i < COUNT; ++i) {
             const int64_t at = i - OFFSET;
-            const bool copied = at >= 0 && at < rows.rows * rows.row_bytes;
+            const bool copied = at >= 0 && at < rows.rows * pitch && at % pitch < rows.row_bytes;
             assert_int_equal(
-                got[i],
-                copied
-                    ? bytes[OFFSET + at / rows.row_bytes * rows.pitch_bytes + at % rows.row_bytes]
-                    : 0xa5);
+                got[i], copied ? bytes[OFFSET + at / pitch * rows.pitch_bytes + at % pitch] : 0xa5);
         }
     }
     bt_mem_free(bytes);

@@ -67,6 +67,7 @@ static bt_status run(const gpu_case *what, bt_group *group, bt_device *device, r
     void *memory = NULL;
     sweep how = {.device = device,
                  .shift = what->shift,
+                 .in_memory = what->in_memory,
                  .any_order = what->backend == GPU_NCCL,
                  .data = what->data};
     BT_TRY(device->backend->stream_create(device, true, &how.stream));

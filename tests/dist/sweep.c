@@ -402,6 +402,47 @@ static bt_status gathers_of_rows(sweep *how, bt_group *group, const operand *out
     return status;
 }
 
+static bt_status expect_refusal(bt_group *group, const bt_group_read *reads, int count,
+                                bt_status expected)
+{
+    const bt_status status = bt_read_rows(group, reads, count, NULL);
+    return status == expected ? BT_OK
+                              : bt_error(BT_STATUS_INTERNAL, "read_rows: %s, expected %s",
+                                         bt_status_text(status), bt_status_text(expected));
+}
+
+// Rank r reads two rows of each of the first r + 1 ranks' `in`, and leaves gaps between them; a
+// rank of its own memory, too.
+static bt_status reads(const sweep *how, bt_group *group, const operand *in, const operand *out,
+                       int64_t size)
+{
+    const int64_t width = size / 4, pitch = size / 2;
+    bt_group_read wanted[BT_GROUP_MAX_SIZE];
+    const int count = group->rank + 1;
+    for (int from = 0; from < count; ++from) {
+        wanted[from] = (bt_group_read){from, in->at, out->at + size * from, 2, width, pitch};
+    }
+    if (!bt_group_reads(group)) {
+        return expect_refusal(group, wanted, count, BT_STATUS_UNSUPPORTED);
+    }
+    if (!how->in_memory) {
+        return expect_refusal(group, wanted, count, BT_STATUS_INVALID_ARGUMENT);
+    }
+    memset(out->host, 0xc3, (size_t)(size * group->size));
+    BT_TRY(give(how, out));
+    BT_TRY(bt_read_rows(group, wanted, count, how->stream));
+    BT_TRY(take(how, out));
+    for (int64_t i = 0; i < size * group->size; ++i) {
+        const int from = (int)(i / size);
+        const int64_t row = pitch > 0 ? i % size / pitch : 2, at = pitch > 0 ? i % size % pitch : 0;
+        const bool is_read = from < count && row < 2 && at < width;
+        if (out->host[i] != (is_read ? byte_of(from, -1, row * width + at) : 0xc3)) {
+            return wrong("read_rows", BT_U8, size, i);
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status broadcasts(const sweep *how, bt_group *group, const operand *in,
                             const operand *out, int64_t size)
 {
@@ -463,6 +504,7 @@ static bt_status check_moves(sweep *how, bt_group *group, int64_t size)
     status = status ? status : give(how, &in);
     status = status ? status : all_gather(how, group, &in, &out, size);
     status = status ? status : gathers_of_rows(how, group, &out, size);
+    status = status ? status : reads(how, group, &in, &out, size);
     status = status ? status : broadcasts(how, group, &in, &out, size);
     status = status ? status : sends(how, group, &in, &out, size);
     status = status || guard_holds(&out) ? status : wrong("move", BT_U8, size, size);

@@ -11,6 +11,7 @@ typedef struct sweep {
     bt_stream stream;
     unsigned char *memory; // of the device [SWEEP_MEMORY_BYTES], for the operands
     int64_t used_bytes;    // of it
+    bool in_memory;        // it is memory of the group
     int shift;             // elements from an aligned address to each operand
     bool any_order;        // sums may follow another tree: they are compared within a bound
     const void *data;      // of a body that is not in this file

@@ -182,6 +182,9 @@ static void wrong_arguments_are_refused(void **state)
         ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
                      "exchange_step: ", bt_exchange_step(group, &step, &byte, 1, NULL));
     }
+    const bt_group_read read = {.to = &byte, .rows = 1, .row_bytes = 1, .pitch_bytes = 1};
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "read_rows: the ranks of a group over threads",
+                 bt_read_rows(group, &read, 1, NULL));
     const bt_group_step alone = {.distance = 1, .data = bt_byte_block(&byte, 1)};
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "distance 1 and 0 hops among 1 ranks",
                  bt_exchange_step(group, &alone, &byte, 1, NULL));

@@ -184,10 +184,11 @@ static bt_status copy(bt_device *device, void *target, const void *source, size_
                           : bt_cpu_backend.copy(device, target, source, size_bytes, kind, stream);
 }
 
-static bt_status copy_rows(bt_device *device, void *target, const bt_byte_rows *source,
-                           bt_stream stream)
+static bt_status copy_rows(bt_device *device, void *target, int64_t pitch_bytes,
+                           const bt_byte_rows *source, bt_stream stream)
 {
-    return faulty.stalled ? BT_OK : bt_cpu_backend.copy_rows(device, target, source, stream);
+    return faulty.stalled ? BT_OK
+                          : bt_cpu_backend.copy_rows(device, target, pitch_bytes, source, stream);
 }
 
 static bt_status fill(bt_device *device, void *target, uint8_t byte, size_t size_bytes,

@@ -123,14 +123,14 @@ static bt_status copy(bt_device *device, void *target, const void *source, size_
     return leave(fine);
 }
 
-static bt_status copy_rows(bt_device *device, void *target, const bt_byte_rows *source,
-                           bt_stream stream)
+static bt_status copy_rows(bt_device *device, void *target, int64_t pitch_bytes,
+                           const bt_byte_rows *source, bt_stream stream)
 {
     (void)device;
     bool fine = enter(true);
     for (int64_t row = 0; row < source->rows && fine; ++row) {
         push(stream, &(work){.kind = WORK_COPY,
-                             .target = (char *)target + row * source->row_bytes,
+                             .target = (char *)target + row * pitch_bytes,
                              .source = (const char *)source->data + row * source->pitch_bytes,
                              .size_bytes = (size_t)source->row_bytes});
     }
