@@ -233,6 +233,27 @@ static bt_status ring_give(void *self, bt_context *context, int step)
     return status;
 }
 
+static bt_status ring_take(void *self, bt_context *context, const bt_ring_copy *copies, int count)
+{
+    bt_context_ring *r = self_of(self);
+    bt_group_read *reads = NULL;
+    void *block = NULL;
+    BT_TRY(follow(r, context));
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof *reads, &block));
+    reads = block;
+    for (int i = 0; i < count; ++i) {
+        reads[i] = (bt_group_read){.rank = 1 - r->ring.rank,
+                                   .from = slot(r, GIVEN, r->ring.rank) + copies[i].from,
+                                   .to = copies[i].to,
+                                   .rows = copies[i].rows,
+                                   .row_bytes = copies[i].row_bytes,
+                                   .pitch_bytes = copies[i].pitch_bytes};
+    }
+    const bt_status status = bt_read_rows(r->group, reads, count, r->stream);
+    bt_mem_free(reads);
+    return status;
+}
+
 static bt_status ring_collect(void *self, bt_context *context, const void **gradients)
 {
     bt_context_ring *r = self_of(self);
@@ -258,11 +279,13 @@ bt_status bt_context_ring_create(bt_group *group, bt_rotation rotation, bt_conte
     r->ring = (bt_ring){.self = r,
                         .rank = group->rank,
                         .size = group->size,
+                        .overlaps = group->backend->on_gpu,
                         .begin = ring_begin,
                         .send = ring_send,
                         .fetch = ring_fetch,
                         .place = ring_place,
                         .give = ring_give,
+                        .take = group->size == 2 && bt_group_reads(group) ? ring_take : NULL,
                         .collect = ring_collect};
     bt_status status = bt_mem_alloc((size_t)group->size, sizeof(bt_event), &block);
     if (status != BT_OK) {

@@ -10,13 +10,21 @@
 
 #include "framework/tensor/context.h"
 
+// Rows without gaps from byte `from` of a gradient on, and where they go.
+typedef struct bt_ring_copy {
+    int64_t from;
+    void *to; // rows pitch_bytes apart
+    int64_t rows, row_bytes, pitch_bytes;
+} bt_ring_copy;
+
 // A round of blocks: begin, send, then fetch of steps 1 to size - 1 in order. A round of gradients
 // in addition: place and give of the steps in order, then collect; computation between the last
-// give and collect overlaps the transfers. Nothing is called if size is 1. Device memory; work is
-// ordered with the context's stream, and overlaps it if the device can.
+// give and collect runs beside the transfers if the ring `overlaps`. Nothing is called if size is
+// 1. Device memory; work is ordered with the context's stream.
 typedef struct bt_ring {
     void *self; // borrowed
     int rank, size;
+    bool overlaps; // transfers run beside computation
     // block_bytes: of the largest block.
     bt_status (*begin)(void *self, bt_context *context, int64_t block_bytes);
     // Sends this rank's block, rows that lie in the context's memory. They are kept until the last
@@ -27,6 +35,11 @@ typedef struct bt_ring {
     // Where to write the gradient of that block.
     bt_status (*place)(void *self, bt_context *context, int step, void **gradient);
     bt_status (*give)(void *self, bt_context *context, int step);
+    // Of two ranks, instead of give: takes what the other one has placed for this one. Nobody else
+    // touches or frees the targets until collect, which then gives nothing. NULL: the ranks cannot
+    // read each other's memory.
+    // Shapes  copies [count]
+    bt_status (*take)(void *self, bt_context *context, const bt_ring_copy *copies, int count);
     // The gradients of this rank's block, by rank; NULL: this rank's own. Readable until the next
     // begin.
     // Shapes  gradients [size]

@@ -6,10 +6,12 @@
 //           gradient of a rank's dk and dv is sent to that rank, which adds those of all ranks
 //
 // Invariants
-//   1. Results are merged, and dq summed, in the order of the steps: own keys first (dq: half of
-//      them last), then those of ranks rank - 1, rank - 2, ...; rounded in each call. dk and dv are
-//      summed in the order of the ranks of their queries, rounded once. Bits depend neither on the
-//      route of blocks nor on their arrival.
+//   1. Results are merged, and dq summed, in the order of the steps: own keys first, then those of
+//      ranks rank - 1, rank - 2, ...; rounded in each call. dk and dv are summed in the order of
+//      the ranks of their queries, each rank's part rounded in each of its calls, the sum once;
+//      where own dk and dv are computed last (ring_attention_backward.c), they are added to the sum
+//      of the others', rounded again. Bits depend neither on the route of blocks nor on their
+//      arrival.
 //   2. A block holds tokens [B, T, 2 G D] of a rank: keys of all heads, then values. Its gradient
 //      has the same layout.
 #include <math.h>
@@ -85,14 +87,14 @@ bt_status bt_op_ring_attention_infer(bt_op_call *call)
 
 // This rank's queries against the keys of one rank, added to y and lse; block NULL: its own keys,
 // of which the first call writes them if it covers all queries.
-static bt_status attend(bt_ring_job *j, const bt_tensor *qkv, const void *block, int source,
-                        bt_tensor *y, bt_tensor *lse)
+static bt_status attend(const bt_ring_job *j, const bt_tensor *qkv, const void *block, int source,
+                        bt_tensor *y, bt_ring_rows *lse)
 {
     for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
         const bt_ring_visit *visit = &j->visits[n];
         const bool begins = !block && n == j->first[source] && bt_ring_begins(j);
         void *rows = NULL;
-        BT_TRY(bt_ring_lse(j, lse, visit, &rows));
+        BT_TRY(bt_ring_rows_take(j, lse, visit, true, &rows));
         const bt_attention_args args = {.q = bt_ring_packed(j, qkv, 0, visit->q_begin),
                                         .k = bt_ring_keys(j, qkv, block, source, 1, visit),
                                         .v = bt_ring_keys(j, qkv, block, source, 2, visit),
@@ -103,7 +105,7 @@ static bt_status attend(bt_ring_job *j, const bt_tensor *qkv, const void *block,
                                         .compute = j->context->compute,
                                         .dtype = j->dtype};
         BT_TRY(bt_context_launch(j->context, BT_KERNEL_ATTENTION, j->dtype, &args));
-        BT_TRY(bt_ring_lse_back(j, lse, visit));
+        BT_TRY(bt_ring_rows_back(j, lse, visit));
     }
     return BT_OK;
 }
@@ -120,10 +122,10 @@ static bt_status clear(const bt_ring_job *j, bt_tensor *y, bt_tensor *lse)
     return bt_context_launch(j->context, BT_KERNEL_FILL, lse->dtype, &none);
 }
 
-static bt_status run_forward(bt_ring_job *j, const bt_tensor *qkv, bt_tensor *y, bt_tensor *lse)
+static bt_status run_forward(bt_ring_job *j, const bt_tensor *qkv, bt_tensor *y, bt_ring_rows *lse)
 {
-    BT_TRY(bt_ring_job_open(j, false));
-    BT_TRY(bt_ring_begins(j) ? BT_OK : clear(j, y, lse));
+    BT_TRY(bt_ring_job_open(j));
+    BT_TRY(bt_ring_begins(j) ? BT_OK : clear(j, y, lse->all));
     BT_TRY(bt_ring_send_own(j, qkv));
     for (int step = 0; step < j->ring->size; ++step) {
         const void *block = NULL;
@@ -146,7 +148,9 @@ bt_status bt_op_ring_attention_forward(bt_context *context, bt_op_call *call)
     call->saved[BT_RING_SAVED_QKV] = bt_tensor_retain(qkv);
     call->saved[BT_RING_SAVED_Y] = bt_tensor_retain(y);
     call->saved[BT_RING_SAVED_LSE] = lse;
-    bt_status status = run_forward(&j, qkv, y, lse);
+    bt_ring_rows rows = {.all = lse};
+    bt_status status = run_forward(&j, qkv, y, &rows);
+    bt_tensor_release(rows.chunk);
     bt_ring_job_close(&j);
     return status;
 }

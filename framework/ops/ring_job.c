@@ -75,11 +75,6 @@ bt_attention_shape bt_ring_shape(const bt_ring_job *j, const bt_ring_visit *visi
 
 void bt_ring_job_close(bt_ring_job *j)
 {
-    for (int n = 0; n < BT_RING_VISITS * j->ring->size; ++n) {
-        bt_tensor_release(j->k_part ? j->k_part[n] : NULL);
-    }
-    bt_tensor_release(j->lse_chunk);
-    BT_MEM_FREE(j->k_part);
     BT_MEM_FREE(j->visits);
     BT_MEM_FREE(j->first);
 }
@@ -115,25 +110,14 @@ void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_ring_attenti
                        .dtype = qkv->dtype};
 }
 
-bt_status bt_ring_job_open(bt_ring_job *j, bool backward)
+bt_status bt_ring_job_open(bt_ring_job *j)
 {
-    const int size = j->ring->size, most = BT_RING_VISITS * size;
-    const bt_attention_shape *s = &j->shape;
+    const int size = j->ring->size;
     BT_TRY(bt_ring_allocate(size + 1, sizeof *j->first, &j->first));
-    BT_TRY(bt_ring_allocate(most, sizeof *j->visits, &j->visits));
-    BT_TRY(bt_ring_allocate(most, sizeof(bt_tensor *), &j->k_part));
+    BT_TRY(bt_ring_allocate(BT_RING_VISITS * size, sizeof *j->visits, &j->visits));
     for (int rank = 0; rank < size; ++rank) {
         j->first[rank + 1] = j->first[rank] + bt_ring_visits(&j->mask, size, j->ring->rank, rank,
                                                              &j->visits[j->first[rank]]);
-        for (int n = j->first[rank]; n < j->first[rank + 1]; ++n) {
-            const bt_ring_visit *v = &j->visits[n];
-            const bool alone = j->first[rank + 1] - j->first[rank] == 1 && rank != j->ring->rank;
-            if (backward && !alone) { // a single one is written directly to the send buffer
-                BT_TRY(bt_tensor_create(j->context, j->dtype,
-                                        BT_SHAPE(s->batch, v->k_count, bt_ring_width(j)),
-                                        "part of dk and dv", &j->k_part[n]));
-            }
-        }
     }
     return BT_OK;
 }
@@ -167,61 +151,53 @@ bt_attention_view bt_ring_keys(const bt_ring_job *j, const bt_tensor *qkv, const
                  : bt_ring_packed(j, qkv, part, visit->k_begin);
 }
 
-bt_status bt_ring_sum_parts(const bt_ring_job *j, const bt_sum_parts_item *parts, int count,
-                            bt_attention_view out, int64_t tokens)
-{
-    const bt_sum_parts_args args = {.items = parts,
-                                    .item_count = count,
-                                    .y = out.base,
-                                    .y_batch_stride = out.batch_stride,
-                                    .y_row_stride = out.token_stride,
-                                    .batch = j->shape.batch,
-                                    .rows = tokens,
-                                    .width = bt_ring_width(j),
-                                    .dtype = j->dtype};
-    return bt_context_launch(j->context, BT_KERNEL_SUM_PARTS, j->dtype, &args);
-}
-
 bool bt_ring_begins(const bt_ring_job *j)
 {
     const int n = j->first[j->ring->rank];
     return j->first[j->ring->rank + 1] > n && j->visits[n].q_count == j->shape.q_tokens;
 }
 
-// Copies one chunk's lse out of the whole, or back.
-static bt_status copy_lse(const bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit,
-                          bool back)
+// Copies one chunk's values out of the whole, or back.
+static bt_status copy_rows(const bt_ring_job *j, const bt_ring_rows *rows,
+                           const bt_ring_visit *visit, bool back)
 {
-    const int64_t rows = j->shape.batch * j->shape.heads, all = j->shape.q_tokens;
-    void *whole = bt_ring_place_at(bt_tensor_data(lse), visit->q_begin, lse->dtype);
-    void *chunk = bt_tensor_data(j->lse_chunk);
-    const int64_t whole_stride = all, chunk_stride = visit->q_count;
+    const bt_dtype dtype = rows->all->dtype;
+    void *whole = bt_ring_place_at(bt_tensor_data(rows->all), visit->q_begin, dtype);
+    void *chunk = bt_tensor_data(rows->chunk);
+    const int64_t whole_stride = j->shape.q_tokens, chunk_stride = visit->q_count;
     const bt_copy_args copy = {.rank = 2,
-                               .shape = {rows, visit->q_count},
+                               .shape = {j->shape.batch * j->shape.heads, visit->q_count},
                                .x = back ? chunk : whole,
                                .x_stride = {back ? chunk_stride : whole_stride, 1},
-                               .x_dtype = lse->dtype,
+                               .x_dtype = dtype,
                                .y = back ? whole : chunk,
                                .y_stride = {back ? whole_stride : chunk_stride, 1},
-                               .y_dtype = lse->dtype};
-    return bt_context_launch(j->context, BT_KERNEL_COPY, lse->dtype, &copy);
+                               .y_dtype = dtype};
+    return bt_context_launch(j->context, BT_KERNEL_COPY, dtype, &copy);
 }
 
-bt_status bt_ring_lse(bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit, void **out)
+bt_status bt_ring_rows_take(const bt_ring_job *j, bt_ring_rows *rows, const bt_ring_visit *visit,
+                            bool reads, void **out)
 {
-    const int64_t rows = j->shape.batch * j->shape.heads;
-    *out = bt_tensor_data(lse);
-    if (visit->q_count == j->shape.q_tokens) {
+    if (rows->chunk && rows->first == visit->q_begin && visit->q_count < j->shape.q_tokens) {
+        *out = bt_tensor_data(rows->chunk);
         return BT_OK;
     }
-    BT_TENSOR_RELEASE(j->lse_chunk);
-    BT_TRY(bt_tensor_create(j->context, lse->dtype, BT_SHAPE(rows, visit->q_count),
-                            "log-sum-exp of a chunk", &j->lse_chunk));
-    *out = bt_tensor_data(j->lse_chunk);
-    return copy_lse(j, lse, visit, false);
+    BT_TENSOR_RELEASE(rows->chunk);
+    if (visit->q_count == j->shape.q_tokens) {
+        *out = bt_tensor_data(rows->all);
+        return BT_OK;
+    }
+    rows->first = visit->q_begin;
+    BT_TRY(bt_tensor_create(j->context, rows->all->dtype,
+                            BT_SHAPE(j->shape.batch * j->shape.heads, visit->q_count),
+                            "values of a chunk's queries", &rows->chunk));
+    *out = bt_tensor_data(rows->chunk);
+    return reads ? copy_rows(j, rows, visit, false) : BT_OK;
 }
 
-bt_status bt_ring_lse_back(const bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit)
+bt_status bt_ring_rows_back(const bt_ring_job *j, const bt_ring_rows *rows,
+                            const bt_ring_visit *visit)
 {
-    return visit->q_count == j->shape.q_tokens ? BT_OK : copy_lse(j, lse, visit, true);
+    return visit->q_count == j->shape.q_tokens ? BT_OK : copy_rows(j, rows, visit, true);
 }

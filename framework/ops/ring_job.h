@@ -25,9 +25,14 @@ typedef struct bt_ring_job {
     bt_dtype dtype;
     int *first;            // owned [size + 1]: index of a rank's first visit
     bt_ring_visit *visits; // owned [first[size]], by rank
-    bt_tensor **k_part;    // owned, one per visit: the gradients of its keys, or NULL
-    bt_tensor *lse_chunk;  // retained; of the queries of one chunk, or NULL
 } bt_ring_job;
+
+// A value for each of this rank's queries, [B, H, tokens]: lse or delta.
+typedef struct bt_ring_rows {
+    bt_tensor *all;   // borrowed
+    bt_tensor *chunk; // owned: a copy of one chunk's, from query `first` on, or NULL
+    int64_t first;
+} bt_ring_rows;
 
 // Elements of a token in a block.
 int64_t bt_ring_width(const bt_ring_job *j);
@@ -52,26 +57,22 @@ bt_attention_shape bt_ring_shape(const bt_ring_job *j, const bt_ring_visit *visi
 
 void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_ring_attention_attrs *attrs,
                       const bt_tensor *qkv);
-// Lists the visits and, for the backward, allocates gradients of keys. After a failure call
-// bt_ring_job_close, too.
-BT_CHECKED bt_status bt_ring_job_open(bt_ring_job *j, bool backward);
+// Lists the visits. After a failure call bt_ring_job_close, too.
+BT_CHECKED bt_status bt_ring_job_open(bt_ring_job *j);
 void bt_ring_job_close(bt_ring_job *j);
 // *(void **)out: zeroed memory for `count` items; owns: the caller, bt_mem_free.
 BT_CHECKED bt_status bt_ring_allocate(int64_t count, size_t size_bytes, void *out);
 
 // Sends own keys and values.
 BT_CHECKED bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv);
-// dk and dv of `tokens` tokens: the sum of the parts, in their order. `out`: dk's view, which dv
-// follows.
-BT_CHECKED bt_status bt_ring_sum_parts(const bt_ring_job *j, const bt_sum_parts_item *parts,
-                                       int count, bt_attention_view out, int64_t tokens);
 // Whether the first call, on own keys, gives all queries a result, which the others add to.
 bool bt_ring_begins(const bt_ring_job *j);
-// The lse of a visit's queries: all of this rank's, or a copy of one chunk, for one call; and back
-// after a call that changed it.
-BT_CHECKED bt_status bt_ring_lse(bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit,
-                                 void **out);
-BT_CHECKED bt_status bt_ring_lse_back(const bt_ring_job *j, const bt_tensor *lse,
-                                      const bt_ring_visit *visit);
+// The values of a visit's queries for a call: all of this rank's, or a copy of one chunk's, which
+// is kept for further calls. Its contents are undefined unless the call `reads` them. After a call
+// that wrote them, back.
+BT_CHECKED bt_status bt_ring_rows_take(const bt_ring_job *j, bt_ring_rows *rows,
+                                       const bt_ring_visit *visit, bool reads, void **out);
+BT_CHECKED bt_status bt_ring_rows_back(const bt_ring_job *j, const bt_ring_rows *rows,
+                                       const bt_ring_visit *visit);
 
 #endif

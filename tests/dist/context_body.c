@@ -196,10 +196,21 @@ static bt_status run_op(bt_context *context, const bt_ring *ring, const context_
     return bt_ring_attention(context, *qkv, ring, c->tokens, &options, y);
 }
 
+// Counts the backward calls without dk and dv.
+static void count_sides(void *self, const bt_kernel *kernel, const bt_kernel_plan *plan,
+                        const void *args)
+{
+    (void)plan;
+    *(int *)self += kernel->op == BT_KERNEL_ATTENTION_BACKWARD &&
+                    !((const bt_attention_backward_args *)args)->dk.base;
+}
+
 static bt_status run_once(bt_session *session, const bt_ring *ring, const context_case *c,
                           const bt_group *group, const oracle *o, rank_result *result)
 {
     bt_context *context = &session->context;
+    int sides = 0;
+    context->kernel_hook = (bt_kernel_hook){&sides, count_sides};
     const int64_t width = c->heads * c->dim;
     double *own = own_rows(c, group, o->qkv, qkv_width(c)),
            *own_seed = own_rows(c, group, o->seed, width);
@@ -213,7 +224,11 @@ static bt_status run_once(bt_session *session, const bt_ring *ring, const contex
     BT_TRY_GOTO(take(context, qkv->grad, &grad, &result->digest), done);
     BT_TRY_GOTO(compare(c, group, "output", got, o->y, width, false), done);
     BT_TRY_GOTO(compare(c, group, "gradient", grad, o->grad, qkv_width(c), true), done);
+    if (c->by_sides && context->device->info.arch >= 90 && sides == 0) {
+        status = bt_error(BT_STATUS_INTERNAL, "no call of the backward is for one side");
+    }
 done:
+    context->kernel_hook = (bt_kernel_hook){0};
     bt_tape_reset(session->tape);
     bt_tensor_release(qkv);
     bt_tensor_release(y);

@@ -15,6 +15,7 @@ typedef struct context_case {
     bt_rotation rotation;
     unsigned delay_seed; // of a slow transport and of late ranks; 0: none
     int repeats;         // more runs of the op, in which larger blocks follow smaller ones
+    bool by_sides;       // on a GPU from sm_90 on the backward has calls for one side alone
 } context_case;
 
 // Runs the op forward and backward as this rank, on the group's device, twice; compares its output

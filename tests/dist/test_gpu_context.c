@@ -74,6 +74,20 @@ static const context_case shapes[] = {
      .dim = 64,
      .causal = true,
      .window = 200},
+    {.batch = 2, // so many heads that kernels of both sides do not run at once
+     .tokens = 768,
+     .heads = 48,
+     .kv_heads = 48,
+     .dim = 64,
+     .causal = true,
+     .by_sides = true},
+    {.batch = 1,
+     .tokens = 300,
+     .heads = 4,
+     .kv_heads = 4,
+     .dim = 128,
+     .causal = true,
+     .by_sides = true},
 };
 
 enum {
@@ -90,6 +104,7 @@ static void equals_one_rank(void **state)
             c.dtype = precisions[p].dtype;
             c.compute = precisions[p].compute;
             c.repeats = 1;
+            c.by_sides = c.by_sides && p < 2; // fp32 computes both sides at once
             add(GPU_P2P, true, &c, false);
         }
     }

@@ -68,6 +68,12 @@ static bt_status silent_give(void *self, bt_context *context, int step)
     return BT_OK;
 }
 
+static bt_status silent_take(void *self, bt_context *context, const bt_ring_copy *copies, int count)
+{
+    (void)self, (void)context, (void)copies, (void)count;
+    return BT_OK;
+}
+
 static bt_status silent_collect(void *self, bt_context *context, const void **gradients)
 {
     (void)context;
@@ -81,11 +87,13 @@ static silent make_silent(int rank)
 {
     return (silent){.ring = {.rank = rank,
                              .size = RANKS,
+                             .overlaps = true,
                              .begin = silent_begin,
                              .send = silent_send,
                              .fetch = silent_fetch,
                              .place = silent_place,
                              .give = silent_give,
+                             .take = silent_take,
                              .collect = silent_collect}};
 }
 
