@@ -377,17 +377,28 @@ static bt_status to_device(const parted *p, uint32_t *to, const uint32_t *from, 
     return backend->stream_synchronize(p->how->device, stream);
 }
 
+// memmove may store a word twice, the second time when it has been awaited and is 0 again.
+static bt_status say_produced(const parted *p, int part)
+{
+    static const uint32_t one = 1;
+    uint32_t *word = p->words + p->group->size * PARTS + part;
+    if (p->how->device->backend->kind == BT_DEVICE_CPU) {
+        __atomic_store_n(word, one, __ATOMIC_RELEASE);
+        return BT_OK;
+    }
+    return to_device(p, word, &one, 1, p->other);
+}
+
 // Writes the data and says so, part by part, when the exchange waits for it.
 static void *produce_parts(void *argument)
 {
     const parted *p = argument;
     for (int part = 0; part < PARTS; ++part) {
-        const uint32_t one = 1;
         const struct timespec pause = {.tv_nsec = 5000000};
         (void)nanosleep(&pause, NULL);
         if (to_device(p, p->own + part * PART_WORDS, p->data + part * PART_WORDS, PART_WORDS,
                       p->other) != BT_OK ||
-            to_device(p, p->words + p->group->size * PARTS + part, &one, 1, p->other) != BT_OK) {
+            say_produced(p, part) != BT_OK) {
             return argument;
         }
     }
