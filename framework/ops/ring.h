@@ -36,8 +36,8 @@ typedef struct bt_ring {
     bt_status (*place)(void *self, bt_context *context, int step, void **gradient);
     bt_status (*give)(void *self, bt_context *context, int step);
     // Of two ranks, instead of give: takes what the other one has placed for this one. Nobody else
-    // touches or frees the targets until collect, which then gives nothing. NULL: the ranks cannot
-    // read each other's memory.
+    // touches or frees the targets until collect, whose gradients are then undefined. NULL on both:
+    // they cannot read each other's memory, or may not make the same choice.
     // Shapes  copies [count]
     bt_status (*take)(void *self, bt_context *context, const bt_ring_copy *copies, int count);
     // The gradients of this rank's block, by rank; NULL: this rank's own. Readable until the next

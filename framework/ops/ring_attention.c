@@ -3,7 +3,7 @@
 // forward   sends own K and V to all ranks; attends to own keys, then to those of one rank after
 //           another, each call merging its result with that so far, through their log-sum-exp
 // backward  the same with the merged o and lse: dq is the sum of all partial gradients; the partial
-//           gradient of a rank's dk and dv is sent to that rank, which adds those of all ranks
+//           gradient of a rank's dk and dv goes to that rank, which adds those of all ranks
 //
 // Invariants
 //   1. Results are merged, and dq summed, in the order of the steps: own keys first, then those of

@@ -1,12 +1,12 @@
 // framework/ops/ring_attention_backward.c - attention over ranks, backward: ring_attention.c
 //
 // What runs beside the exchanges depends on the kernel of the call on own keys.
-// Apart, if it computes dq, and dk and dv, by kernels of their own, so that a call for one side
-// costs no more than its part of a call for both: dq of own keys runs beside the exchange of keys
-// and values; then come dk and dv of the others' keys, and dq of them beside the exchange of those
-// gradients; own dk and dv are added to the sum of the others' at the end.
-// Fused otherwise, a call gives all gradients: own keys first, beside the exchange of keys and
-// values, then the others'; only the last exchange of gradients has nothing beside it.
+// The sides, dq and dk with dv, are apart if it computes them by kernels of their own, so that a
+// call for one side costs no more than its part of a call for both: dq of own keys runs beside the
+// exchange of keys and values; then come dk and dv of the others' keys, and dq of them beside the
+// exchange of those gradients; own dk and dv are added to the sum of the others' at the end.
+// Otherwise they are fused, and a call gives all gradients: own keys first, beside the exchange of
+// keys and values, then the others'; the last exchange of gradients has nothing beside it.
 #include "framework/base/mem.h"
 #include "framework/ops/ring_job.h"
 
@@ -173,8 +173,8 @@ static bt_status take_received(const backward *b, bt_attention_view dk)
     const bt_status status = j->ring->take(j->ring->self, j->context, copies, (int)batches);
     bt_mem_free(copies);
     BT_TRY(status);
-    BT_TRY(sum_parts(j, NULL, 0, dk, 0, first));
-    return sum_parts(j, NULL, 0, dk, first + tokens, all - first - tokens);
+    // Unless it begins, the gradient is zero; if it does, the tokens begin with the first one.
+    return b->begins ? sum_parts(j, NULL, 0, dk, first + tokens, all - first - tokens) : BT_OK;
 }
 
 // dk and dv of own tokens: the contributions of the others and, unless apart, of this rank, by
@@ -198,7 +198,7 @@ static bt_status sum_keys(const backward *b, bt_attention_view dk)
             parts[count++] = part_of(j, bt_tensor_data(b->own_keys), 0, j->shape.q_tokens);
         }
     }
-    status = takes(b) ? BT_OK : sum_parts(j, parts, count, dk, 0, j->shape.q_tokens);
+    status = sum_parts(j, parts, count, dk, 0, j->shape.q_tokens);
 done:
     bt_mem_free(parts);
     bt_mem_free((void *)gradients);
@@ -245,7 +245,6 @@ static bt_status prepare(backward *b)
     bt_ring_job *j = b->job;
     const bt_tensor *lse = b->lse.all;
     const int64_t tokens = j->shape.q_tokens;
-    BT_TRY(bt_ring_job_open(j));
     BT_TRY(bt_ring_allocate(j->ring->size, sizeof *b->blocks, &b->blocks));
     b->begins = bt_ring_begins(j);
     b->apart = is_apart(b);
@@ -265,28 +264,43 @@ static bt_status prepare(backward *b)
     return BT_OK;
 }
 
-// dq of the others' keys, then the sum of dk and dv of own keys, and own ones if they are apart.
-static bt_status finish(backward *b, bt_attention_view dk)
+// dq of the others' keys, if the sides are apart.
+static bt_status remote_queries(backward *b, bt_attention_view dk)
+{
+    for (int step = 1; step < b->job->ring->size && b->apart; ++step) {
+        BT_TRY(visit_keys(b, step, QUERIES, dk, false));
+    }
+    return BT_OK;
+}
+
+// The target of what is taken may be freed only after the ring's transfers.
+static bt_status take_keys(backward *b, bt_attention_view dk)
 {
     const bt_ring *ring = b->job->ring;
-    bt_status status = takes(b) ? take_received(b, dk) : BT_OK;
-    for (int step = 1; step < ring->size && b->apart && status == BT_OK; ++step) {
-        status = visit_keys(b, step, QUERIES, dk, false);
+    const void *nothing[2];
+    bt_status status = take_received(b, dk);
+    status = status ? status : remote_queries(b, dk);
+    if (status == BT_OK) {
+        return ring->collect(ring->self, b->job->context, nothing);
     }
-    if (status != BT_OK && takes(b)) { // their target may be freed only after they have ended
-        const void *gradients[2];
-        (void)!ring->collect(ring->self, b->job->context, gradients);
-    }
-    BT_TRY(status);
-    BT_TRY(ring->size > 1 ? sum_keys(b, dk) : BT_OK);
-    return b->apart ? visit_keys(b, 0, KEYS, dk, true) : BT_OK;
+    bt_error_quiet_begin();
+    (void)!ring->collect(ring->self, b->job->context, nothing);
+    bt_error_quiet_end();
+    return status;
+}
+
+static bt_status give_keys(backward *b, bt_attention_view dk)
+{
+    BT_TRY(remote_queries(b, dk));
+    return b->job->ring->size > 1 ? sum_keys(b, dk) : BT_OK;
 }
 
 static bt_status run_backward(backward *b)
 {
     bt_ring_job *j = b->job;
-    BT_TRY(prepare(b));
+    BT_TRY(bt_ring_job_open(j));
     BT_TRY(bt_ring_send_own(j, b->call->saved[BT_RING_SAVED_QKV]));
+    BT_TRY(prepare(b));
     const bt_attention_view dk = bt_ring_packed(j, b->grad, 1, 0);
     const bt_attention_view own =
         b->own_keys ? bt_ring_blocked(j, bt_tensor_data(b->own_keys), j->shape.q_tokens, 1, 0) : dk;
@@ -294,7 +308,8 @@ static bt_status run_backward(backward *b)
     for (int step = 1; step < j->ring->size; ++step) {
         BT_TRY(remote_keys(b, step));
     }
-    return finish(b, dk);
+    BT_TRY(takes(b) ? take_keys(b, dk) : give_keys(b, dk));
+    return b->apart ? visit_keys(b, 0, KEYS, dk, true) : BT_OK;
 }
 
 bt_status bt_op_ring_attention_backward(bt_context *context, bt_op_backward *call)

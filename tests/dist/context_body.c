@@ -205,11 +205,41 @@ static void count_sides(void *self, const bt_kernel *kernel, const bt_kernel_pla
                     !((const bt_attention_backward_args *)args)->dk.base;
 }
 
-static bt_status run_once(bt_session *session, const bt_ring *ring, const context_case *c,
+// Counts what is taken.
+static _Thread_local struct {
+    bt_status (*take)(void *self, bt_context *context, const bt_ring_copy *copies, int count);
+    int count;
+} taken;
+
+static bt_status count_take(void *self, bt_context *context, const bt_ring_copy *copies, int count)
+{
+    ++taken.count;
+    return taken.take(self, context, copies, count);
+}
+
+static bt_status check_sides(const context_case *c, const bt_group *group, const bt_device *device,
+                             int sides)
+{
+    const bool expected = c->by_sides && group->backend->on_gpu &&
+                          (device->backend->kind == BT_DEVICE_CPU || device->info.arch >= 90);
+    if (expected && sides == 0) {
+        return bt_error(BT_STATUS_INTERNAL, "no call of the backward is for one side");
+    }
+    return expected && taken.take && taken.count == 0
+               ? bt_error(BT_STATUS_INTERNAL, "no gradients were taken")
+               : BT_OK;
+}
+
+static bt_status run_once(bt_session *session, const bt_ring *of, const context_case *c,
                           const bt_group *group, const oracle *o, rank_result *result)
 {
     bt_context *context = &session->context;
+    bt_ring counted = *of;
+    const bt_ring *ring = &counted;
     int sides = 0;
+    taken.take = of->take;
+    taken.count = 0;
+    counted.take = of->take ? count_take : NULL;
     context->kernel_hook = (bt_kernel_hook){&sides, count_sides};
     const int64_t width = c->heads * c->dim;
     double *own = own_rows(c, group, o->qkv, qkv_width(c)),
@@ -224,9 +254,7 @@ static bt_status run_once(bt_session *session, const bt_ring *ring, const contex
     BT_TRY_GOTO(take(context, qkv->grad, &grad, &result->digest), done);
     BT_TRY_GOTO(compare(c, group, "output", got, o->y, width, false), done);
     BT_TRY_GOTO(compare(c, group, "gradient", grad, o->grad, qkv_width(c), true), done);
-    if (c->by_sides && context->device->info.arch >= 90 && sides == 0) {
-        status = bt_error(BT_STATUS_INTERNAL, "no call of the backward is for one side");
-    }
+    status = check_sides(c, group, context->device, sides);
 done:
     context->kernel_hook = (bt_kernel_hook){0};
     bt_tape_reset(session->tape);

@@ -15,7 +15,9 @@ typedef struct context_case {
     bt_rotation rotation;
     unsigned delay_seed; // of a slow transport and of late ranks; 0: none
     int repeats;         // more runs of the op, in which larger blocks follow smaller ones
-    bool by_sides;       // on a GPU from sm_90 on the backward has calls for one side alone
+    // Over the links of GPUs the backward has calls for one side alone, on a GPU from sm_90 on, and
+    // two ranks take each other's gradients if they can.
+    bool by_sides;
 } context_case;
 
 // Runs the op forward and backward as this rank, on the group's device, twice; compares its output

@@ -411,8 +411,8 @@ static bt_status expect_refusal(bt_group *group, const bt_group_read *reads, int
                                          bt_status_text(status), bt_status_text(expected));
 }
 
-// Rank r reads two rows of each of the first r + 1 ranks' `in`, and leaves gaps between them; a
-// rank of its own memory, too.
+// Rank r reads two rows of each of the first r + 1 ranks' `in`, the last of which is its own, and
+// leaves gaps between them.
 static bt_status reads(const sweep *how, bt_group *group, const operand *in, const operand *out,
                        int64_t size)
 {
