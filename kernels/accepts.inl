@@ -34,11 +34,12 @@ BT_ACCEPTS(bt_attention_f32_accepts,
 BT_ACCEPTS(bt_attention_tf32_accepts,
            "plain; tf32; head size a multiple of 8 up to 128, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_backward_bf16_accepts,
-           "plain; head size a multiple of 8 up to 128, aligned to 16 bytes; all gradients")
+           "plain; head size a multiple of 8 up to 128, aligned to 16 bytes; all gradients wanted")
 BT_ACCEPTS(bt_attention_backward_f32_accepts,
-           "plain; head size a multiple of 8 up to 128, aligned to 16 bytes; all gradients")
-BT_ACCEPTS(bt_attention_backward_tf32_accepts,
-           "plain; tf32; head size a multiple of 8 up to 128, aligned to 16 bytes; all gradients")
+           "plain; head size a multiple of 8 up to 128, aligned to 16 bytes; all gradients wanted")
+BT_ACCEPTS(
+    bt_attention_backward_tf32_accepts,
+    "plain; tf32; head size a multiple of 8 up to 128, aligned to 16 bytes; all gradients wanted")
 BT_ACCEPTS(bt_attention_general_bf16_sm90_accepts,
            "compute capability 9.0; any mask, no dropout; head size a multiple of 8 up to 256; "
            "positive strides, aligned to 16 bytes")
@@ -51,14 +52,14 @@ BT_ACCEPTS(bt_attention_backward_general_bf16_sm90_accepts,
 BT_ACCEPTS(
     bt_attention_backward_bf16_sm90_accepts,
     "compute capability 9.0; full, or causal with as many keys as queries; no grouped heads; "
-    "head size a multiple of 8 up to 128; positive strides, aligned to 16 bytes; of few heads all "
-    "gradients")
+    "head size a multiple of 8 up to 128; positive strides, aligned to 16 bytes; all gradients "
+    "wanted if heads are few")
 BT_ACCEPTS(bt_attention_tf32_sm90_accepts,
            "tf32; compute capability 9.0; any mask, no dropout; head size a multiple of 8 up to "
            "128; positive strides, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_backward_tf32_sm90_accepts,
            "tf32; compute capability 9.0; any mask, no dropout; head size a multiple of 8 up to "
-           "128; positive strides, aligned to 16 bytes; of few heads all gradients")
+           "128; positive strides, aligned to 16 bytes; all gradients wanted if heads are few")
 BT_ACCEPTS(bt_cross_entropy_grad_sm90_f32_accepts,
            "compute capability 9.0; rows of 16 KB to 225 KB, aligned to 16 bytes, with a gradient")
 BT_ACCEPTS(bt_cross_entropy_grad_sm90_bf16_accepts,

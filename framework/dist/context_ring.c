@@ -5,8 +5,8 @@
 //   2. No rank writes another rank's block before that rank sends its own: in send the ring's
 //      stream waits for the context's, and each collective waits for its peers' streams.
 //   3. When the last step is fetched and gradients are collected, the context's stream has waited
-//      for all copies of the round, also for those by which another rank takes from this one, so
-//      the next round may overwrite every slot.
+//      for all copies of the round, those included that another rank made from this rank's memory,
+//      so the next round may overwrite every slot.
 #include "framework/dist/context_ring.h"
 
 #include <string.h>
@@ -265,17 +265,21 @@ static bt_status ring_collect(void *self, bt_context *context, const void **grad
     return await(r, context, 0);
 }
 
-// Whether the ranks may take: each chooses kernels by itself, and the way of gradients by them, so
-// all must have the same kind of device.
-static bt_status compare_devices(bt_group *group, bool *same)
+// Whether two ranks can read each other's memory, and have devices of one kind. The kernels that
+// serve a call depend on the device, and whether a rank takes or gives gradients depends on them:
+// both must do the same.
+static bt_status may_take(bt_group *group, bool *may)
 {
-    *same = group->size == 2 && bt_group_reads(group);
-    for (int rank = 0; rank < group->size && bt_group_reads(group); ++rank) {
-        const bt_device_info *own = &group->device->info;
-        const int64_t mine[] = {own->arch, own->processor_count, (int64_t)own->shared_bytes};
+    *may = group->size == 2 && bt_group_reads(group);
+    if (!*may) {
+        return BT_OK;
+    }
+    const bt_device_info *own = &group->device->info;
+    const int64_t mine[] = {own->arch, own->processor_count, (int64_t)own->shared_bytes};
+    for (int rank = 0; rank < group->size; ++rank) {
         int64_t theirs[] = {mine[0], mine[1], mine[2]};
         BT_TRY(bt_group_tell(group, theirs, sizeof theirs, rank));
-        *same = *same && memcmp(mine, theirs, sizeof mine) == 0;
+        *may = *may && memcmp(mine, theirs, sizeof mine) == 0;
     }
     return BT_OK;
 }
@@ -289,7 +293,7 @@ bt_status bt_context_ring_create(bt_group *group, bt_rotation rotation, bt_conte
     if ((unsigned)rotation >= BT_ROTATION_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown rotation %d", (int)rotation);
     }
-    BT_TRY(compare_devices(group, &takes));
+    BT_TRY(may_take(group, &takes));
     BT_TRY(bt_mem_alloc(1, sizeof *r, &block));
     r = block;
     r->group = group;

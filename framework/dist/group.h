@@ -161,9 +161,9 @@ static inline int bt_group_step_block(const bt_group *group, const bt_group_step
     return (rank - step->hops % group->size + group->size) % group->size;
 }
 // Copies rows from other ranks' memory by copy engines. All ranks call it, each with reads of its
-// own, or none: they get what the other rank's stream had written before its call, and when the
-// stream has passed the call, no rank reads any more.
-// Errors  UNSUPPORTED if bt_group_reads is false
+// own or with none. A read gets what the owner's stream wrote before the owner's call. When a
+// rank's stream has passed its call, no rank reads its memory any more. Errors  UNSUPPORTED if
+// bt_group_reads is false
 BT_CHECKED bt_status bt_read_rows(bt_group *group, const bt_group_read *reads, int count,
                                   bt_stream stream);
 static inline bool bt_group_reads(const bt_group *group)

@@ -311,26 +311,31 @@ bt_status bt_p2p_exchange_step(bt_group *base, const bt_group_step *step, void *
     return run(group, &what);
 }
 
+// Where the rows are in their owner's memory; NULL: not in memory of the group.
+static const char *rows_at_owner(const bt_p2p_group *group, const bt_group_read *read)
+{
+    const bt_p2p_region *region =
+        bt_p2p_region_find(group, read->from, read->rows * read->row_bytes);
+    return region ? bt_p2p_region_at(group, region, read->from, read->rank) : NULL;
+}
+
 bt_status bt_p2p_read_rows(bt_group *base, const bt_group_read *reads, int count, bt_stream stream)
 {
     bt_p2p_group *group = self_of(base);
     bt_device *device = group->base.device;
     BT_TRY(bt_device_group_check(base));
     for (int i = 0; i < count; ++i) {
-        const int64_t bytes = reads[i].rows * reads[i].row_bytes;
-        if (bt_p2p_region_find(group, reads[i].from, bytes) == NULL) {
+        if (!rows_at_owner(group, &reads[i])) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
                             "read_rows: %lld bytes of rank %d are not memory of the group",
-                            (long long)bytes, reads[i].rank);
+                            (long long)(reads[i].rows * reads[i].row_bytes), reads[i].rank);
         }
     }
     BT_TRY(bt_p2p_copies_begin(group, stream));
     for (int i = 0; i < count; ++i) {
         const bt_group_read *read = &reads[i];
-        const bt_p2p_region *region =
-            bt_p2p_region_find(group, read->from, read->rows * read->row_bytes);
-        const bt_byte_rows rows = {bt_p2p_region_at(group, region, read->from, read->rank),
-                                   read->rows, read->row_bytes, read->row_bytes};
+        const bt_byte_rows rows = {rows_at_owner(group, read), read->rows, read->row_bytes,
+                                   read->row_bytes};
         BT_TRY(device->backend->copy_rows(device, read->to, read->pitch_bytes, &rows, stream));
     }
     return bt_p2p_copies_end(group, stream);

@@ -35,9 +35,9 @@ typedef struct bt_ring {
     // Where to write the gradient of that block.
     bt_status (*place)(void *self, bt_context *context, int step, void **gradient);
     bt_status (*give)(void *self, bt_context *context, int step);
-    // Of two ranks, instead of give: takes what the other one has placed for this one. Nobody else
-    // touches or frees the targets until collect, whose gradients are then undefined. NULL on both:
-    // they cannot read each other's memory, or may not make the same choice.
+    // Two ranks may call this instead of give, both or neither: it copies the gradient that the
+    // other rank placed for this one. Until collect nobody else touches or frees the targets; the
+    // gradients that collect gives are then undefined. NULL on both ranks where it is not possible.
     // Shapes  copies [count]
     bt_status (*take)(void *self, bt_context *context, const bt_ring_copy *copies, int count);
     // The gradients of this rank's block, by rank; NULL: this rank's own. Readable until the next

@@ -94,7 +94,7 @@ static bt_status attend(const bt_ring_job *j, const bt_tensor *qkv, const void *
         const bt_ring_visit *visit = &j->visits[n];
         const bool begins = !block && n == j->first[source] && bt_ring_begins(j);
         void *rows = NULL;
-        BT_TRY(bt_ring_rows_take(j, lse, visit, true, &rows));
+        BT_TRY(bt_ring_rows_get(j, lse, visit, true, &rows));
         const bt_attention_args args = {.q = bt_ring_packed(j, qkv, 0, visit->q_begin),
                                         .k = bt_ring_keys(j, qkv, block, source, 1, visit),
                                         .v = bt_ring_keys(j, qkv, block, source, 2, visit),
@@ -105,7 +105,7 @@ static bt_status attend(const bt_ring_job *j, const bt_tensor *qkv, const void *
                                         .compute = j->context->compute,
                                         .dtype = j->dtype};
         BT_TRY(bt_context_launch(j->context, BT_KERNEL_ATTENTION, j->dtype, &args));
-        BT_TRY(bt_ring_rows_back(j, lse, visit));
+        BT_TRY(bt_ring_rows_put(j, lse, visit));
     }
     return BT_OK;
 }

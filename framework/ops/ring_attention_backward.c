@@ -23,8 +23,8 @@ typedef struct backward {
     const void **blocks; // owned [size]: those of the steps
 } backward;
 
-// Of two ranks, each takes what the other one computed for it to dk and dv, while dq of the other
-// one's keys is computed.
+// Whether this is one of two ranks that read dk and dv of their keys from each other's memory,
+// while they compute dq of each other's keys.
 static bool takes(const backward *b) { return b->apart && b->job->ring->take; }
 
 static bt_attention_view values_after(const bt_ring_job *j, bt_attention_view keys)
@@ -74,13 +74,13 @@ static bt_status visit_keys(backward *b, int step, int wanted, bt_attention_view
         args.accumulate_dq = step > 0 || !b->begins || n > j->first[source];
         args.accumulate_dkv = adds;
         args.delta_given = b->apart && !makes_delta;
-        BT_TRY(bt_ring_rows_take(j, &b->lse, visit, true, &lse));
+        BT_TRY(bt_ring_rows_get(j, &b->lse, visit, true, &lse));
         args.lse = lse;
         if (b->apart) {
-            BT_TRY(bt_ring_rows_take(j, &b->delta, visit, args.delta_given, &args.delta));
+            BT_TRY(bt_ring_rows_get(j, &b->delta, visit, args.delta_given, &args.delta));
         }
         BT_TRY(bt_context_launch(j->context, BT_KERNEL_ATTENTION_BACKWARD, j->dtype, &args));
-        BT_TRY(makes_delta ? bt_ring_rows_back(j, &b->delta, visit) : BT_OK);
+        BT_TRY(makes_delta ? bt_ring_rows_put(j, &b->delta, visit) : BT_OK);
     }
     return BT_OK;
 }
@@ -173,7 +173,8 @@ static bt_status take_received(const backward *b, bt_attention_view dk)
     const bt_status status = j->ring->take(j->ring->self, j->context, copies, (int)batches);
     bt_mem_free(copies);
     BT_TRY(status);
-    // Unless it begins, the gradient is zero; if it does, the tokens begin with the first one.
+    // The tokens after those that were taken. Without `begins` the whole gradient was cleared; with
+    // it, the other rank gives this rank's first tokens or all.
     return b->begins ? sum_parts(j, NULL, 0, dk, first + tokens, all - first - tokens) : BT_OK;
 }
 
@@ -264,34 +265,34 @@ static bt_status prepare(backward *b)
     return BT_OK;
 }
 
-// dq of the others' keys, if the sides are apart.
+// dq of the others' keys.
 static bt_status remote_queries(backward *b, bt_attention_view dk)
 {
-    for (int step = 1; step < b->job->ring->size && b->apart; ++step) {
+    for (int step = 1; step < b->job->ring->size; ++step) {
         BT_TRY(visit_keys(b, step, QUERIES, dk, false));
     }
     return BT_OK;
 }
 
-// The target of what is taken may be freed only after the ring's transfers.
+// Collects after a failure, too: the gradient may be freed only when nobody writes it any more.
 static bt_status take_keys(backward *b, bt_attention_view dk)
 {
     const bt_ring *ring = b->job->ring;
-    const void *nothing[2];
+    const void *unused[2];
     bt_status status = take_received(b, dk);
     status = status ? status : remote_queries(b, dk);
     if (status == BT_OK) {
-        return ring->collect(ring->self, b->job->context, nothing);
+        return ring->collect(ring->self, b->job->context, unused);
     }
     bt_error_quiet_begin();
-    (void)!ring->collect(ring->self, b->job->context, nothing);
+    (void)!ring->collect(ring->self, b->job->context, unused);
     bt_error_quiet_end();
     return status;
 }
 
 static bt_status give_keys(backward *b, bt_attention_view dk)
 {
-    BT_TRY(remote_queries(b, dk));
+    BT_TRY(b->apart ? remote_queries(b, dk) : BT_OK);
     return b->job->ring->size > 1 ? sum_keys(b, dk) : BT_OK;
 }
 

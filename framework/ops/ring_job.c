@@ -176,8 +176,8 @@ static bt_status copy_rows(const bt_ring_job *j, const bt_ring_rows *rows,
     return bt_context_launch(j->context, BT_KERNEL_COPY, dtype, &copy);
 }
 
-bt_status bt_ring_rows_take(const bt_ring_job *j, bt_ring_rows *rows, const bt_ring_visit *visit,
-                            bool reads, void **out)
+bt_status bt_ring_rows_get(const bt_ring_job *j, bt_ring_rows *rows, const bt_ring_visit *visit,
+                           bool reads, void **out)
 {
     if (rows->chunk && rows->first == visit->q_begin && visit->q_count < j->shape.q_tokens) {
         *out = bt_tensor_data(rows->chunk);
@@ -196,8 +196,8 @@ bt_status bt_ring_rows_take(const bt_ring_job *j, bt_ring_rows *rows, const bt_r
     return reads ? copy_rows(j, rows, visit, false) : BT_OK;
 }
 
-bt_status bt_ring_rows_back(const bt_ring_job *j, const bt_ring_rows *rows,
-                            const bt_ring_visit *visit)
+bt_status bt_ring_rows_put(const bt_ring_job *j, const bt_ring_rows *rows,
+                           const bt_ring_visit *visit)
 {
     return visit->q_count == j->shape.q_tokens ? BT_OK : copy_rows(j, rows, visit, true);
 }

@@ -69,10 +69,10 @@ BT_CHECKED bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv
 bool bt_ring_begins(const bt_ring_job *j);
 // The values of a visit's queries for a call: all of this rank's, or a copy of one chunk's, which
 // is kept for further calls. Its contents are undefined unless the call `reads` them. After a call
-// that wrote them, back.
-BT_CHECKED bt_status bt_ring_rows_take(const bt_ring_job *j, bt_ring_rows *rows,
-                                       const bt_ring_visit *visit, bool reads, void **out);
-BT_CHECKED bt_status bt_ring_rows_back(const bt_ring_job *j, const bt_ring_rows *rows,
-                                       const bt_ring_visit *visit);
+// that wrote them, put copies them back.
+BT_CHECKED bt_status bt_ring_rows_get(const bt_ring_job *j, bt_ring_rows *rows,
+                                      const bt_ring_visit *visit, bool reads, void **out);
+BT_CHECKED bt_status bt_ring_rows_put(const bt_ring_job *j, const bt_ring_rows *rows,
+                                      const bt_ring_visit *visit);
 
 #endif
