@@ -2,7 +2,7 @@
 //
 // Before it: persisting lines of the L2 cache become ordinary lines. After its stop event: every
 // stream of the process is joined; work that still runs then was not timed. Both are outside of the
-// region and do not affect its time.
+// region and do not affect its time, but both end the overlap of streams.
 #ifndef BT_DEVICE_REGION_H
 #define BT_DEVICE_REGION_H
 
@@ -15,6 +15,8 @@ typedef struct bt_region {
     int64_t behind_ns; // total duration of that work
 } bt_region;
 
+// Sync    on CUDA, work that is submitted afterwards, to any stream, waits for all earlier work of
+//         the device: call it where the device is idle
 BT_CHECKED bt_status bt_region_begin(bt_device *device);
 // Call after a region that took inside_ns, whose stop event has been synchronized. Later work
 // counts if it takes longer than 0.1 ms and than 5 % of the region, more than an idle device needs

@@ -215,7 +215,8 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
         bt_profile_start(t->profile);
     }
     BT_TRY(begin_trace(t, step));
-    BT_TRY(bt_region_begin(&t->session.device));
+    const bool idle = step == t->first_step || ends_alone(t, step - 1); // the device
+    BT_TRY(idle ? bt_region_begin(&t->session.device) : BT_OK);
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
     BT_TRY(bt_step_work(t, event.lr, launch));

@@ -1,10 +1,12 @@
 // tests/dist/test_train.c - training by several ranks: one set of bits, whatever the ranks
 #include <omp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/data/shard.h"
+#include "framework/device/device.h"
 #include "tests/dist/ranks.h"
 #include "tests/dist/ring_order.h"
 #include "tests/support/scratch.h"
@@ -164,6 +166,43 @@ static void bits_do_not_depend_on_buckets(void **state)
         r.plan.parallel.sharding = i % 2 ? BT_SHARDING_ZERO3 : BT_SHARDING_ZERO1;
         assert_true(digest_of(RANKS_THREADS, 4, &r) == expected);
     }
+}
+
+static bt_backend counting; // the CPU's, but for what it counts; replaces it once added
+static atomic_int resets, joins;
+
+static bt_status count_reset(bt_device *device)
+{
+    ++resets;
+    return bt_cpu_backend.cache_reset(device);
+}
+
+static bt_status count_join(bt_device *device, int64_t *waited_ns)
+{
+    ++joins;
+    return bt_cpu_backend.join(device, waited_ns);
+}
+
+// On a GPU each makes all streams wait for each other, so the gather of the weights would not
+// overlap the next forward. The first step and the last contain their own gather.
+static void steps_that_overlap_are_not_separated(void **state)
+{
+    (void)state;
+    enum { RANKS = 2 };
+    run r = {.plan = base_plan()};
+    counting = bt_cpu_backend;
+    counting.cache_reset = count_reset;
+    counting.join = count_join;
+    ASSERT_OK(bt_device_add(&counting));
+    r.plan.parallel.sharding = BT_SHARDING_ZERO1;
+    (void)digest_of(RANKS_THREADS, RANKS, &r);
+    assert_int_equal(resets, RANKS * 2);
+    assert_int_equal(joins, RANKS * 2);
+    resets = joins = 0;
+    r.plan.parallel.no_overlap = true;
+    (void)digest_of(RANKS_THREADS, RANKS, &r);
+    assert_int_equal(resets, RANKS * STEPS);
+    assert_int_equal(joins, RANKS * STEPS);
 }
 
 // With a bucket a parameter ZeRO-3 has few of them at a time; blocks that run again in the backward
@@ -474,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_rank_with_other_files_is_named),
         cmocka_unit_test(a_rank_that_fails_ends_the_others),
         cmocka_unit_test(steps_that_ranks_cannot_share_are_refused),
+        cmocka_unit_test(steps_that_overlap_are_not_separated),
     };
     return cmocka_run_group_tests(tests, small_corpus_write, small_corpus_remove);
 }
