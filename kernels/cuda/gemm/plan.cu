@@ -65,7 +65,8 @@ static double finish_cycles(const family &of, const variant &how, int splits)
 }
 
 constexpr double START_CYCLES = 1000; // barriers, the first loads
-constexpr double TURN_CYCLES = 10000; // adding 128 x 192 values and signalling the next split
+// Adding 128 x 192 values and signalling the next split; that of tf32's weight gradients.
+constexpr double TURN_CYCLES = 10000, TURN_CYCLES_TF32 = 6500;
 constexpr double SPLIT_CYCLES = 1000; // fixed cost of a split
 constexpr double BYTES_PER_CYCLE = 2600;
 constexpr double ROUND_CYCLES = 3000; // a pass over B, besides its bytes
@@ -205,8 +206,8 @@ static double estimate(const family &of, const bt_gemm_args *args, int processor
     const double period = how.ping_pong ? overlapped : multiply + finish;
     // Splits of a tile in the last round.
     const int64_t together = bt_min_i64(splits, bt_div_up(processors, tiles));
-    const double turns =
-        (double)(together - 1) * TURN_CYCLES * part + (double)(splits - 1) * SPLIT_CYCLES;
+    const double turn = of.dtype == BT_F32 && how.trans_a ? TURN_CYCLES_TF32 : TURN_CYCLES;
+    const double turns = (double)(together - 1) * turn * part + (double)(splits - 1) * SPLIT_CYCLES;
     const double work = START_CYCLES + multiply + (double)(rounds - 1) * period + finish + turns;
     const double moving = START_CYCLES + bytes_of(args, how.kind) / BYTES_PER_CYCLE;
     const bool long_gradient = how.kind == EPILOGUE_F32 && how.trans_a && of.dtype == BT_BF16 &&
