@@ -149,7 +149,7 @@ static bt_status await(bt_context_ring *r, bt_context *context, int index)
 static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes)
 {
     bt_context_ring *r = self_of(self);
-    const int64_t aligned = (block_bytes + 255) / 256 * 256;
+    const int64_t aligned = block_bytes > 0 ? (block_bytes + 255) / 256 * 256 : 256; // a place
     if (!r->device) {
         BT_TRY(open_queues(r, context->device));
     }

@@ -242,6 +242,7 @@ bt_status bt_read_rows(bt_group *group, const bt_group_read *reads, int count, b
                         "read_rows: the ranks of a group over %s cannot read each other's memory",
                         group->backend->name);
     }
+    BT_TRY(check_size("read_rows", count));
     for (int i = 0; i < count; ++i) {
         const bt_byte_rows to = {reads[i].to, reads[i].rows, reads[i].row_bytes,
                                  reads[i].pitch_bytes};

@@ -8,7 +8,8 @@
 //   1. Results have the same bits on every rank and in every run: sums follow a fixed tree over the
 //      ranks (README).
 //   2. No call waits forever: it fails after an abort, the exit of a rank, different calls on
-//      different ranks, or the timeout, and its message names the rank.
+//      different ranks (compared by all but copy engines: p2p.h), or the timeout, and its message
+//      names the rank.
 //   3. A group that has failed stays failed: later calls return the first reason.
 #ifndef BT_DIST_GROUP_H
 #define BT_DIST_GROUP_H
@@ -108,7 +109,7 @@ typedef struct bt_group_backend {
 // Types   f64, f32, bf16, i64, i32. NaN: a NaN of any rank gives NaN, for the maximum too
 // Errors  of every call here: INVALID_ARGUMENT (size, type, rank), INTERRUPTED (an abort),
 //         UNAVAILABLE (a rank ended or was silent for the timeout), INTERNAL (ranks called
-//         different collectives)
+//         different collectives; copy engines do not compare them: p2p.h)
 BT_CHECKED bt_status bt_all_reduce(bt_group *group, void *data, int64_t count, bt_dtype dtype,
                                    bt_reduction reduction, bt_stream stream);
 // out[i] = reduction over the ranks of in[rank * count + i].

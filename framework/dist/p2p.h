@@ -20,7 +20,8 @@ typedef struct bt_p2p_options {
 // Operands in memory of the group (bt_group_memory) are used in place; others, and those of
 // send_recv, are copied through staging memory. Calls run in the order of submission, whatever
 // their streams; with `engines`, all_to_all, all_to_others, all_gather and exchange_step into
-// memory of the group overlap other calls, as read_rows always does.
+// memory of the group overlap other calls, as read_rows always does. Copy engines compare no calls:
+// ranks that make different ones of these copy what each was told, without an error.
 // Errors   UNAVAILABLE (no CUDA backend, ranks on several hosts, GPUs without peer access, kernels
 //          that are loaded lazily), UNSUPPORTED (number of ranks), OUT_OF_MEMORY: naming the rank
 BT_CHECKED bt_status bt_group_p2p_create(bt_group *control, bt_device *device,

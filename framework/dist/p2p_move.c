@@ -325,7 +325,7 @@ bt_status bt_p2p_read_rows(bt_group *base, const bt_group_read *reads, int count
     bt_device *device = group->base.device;
     BT_TRY(bt_device_group_check(base));
     for (int i = 0; i < count; ++i) {
-        if (!rows_at_owner(group, &reads[i])) {
+        if (reads[i].rows * reads[i].row_bytes > 0 && !rows_at_owner(group, &reads[i])) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
                             "read_rows: %lld bytes of rank %d are not memory of the group",
                             (long long)(reads[i].rows * reads[i].row_bytes), reads[i].rank);

@@ -425,7 +425,8 @@ static bt_status reads(const sweep *how, bt_group *group, const operand *in, con
     if (!bt_group_reads(group)) {
         return expect_refusal(group, wanted, count, BT_STATUS_UNSUPPORTED);
     }
-    if (!how->in_memory) {
+    BT_TRY(expect_refusal(group, wanted, -1, BT_STATUS_INVALID_ARGUMENT));
+    if (!how->in_memory && width > 0) {
         return expect_refusal(group, wanted, count, BT_STATUS_INVALID_ARGUMENT);
     }
     memset(out->host, 0xc3, (size_t)(size * group->size));
