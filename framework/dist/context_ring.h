@@ -5,7 +5,9 @@
 //   all_gather     one collective sends all blocks
 //   point_to_point a block passes from neighbour to neighbour, one rank per step
 //   all_to_all     in step s a rank exchanges blocks with the ranks at distance s (pairwise)
-// Gradients are sent directly to the rank that owns the keys, and summed there in rank order.
+// Gradients go directly to the rank that owns the keys: they are sent to it, or each of two ranks
+// whose devices are of one kind reads them from the other. ops/ring_attention.c has the order of
+// their sum.
 //
 // On a device with streams, blocks are sent on a separate stream: the next block is in flight while
 // one is used. Memory: 3 P blocks. In group memory, if there is any, blocks arrive without a copy,
@@ -36,7 +38,7 @@ typedef struct bt_context_ring bt_context_ring;
 
 // Creates the ring of the group's ranks; collective.
 // Owns    *out: the caller, bt_context_ring_destroy; the group is borrowed and outlives it
-// Errors  INVALID_ARGUMENT (rotation), OUT_OF_MEMORY
+// Errors  INVALID_ARGUMENT (rotation), OUT_OF_MEMORY, those of bt_group_tell
 BT_CHECKED bt_status bt_context_ring_create(bt_group *group, bt_rotation rotation,
                                             bt_context_ring **out);
 // NULL is allowed. Waits for the ring's stream.

@@ -233,6 +233,7 @@ extern _Thread_local const char *bt_group_site;
 #define bt_recv(...)            (BT_GROUP_SITE(__LINE__), bt_recv(__VA_ARGS__))
 #define bt_send_recv(...)       (BT_GROUP_SITE(__LINE__), bt_send_recv(__VA_ARGS__))
 #define bt_exchange_step(...)   (BT_GROUP_SITE(__LINE__), bt_exchange_step(__VA_ARGS__))
+#define bt_read_rows(...)       (BT_GROUP_SITE(__LINE__), bt_read_rows(__VA_ARGS__))
 #define bt_barrier(...)         (BT_GROUP_SITE(__LINE__), bt_barrier(__VA_ARGS__))
 #endif
 

@@ -29,6 +29,7 @@ struct bt_row_chunks {
     int64_t allocated;          // bytes in all, outgrown memory of the group included
     int64_t chunk_bytes[AREAS]; // of the current use: distance between the chunks of an area
     const char *gathered[BT_ROWS_GATHERED]; // the current use's own rows; borrowed
+    bool may_have_pieces;
     // Of pieces, [WORDS_OF, ranks, PIECES] by what is gathered, the last for terms.
     uint32_t *words;      // the group's; NULL: there are no pieces
     uint32_t *counts;     // owned; one more each
@@ -76,6 +77,8 @@ failed:
     bt_mem_free(block);
     return status;
 }
+
+void bt_row_chunks_allow_pieces(bt_row_chunks *c) { c->may_have_pieces = true; }
 
 static void free_memory(bt_row_chunks *c)
 {
@@ -148,7 +151,7 @@ static bt_status open_words(bt_row_chunks *c)
     const bt_backend *backend = c->device->backend;
     const size_t bytes = WORDS_OF * (size_t)(piece_count(c) + 1) * sizeof *c->counts;
     void *counts = NULL;
-    c->words = bt_group_words(c->group, WORDS_OF * piece_count(c));
+    c->words = c->may_have_pieces ? bt_group_words(c->group, WORDS_OF * piece_count(c)) : NULL;
     if (!c->words) {
         return BT_OK;
     }

@@ -16,9 +16,9 @@
 //   sum                         the own rows, plus a residual
 //
 // In pieces (AsyncTP): one product takes the rows of all ranks, piece by piece as they arrive, or
-// gives the terms that leave so (kernels.h, GEMM_PIECES). For this the group has words
-// (bt_group_words), and the kernel table a row for the product; else chunks are products of their
-// own.
+// gives the terms that leave so (kernels.h, GEMM_PIECES). For this the owner allows pieces, the
+// group has words (bt_group_words), and the kernel table a row for the product; else chunks are
+// products of their own.
 //
 //   gather begin       x -> whole, in pieces
 //                      product of whole, which reads x for the own rows
@@ -68,6 +68,10 @@ typedef struct bt_row_pieces {
 // The device is that of the first context that uses it, which outlives it.
 // Owns    the caller, until bt_row_chunks_destroy, before the group. Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_row_chunks_create(struct bt_group *group, bt_row_chunks **out);
+// Products may take rows in pieces from now on, before the first use. A rank sends pieces only if its
+// own product takes them, so call this only if the kernel table has the same rows for the products
+// of all ranks: their matrices have the same shapes, and their devices are of one kind.
+void bt_row_chunks_allow_pieces(bt_row_chunks *chunks);
 // Waits for its stream. Safe on NULL.
 void bt_row_chunks_destroy(bt_row_chunks *chunks);
 // Device memory that it uses, the group's included.

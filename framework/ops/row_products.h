@@ -11,8 +11,9 @@
 // and biases are products of all rows, not of chunks, so each element is summed in the order of the
 // whole product, and none is deferred: the gathered operands last until the op ends.
 //
-// Invariant  the exchanges of a call depend on its inputs' shapes and on which gradients are
-// wanted, which are equal on all ranks.
+// Invariant  the exchanges of a call depend on its inputs' rows and on which gradients are wanted,
+// which are equal on all ranks; pieces also on the kernels for its matrices
+// (bt_row_chunks_allow_pieces).
 #ifndef BT_OPS_ROW_PRODUCTS_H
 #define BT_OPS_ROW_PRODUCTS_H
 

@@ -143,12 +143,14 @@ static uint64_t fingerprint(const bt_trainer *t)
                              plan->parallel.row_chunks,
                              plan->parallel.rotation,
                              plan->parallel.shared_heads,
+                             plan->parallel.no_overlap,
                              plan->init != NULL,
                              t->observer->value != NULL,
                              plan->checkpoints.folder != NULL,
                              plan->checkpoints.resume,
                              plan->checkpoints.every_steps,
                              plan->checkpoints.at_end,
+                             plan->checkpoints.asynchronous,
                              plan->checkpoints.reload};
     const double real[] = {o->lr,
                            o->min_lr,
@@ -192,6 +194,32 @@ static bt_status expect_same_plan(bt_trainer *t)
                                                  "rank %d runs another plan than rank 0: start all "
                                                  "ranks with the same suite, case, data and build",
                                                  other);
+}
+
+// Which kernels serve a rank's products of gathered rows follows from its device and from the shapes
+// of its parts of parameters.
+static bt_status allow_pieces(bt_trainer *t)
+{
+    const bt_device_info *on = &t->session.device.info;
+    const int64_t device[] = {on->arch, on->processor_count, (int64_t)on->shared_bytes};
+    uint64_t own = XXH3_64bits(device, sizeof device);
+    int other = 0;
+    if (!t->chunks) {
+        return BT_OK;
+    }
+    for (int64_t i = 0; i < t->params.spec_count; ++i) {
+        const bt_param_spec *spec = &t->params.specs[i];
+        const bt_tensor *part = spec->item < 0 ? NULL : t->params.items[spec->item].value;
+        if (part && !bt_shape_equal(&part->shape, &spec->whole)) {
+            const bt_shape *shape = &part->shape;
+            own = XXH3_64bits_withSeed(shape->size, (size_t)shape->rank * sizeof *shape->size, own);
+        }
+    }
+    BT_TRY(find_other(t, &own, sizeof own, &other));
+    if (other == bt_ranks_world(t)) {
+        bt_row_chunks_allow_pieces(t->chunks);
+    }
+    return BT_OK;
 }
 
 // Random weights follow from the plan; weights from a file may differ between hosts.
@@ -291,6 +319,7 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
                                               .tensor = t->mesh.tensor};
     BT_TRY(expect_same_plan(t));
     BT_TRY(expect_same_weights(t));
+    BT_TRY(allow_pieces(t));
     mark_replicated(t);
     if (t->session.tuner && bt_ranks_world(t) > 1) {
         bt_gemm_tuner_agree(t->session.tuner,

@@ -215,7 +215,8 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
         bt_profile_start(t->profile);
     }
     BT_TRY(begin_trace(t, step));
-    const bool idle = step == t->first_step || ends_alone(t, step - 1); // the device
+    const bool alone_before = step == t->first_step || ends_alone(t, step - 1);
+    const bool idle = alone_before && !bt_keep_copies(t); // the device
     BT_TRY(idle ? bt_region_begin(&t->session.device) : BT_OK);
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));

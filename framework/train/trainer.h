@@ -286,7 +286,7 @@ BT_CHECKED bt_status bt_keep_await(bt_trainer *t);
 BT_CHECKED bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step);
 // Reports that load.
 BT_CHECKED bt_status bt_keep_report_load(const bt_trainer *t);
-// Whether a save in flight still copies the state to the host.
+// Whether a save still collects the state, or copies it to the host.
 bool bt_keep_copies(const bt_trainer *t);
 // Begins a save after `step` steps if one is due, and reports the end of the one in flight. A
 // failed save is reported and training continues.

@@ -351,6 +351,25 @@ static void rows_in_pieces_have_the_losses_of_one_rank(void **state)
     }
 }
 
+// Two heads and one: for one rank's products only there may be a row that takes pieces, which the
+// other rank would not send.
+static void uneven_shards_take_no_pieces(void **state)
+{
+    (void)state;
+    run one[RUNS_MAX];
+    add_pieces(BT_RECOMPUTE_NONE);
+    runs[0].plan.model.heads = 3;
+    runs[0].plan.model.width = 192;
+    assert_int_equal(setenv("BT_GEMM", "own", 1), 0);
+    train_twice(one);
+    assert_int_equal(unsetenv("BT_GEMM"), 0);
+    assert_false(runs[0].pieces);
+    for (int step = 0; step < STEPS; ++step) {
+        const double loss = (double)one[0].losses[step], got = (double)runs[0].losses[step];
+        assert_true(fabs(got - loss) <= loss / 128);
+    }
+}
+
 static bt_status die_after_a_step(void *self, const bt_train_step *event)
 {
     (void)self;
@@ -398,6 +417,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(states_saved_beside_steps_are_whole, clear),
         cmocka_unit_test_setup(chunks_of_rows_repeat, clear),
         cmocka_unit_test_setup(rows_in_pieces_have_the_losses_of_one_rank, clear),
+        cmocka_unit_test_setup(uneven_shards_take_no_pieces, clear),
         cmocka_unit_test_setup(a_lost_rank_ends_products_that_wait, clear),
         cmocka_unit_test_setup(meshes_have_the_losses_of_one_rank, clear),
     };
