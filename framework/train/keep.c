@@ -532,8 +532,7 @@ bt_status bt_keep_tick(bt_trainer *t, int64_t step)
 
 bool bt_keep_copies(const bt_trainer *t)
 {
-    return t->keep.collecting ||
-           (t->keep.in_flight && bt_checkpoint_is_copying(t->keep.writer));
+    return t->keep.collecting || (t->keep.in_flight && bt_checkpoint_is_copying(t->keep.writer));
 }
 
 static bt_status end_save(bt_trainer *t, int64_t step)

@@ -196,8 +196,8 @@ static bt_status expect_same_plan(bt_trainer *t)
                                                  other);
 }
 
-// Which kernels serve a rank's products of gathered rows follows from its device and from the shapes
-// of its parts of parameters.
+// Which kernels serve a rank's products of gathered rows follows from its device and from the
+// shapes of its parts of parameters.
 static bt_status allow_pieces(bt_trainer *t)
 {
     const bt_device_info *on = &t->session.device.info;

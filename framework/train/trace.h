@@ -8,8 +8,9 @@
 //   forward.M.CALL        output of the call of an op; a second output: CALL.out1
 //   backward.M.CALL.inI   gradient of the call's input I; of a parameter the sum so far; of an
 //                         input that is also a residual the sum of both
-//   gradient.PARAMETER    sum over the micro-batches, neither scaled nor clipped; not reported
-//                         with ZeRO, where ranks have shards of buckets
+//   gradient.PARAMETER    sum over the micro-batches, neither scaled nor clipped, so with context
+//                         parallelism C times one rank's: each rank's loss is the mean of its own
+//                         tokens; not reported with ZeRO, where ranks have shards of buckets
 //   state.TENSOR          training state after the update: PARAMETER, adamw.m.*, adamw.v.*
 // CALL is MODULE.OP, as in "h.3.attn.c_attn.linear": the module is that of the parameters which the
 // op reads, or the layer of the previous call ("h.3.attention"). A second call with the same name

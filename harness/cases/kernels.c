@@ -44,9 +44,10 @@ static bt_status append_text(int columns, bt_str *out)
                        bt_kernel_accepts_text(row->accepts));
     }
     BT_TRY(bt_table_print(&table, 0, out));
-    bt_str_append(out, "\narch: the compute capability that a kernel needs, times ten. plain: causal or "
-                       "full self-attention, one key/value head for each query head. If several "
-                       "rows accept a call, the last of them is used.\n");
+    bt_str_append(out,
+                  "\narch: the compute capability that a kernel needs, times ten. plain: causal or "
+                  "full self-attention, one key/value head for each query head. If several "
+                  "rows accept a call, the last of them is used.\n");
     const bt_backend *cuda = NULL;
     if (bt_device_backend("cuda", &cuda) != BT_OK) {
         bt_str_format(out, "cuda, here: %s\n", bt_error_message());

@@ -129,13 +129,12 @@ static bt_status open_side(const bt_cli_arguments *arguments, differ *self, int 
     out->lockstep.plan = &s->source.train;
     out->lockstep.ranks = s->source.ranks;
     out->arithmetic.precision = s->source.train.precision;
-    const bt_plan_mesh mesh = bt_plan_mesh_of(bt_json_get(item, "train"));
     const bool ranks = s->source.ranks > 1;
     (void)snprintf(out->label, sizeof out->label, "%.64s: %s on %s, recompute %s%s%s",
                    bt_json_get(item, "name")->valuestring,
                    bt_precision_name(s->source.train.precision), s->source.device,
                    bt_recompute_mode_name(s->source.train.recompute), ranks ? ", mesh " : "",
-                   ranks ? bt_plan_mesh_text(&mesh).text : "");
+                   ranks ? bt_plan_mesh_text(bt_json_get(item, "train")).text : "");
     return BT_OK;
 }
 

@@ -10,7 +10,7 @@
 #include "harness/diff/measure.h"
 #include "harness/diff/missing.h"
 
-enum { BT_DIFF_LABEL_BYTES = 192 };
+enum { BT_DIFF_LABEL_BYTES = 256 };
 
 typedef struct bt_diff_side {
     char label[BT_DIFF_LABEL_BYTES]; // as the user gave it

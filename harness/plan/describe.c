@@ -48,7 +48,12 @@ static void add_training_case(const cJSON *item, bt_table *table)
     }
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
     if (mesh.ranks > 1) {
-        bt_str_format(out, ", mesh %s", bt_plan_mesh_text(&mesh).text);
+        bt_str_format(out, ", mesh %s", bt_plan_mesh_text(train).text);
+    }
+    if (mesh.data * mesh.context > 1) { // ranks reduce gradients
+        bt_str_format(out, ", %s, buckets of %g MiB",
+                      bt_json_text_of(bt_json_get(train, "mesh"), "sharding"),
+                      bt_plan_number(train, "mesh.bucket_mb"));
     }
     bt_table_cells(table, "%s|%s", bt_json_text_of(item, "name"), bt_str_text(out));
 }

@@ -26,19 +26,46 @@ bt_plan_mesh bt_plan_mesh_of(const cJSON *train)
     return out;
 }
 
-bt_text bt_plan_mesh_text(const bt_plan_mesh *mesh)
+// Appends the word, and its value if that is not 0.
+static void append(const char *between, const char *word, int64_t value, bt_text *out)
 {
+    const bt_text before = *out;
+    const bt_text number = value ? bt_textf(" %lld", (long long)value) : (bt_text){""};
+    *out = bt_textf("%s%s%s%s", before.text, before.text[0] ? between : "", word, number.text);
+}
+
+bt_text bt_plan_mesh_text(const cJSON *train)
+{
+    static const struct {
+        const char *key, *word;
+    } options[] = {{"sequence_parallel", "sequence parallel"},
+                   {"row_chunks", "row chunks"},
+                   {"half_batches", "half-batches"}};
+    const cJSON *json = bt_json_get(train, "mesh");
+    const bt_plan_mesh mesh = bt_plan_mesh_of(train);
     const struct {
         const char *word;
         int64_t value;
-    } degrees[] = {{"data", mesh->data}, {"tensor", mesh->tensor}, {"context", mesh->context}};
+    } degrees[] = {{"data", mesh.data}, {"tensor", mesh.tensor}, {"context", mesh.context}};
     bt_text out = {""};
     for (int64_t i = 0; i < BT_COUNT(degrees); ++i) {
         if (degrees[i].value > 1) {
-            const bt_text before = out;
-            out = bt_textf("%s%s%s %lld", before.text, before.text[0] ? " x " : "", degrees[i].word,
-                           (long long)degrees[i].value);
+            append(" x ", degrees[i].word, degrees[i].value, &out);
         }
+    }
+    for (int64_t i = 0; i < BT_COUNT(options) && mesh.tensor > 1; ++i) {
+        if (cJSON_IsTrue(bt_json_get(json, options[i].key))) {
+            append(", ", options[i].word, 0, &out);
+        }
+    }
+    const char *rotation = bt_json_text_of(json, "rotation");
+    const int64_t shared = (int64_t)bt_json_number_of(json, "shared_heads");
+    if (mesh.context > 1 && shared > 1) {
+        append(", ", "shared heads", shared, &out);
+    }
+    if (mesh.context > (shared > 1 ? shared : 1) && rotation[0] &&
+        strcmp(rotation, "all_gather") != 0) {
+        append(", ", rotation, 0, &out);
     }
     return out;
 }

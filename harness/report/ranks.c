@@ -85,7 +85,7 @@ static bt_status add_row(ranks_table *table, const report_case *item)
     ranks_row *row = &table->rows[table->count++];
     *row = (ranks_row){.item = item,
                        .ranks = ranks > 1 ? ranks : 1,
-                       .mesh = bt_plan_mesh_text(&degrees),
+                       .mesh = bt_plan_mesh_text(train),
                        .take_turns = take_turns(item->run, ranks),
                        .bucket_mb = reduces ? bt_json_number_of(mesh, "bucket_mb") : 0,
                        .tokens = bt_json_number_of(train, "tokens_per_step")};
@@ -234,7 +234,8 @@ static const struct {
      "the "
      "plan; not those of tensor and context parallel layers."},
     {"mesh", MESH, BT_METRIC_COUNT,
-     "Mesh: the ranks that share tokens (data), matrices (tensor) and sequences (context)."},
+     "Mesh: the ranks that share tokens (data), matrices (tensor) and sequences (context), and how "
+     "they work if not by default (train.mesh of the suite)."},
     {"sharding", SHARDING, BT_METRIC_COUNT, NULL},
     {"bucket", BUCKET, BT_METRIC_COUNT, NULL},
     {"peak memory", METRIC, BT_METRIC_PEAK_ALLOCATED, NULL},

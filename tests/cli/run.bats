@@ -216,7 +216,7 @@ is_gone() { ! kill -0 "$1"; }
     run --separate-stderr "$bench" run distributed/mesh --profile cpu --dry-run
     [ "$status" = 0 ]
     grep -Eq '^ +one .*, seed [0-9]+$' <<<"$output"
-    grep -Eq '^ +tensor2_context2 .*, mesh tensor 2 x context 2$' <<<"$output"
+    grep -Eq '^ +tensor2_context2 .*, mesh tensor 2 x context 2, zero1, buckets of 25 MiB$' <<<"$output"
 }
 
 @test "every suite is listed, and nothing else" {

@@ -29,6 +29,34 @@ static int unload(void **state)
     return 0;
 }
 
+// One rank has no text; defaults and what the degrees do not use are left out.
+static void texts_of_meshes_tell_them_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *train, *text;
+    } rows[] = {
+        {"{}", ""},
+        {"{\"mesh\":{\"data\":1,\"row_chunks\":true}}", ""},
+        {"{\"mesh\":{\"data\":2,\"tensor\":4}}", "data 2 x tensor 4"},
+        {"{\"mesh\":{\"tensor\":2,\"sequence_parallel\":true,\"row_chunks\":true}}",
+         "tensor 2, sequence parallel, row chunks"},
+        {"{\"mesh\":{\"tensor\":2,\"half_batches\":true}}", "tensor 2, half-batches"},
+        {"{\"mesh\":{\"context\":2,\"rotation\":\"all_gather\"}}", "context 2"},
+        {"{\"mesh\":{\"context\":2,\"rotation\":\"all_to_all\"}}", "context 2, all_to_all"},
+        {"{\"mesh\":{\"context\":2,\"rotation\":\"all_to_all\",\"shared_heads\":2}}",
+         "context 2, shared heads 2"},
+        {"{\"mesh\":{\"context\":4,\"rotation\":\"all_to_all\",\"shared_heads\":2}}",
+         "context 4, shared heads 2, all_to_all"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        bt_json_doc json;
+        ASSERT_OK(bt_json_parse("train", rows[i].train, strlen(rows[i].train), &json));
+        assert_string_equal(bt_plan_mesh_text(json.root).text, rows[i].text);
+        bt_json_doc_release(&json);
+    }
+}
+
 // The default of train.mesh.invariant is one that the mesh allows, and the plan has it.
 static void virtual_shards_follow_the_mesh(void **state)
 {
@@ -117,6 +145,7 @@ static void faults_that_cannot_be_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_of_meshes_tell_them_apart),
         cmocka_unit_test(virtual_shards_follow_the_mesh),
         cmocka_unit_test(faults_of_ranks_are_read),
         cmocka_unit_test(faults_that_cannot_be_are_refused),
