@@ -470,8 +470,9 @@ static bool selected(const char *name, const void *by)
     const expansion *expand = by;
     const bt_plan_options *options = expand->options;
     const char *filter = options->filter;
+    const char *written = bt_json_text_of(expand->source, "name"); // in the suite
     const bool fits = !filter           ? true
-                      : expand->by_name ? strcmp(name, filter) == 0
+                      : expand->by_name ? strcmp(name, filter) == 0 || strcmp(written, filter) == 0
                                         : strstr(name, filter) || fnmatch(filter, name, 0) == 0;
     return fits && (!options->wants || options->wants(name, options->wants_by));
 }
@@ -604,7 +605,8 @@ static bt_status add_selected(expansion *expand, cJSON *cases)
     return BT_OK;
 }
 
-// A filter that is the name of a case selects it alone, also where other names contain it.
+// A filter that is the name of a case, in the plan or in the suite, selects it alone, also where
+// other names contain it.
 static bt_status expand_cases(expansion *expand, cJSON *cases)
 {
     expand->by_name = expand->options->filter != NULL;

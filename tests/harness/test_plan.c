@@ -265,6 +265,28 @@ static void filter_prefers_the_case_of_that_name(void **state)
     bt_suite_release(&two);
 }
 
+// A list of --set makes cases with longer names of each selected one.
+static void filter_by_name_selects_a_case_before_lists_of_set(void **state)
+{
+    (void)state;
+    static const char named[] =
+        "{\"name\": \"t\", \"dataset\": \"books\", \"train\": {\"steps\": 9, \"micro_batch\": 4,\n"
+        "\"sequence\": 64, \"model\": {\"layers\": 2, \"heads\": 2, \"width\": 64}},\n"
+        "\"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [\n"
+        "{\"name\": \"two_more\", \"kind\": \"train\"}, {\"name\": \"two\", \"kind\": "
+        "\"train\"}]}}}";
+    const char *const sets[] = {"train.seed=[1, 2]"};
+    const bt_plan_options options = {.filter = "two", .sets = sets, .set_count = 1, .seed = -1};
+    bt_suite two;
+    bt_plan plan;
+    ASSERT_OK(bt_suite_parse("t.json", named, strlen(named), &two));
+    ASSERT_OK(bt_plan_make(&two, &options, &plain, &plan));
+    assert_int_equal(plan.case_count, 2);
+    assert_string_equal(bt_json_get(bt_plan_case(&plan, 0), "name")->valuestring, "two.seed=1");
+    bt_plan_release(&plan);
+    bt_suite_release(&two);
+}
+
 static int64_t micro_batch_with(uint64_t free_bytes, const char *set)
 {
     bt_machine machine = with_gpu;
@@ -712,6 +734,7 @@ int main(void)
         cmocka_unit_test(bad_set_is_refused),
         cmocka_unit_test(filter_selects_cases),
         cmocka_unit_test(filter_prefers_the_case_of_that_name),
+        cmocka_unit_test(filter_by_name_selects_a_case_before_lists_of_set),
         cmocka_unit_test(micro_batch_follows_the_memory),
         cmocka_unit_test(recomputation_follows_the_memory),
         cmocka_unit_test(estimate_is_what_was_measured),
