@@ -248,7 +248,19 @@ static bt_status expect_same_weights(bt_trainer *t)
 
 static bt_status share_choice(void *self, void *data, size_t size_bytes)
 {
-    return bt_ranks_share(self, data, size_bytes);
+    const bt_trainer *t = self;
+    return bt_group_tell(t->mesh.replicas, data, (int64_t)size_bytes, 0);
+}
+
+// Replicas make the same products. Tensor parallel ranks may not: their parts may differ, and one
+// of them may add a bias that the others do not have.
+static void agree_on_products(bt_trainer *t)
+{
+    const bt_group *replicas = t->mesh.replicas;
+    if (t->session.tuner && replicas && replicas->size > 1) {
+        bt_gemm_tuner_agree(t->session.tuner,
+                            (bt_gemm_agreement){t, replicas->rank == 0, share_choice});
+    }
 }
 
 // ---- context parallelism ------------------------------------------------------------------------
@@ -321,10 +333,7 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
     BT_TRY(expect_same_weights(t));
     BT_TRY(allow_pieces(t));
     mark_replicated(t);
-    if (t->session.tuner && bt_ranks_world(t) > 1) {
-        bt_gemm_tuner_agree(t->session.tuner,
-                            (bt_gemm_agreement){t, bt_ranks_is_first(t), share_choice});
-    }
+    agree_on_products(t);
     BT_TRY(bt_data_parallel_create(&t->params, &options, &t->parallel));
     return bt_data_parallel_optimizer(t->parallel, config, &t->optimizer);
 }
