@@ -11,6 +11,7 @@ enum { GIVEN = BT_ROWS_GATHERED, TERMS, AREAS };
 // Each rank's rows are exchanged in so many pieces. With more the first leaves earlier, but each
 // costs some microseconds: four are slower (framework/dist/lab).
 enum { PIECES = 2, WORDS_OF = BT_ROWS_GATHERED + 1 };
+enum { MATRICES_MOST = 16 };
 
 struct bt_row_chunks {
     bt_group *group;            // borrowed
@@ -29,7 +30,8 @@ struct bt_row_chunks {
     int64_t allocated;          // bytes in all, outgrown memory of the group included
     int64_t chunk_bytes[AREAS]; // of the current use: distance between the chunks of an area
     const char *gathered[BT_ROWS_GATHERED]; // the current use's own rows; borrowed
-    bool may_have_pieces;
+    bt_shape matrices[MATRICES_MOST];       // of products that may take pieces
+    int matrix_count;
     // Of pieces, [WORDS_OF, ranks, PIECES] by what is gathered, the last for terms.
     uint32_t *words;      // the group's; NULL: there are no pieces
     uint32_t *counts;     // owned; one more each
@@ -78,7 +80,22 @@ failed:
     return status;
 }
 
-void bt_row_chunks_allow_pieces(bt_row_chunks *c) { c->may_have_pieces = true; }
+bool bt_row_chunks_allows_pieces(const bt_row_chunks *c, const bt_shape *matrix)
+{
+    for (int i = 0; i < c->matrix_count; ++i) {
+        if (bt_shape_equal(&c->matrices[i], matrix)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void bt_row_chunks_allow_pieces(bt_row_chunks *c, const bt_shape *matrix)
+{
+    if (c->matrix_count < MATRICES_MOST && !bt_row_chunks_allows_pieces(c, matrix)) {
+        c->matrices[c->matrix_count++] = *matrix;
+    }
+}
 
 static void free_memory(bt_row_chunks *c)
 {
@@ -151,7 +168,7 @@ static bt_status open_words(bt_row_chunks *c)
     const bt_backend *backend = c->device->backend;
     const size_t bytes = WORDS_OF * (size_t)(piece_count(c) + 1) * sizeof *c->counts;
     void *counts = NULL;
-    c->words = c->may_have_pieces ? bt_group_words(c->group, WORDS_OF * piece_count(c)) : NULL;
+    c->words = c->matrix_count > 0 ? bt_group_words(c->group, WORDS_OF * piece_count(c)) : NULL;
     if (!c->words) {
         return BT_OK;
     }

@@ -68,10 +68,13 @@ typedef struct bt_row_pieces {
 // The device is that of the first context that uses it, which outlives it.
 // Owns    the caller, until bt_row_chunks_destroy, before the group. Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_row_chunks_create(struct bt_group *group, bt_row_chunks **out);
-// Products may take rows in pieces from now on, before the first use. A rank sends pieces only if
-// its own product takes them, so call this only if the kernel table has the same rows for the
-// products of all ranks: their matrices have the same shapes, and their devices are of one kind.
-void bt_row_chunks_allow_pieces(bt_row_chunks *chunks);
+// Products with matrices of this shape may take rows in pieces, from the first use on. A rank sends
+// pieces only if its own product takes them. So call this where the kernel table has the same rows
+// for all ranks: they have matrices of this shape in the same products, and devices of one kind.
+// Beyond 16 shapes it does nothing.
+void bt_row_chunks_allow_pieces(bt_row_chunks *chunks, const bt_shape *matrix);
+// Whether that was called with this shape.
+bool bt_row_chunks_allows_pieces(const bt_row_chunks *chunks, const bt_shape *matrix);
 // Waits for its stream. Safe on NULL.
 void bt_row_chunks_destroy(bt_row_chunks *chunks);
 // Device memory that it uses, the group's included.

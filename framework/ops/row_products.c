@@ -140,7 +140,7 @@ bt_status bt_rows_gather(bt_context *context, bt_row_chunks *chunks, bt_row_area
     const bt_row_pieces pieces = bt_row_chunks_pieces(chunks, area);
     *to = (bt_gathered){.chunks = chunks, .area = area, .own = own};
     BT_TRY(bt_row_chunks_whole(chunks, context, area, own, &to->whole));
-    if (of && pieces.words) {
+    if (of && pieces.words && bt_row_chunks_allows_pieces(chunks, &of->matrix->shape)) {
         const bt_gemm_pieces_args args =
             pieces_args(context, of, &pieces, bt_row_chunks_ranks(chunks), to->whole,
                         bt_tensor_data(own), aux, result);

@@ -196,30 +196,67 @@ static bt_status expect_same_plan(bt_trainer *t)
                                                  other);
 }
 
-// Which kernels serve a rank's products of gathered rows follows from its device and from the
-// shapes of its parts of parameters.
-static bt_status allow_pieces(bt_trainer *t)
+// Of each matrix a hash of this rank's part, 0 where it has none or the whole; before them one
+// of its device. They decide which kernels serve its products of gathered rows.
+static void describe_parts(const bt_trainer *t, uint64_t *out)
 {
     const bt_device_info *on = &t->session.device.info;
     const int64_t device[] = {on->arch, on->processor_count, (int64_t)on->shared_bytes};
-    uint64_t own = XXH3_64bits(device, sizeof device);
-    int other = 0;
-    if (!t->chunks) {
-        return BT_OK;
-    }
+    out[0] = XXH3_64bits(device, sizeof device);
     for (int64_t i = 0; i < t->params.spec_count; ++i) {
         const bt_param_spec *spec = &t->params.specs[i];
         const bt_tensor *part = spec->item < 0 ? NULL : t->params.items[spec->item].value;
-        if (part && !bt_shape_equal(&part->shape, &spec->whole)) {
-            const bt_shape *shape = &part->shape;
-            own = XXH3_64bits_withSeed(shape->size, (size_t)shape->rank * sizeof *shape->size, own);
+        const bool is_part =
+            part && part->shape.rank == 2 && !bt_shape_equal(&part->shape, &spec->whole);
+        out[1 + i] = is_part ? XXH3_64bits(part->shape.size,
+                                           (size_t)part->shape.rank * sizeof *part->shape.size)
+                             : 0;
+    }
+}
+
+// Whether all ranks have the same in column i of [ranks, width].
+static bool is_even(const uint64_t *all, int ranks, int64_t width, int64_t i)
+{
+    for (int rank = 1; rank < ranks; ++rank) {
+        if (all[rank * width + i] != all[i]) {
+            return false;
         }
     }
-    BT_TRY(find_other(t, &own, sizeof own, &other));
-    if (other == bt_ranks_world(t)) {
-        bt_row_chunks_allow_pieces(t->chunks);
+    return true;
+}
+
+// Whether some rank has the same in a column that is not even.
+static bool is_elsewhere(const uint64_t *all, int ranks, int64_t width, uint64_t part)
+{
+    for (int64_t i = 0; i < ranks * width; ++i) {
+        if (all[i] == part && !is_even(all, ranks, width, i % width)) {
+            return true;
+        }
     }
-    return BT_OK;
+    return false;
+}
+
+static bt_status allow_pieces(bt_trainer *t)
+{
+    const int ranks = bt_ranks_world(t);
+    const int64_t width = t->params.spec_count + 1;
+    void *block = NULL;
+    if (!t->chunks) {
+        return BT_OK;
+    }
+    BT_TRY(bt_mem_alloc((size_t)((ranks + 1) * width), sizeof(uint64_t), &block));
+    uint64_t *own = block, *all = own + width;
+    describe_parts(t, own);
+    const bt_status status = gather(t, t->mesh.world, own, (size_t)width * sizeof *own, all);
+    for (int64_t i = 1; status == BT_OK && is_even(all, ranks, width, 0) && i < width; ++i) {
+        if (own[i] != 0 && is_even(all, ranks, width, i) &&
+            !is_elsewhere(all, ranks, width, own[i])) {
+            const int64_t item = t->params.specs[i - 1].item;
+            bt_row_chunks_allow_pieces(t->chunks, &t->params.items[item].value->shape);
+        }
+    }
+    bt_mem_free(block);
+    return status;
 }
 
 // Random weights follow from the plan; weights from a file may differ between hosts.
