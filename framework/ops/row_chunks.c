@@ -131,17 +131,17 @@ static void close_queues(bt_row_chunks *c)
     }
 }
 
-// Words that a failed op has left set are zero for the next user.
+// Words that a failed op has left set are zero for the next user; a group that has failed has none.
 static void free_words(bt_row_chunks *c)
 {
     const bt_backend *backend = c->device->backend;
     const int count = WORDS_OF * piece_count(c);
-    if (c->words) {
-        bt_error_quiet_begin();
+    bt_error_quiet_begin();
+    if (c->words && bt_group_check(c->group) == BT_OK) {
         (void)!backend->fill(c->device, c->words, 0, (size_t)count * sizeof *c->words, NULL);
         (void)!backend->stream_synchronize(c->device, NULL);
-        bt_error_quiet_end();
     }
+    bt_error_quiet_end();
     bt_group_words_free(c->group, c->words, count);
 }
 
