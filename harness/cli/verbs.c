@@ -142,7 +142,7 @@ static const bt_cli_option report_options[] = {
      "a folder to publish: page, Markdown, JSON, plots; a plain name is under reports/"},
     {"bundle", 0, "FILE", "publish: include this bundle of bt-bench export --public"},
     {"claims", 0, "FILE",
-     "publish: claims, for the paper's conditions (default: the shipped ones)"},
+     "publish: claims, for the paper's conditions, if the run has none (default: the shipped)"},
     {"force", 0, NULL, "publish: replace an existing publication"},
     {"draft", 0, NULL,
      "publish: allow a modified tree, an interrupted run or no bundle; marked as a draft"},

@@ -90,6 +90,9 @@ static void write_link(const ratio_list *list, const ratio_row *row, bt_str *out
     bt_str_append(out, "\">");
     bt_html_name(out, row->name);
     bt_html(out, row->metric[0] ? "</a> <span class=muted>%s</span>" : "</a>%s", row->metric);
+    if (row->deviations[0] && isfinite(row->ratio)) { // as in the section
+        bt_html(out, " <a href=\"#deviations-%s\" title=\"%s\">*</a>", list->id, row->deviations);
+    }
     if (row->title[0]) {
         bt_html(out, "<small class=muted>%s%s</small>", row->title,
                 row->repeated ? "; another claim is about the same measurement" : "");
@@ -261,10 +264,11 @@ static void write_title(const ratio_list *list, bt_str *out)
     bt_str_format(out, "</h3><p class=muted>%s</p>\n", titles[at].note);
 }
 
-static void write_list(const ratio_list *list, bt_str *out)
+static bt_status write_list(const report_set *set, const ratio_list *list, bt_str *out)
 {
     write_title(list, out);
     if (list->count > 0) {
+        bt_html_deviations_note(list, out);
         const bool claims = strcmp(list->kind, "replicate") == 0;
         const ratio_axis on = bt_axis_of(list);
         bt_str_format(out, "<table class=forest data-name=\"ratios-%s\"", list->id);
@@ -278,6 +282,7 @@ static void write_list(const ratio_list *list, bt_str *out)
         bt_str_append(out, "</table>\n");
     }
     write_rest(list, out);
+    return bt_html_deviations(set, list, out);
 }
 
 // If there are verdicts, lists without them are collapsed.
@@ -302,7 +307,7 @@ bt_status bt_page_forest(const report_set *set, bt_str *out)
                 "<details><summary>All cases: %s and %s <span class=muted>%lld</span></summary>\n",
                 list->base, list->other, (long long)(list->count + list->rest_count));
         }
-        write_list(list, out);
+        BT_TRY(write_list(set, list, out));
         bt_str_append(out, folded ? "</details>\n" : "");
     }
     bt_str_append(out, "</section>\n");

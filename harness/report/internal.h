@@ -9,6 +9,7 @@
 #include "harness/report/ratios.h"
 #include "harness/stats/summary.h"
 #include "harness/store/store.h"
+#include "harness/suite/json.h"
 #include "harness/text/escape.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
@@ -61,6 +62,7 @@ typedef struct report_set {
     int64_t case_count;
     ratio_list *ratios; // what is compared (ratios.h)
     int64_t ratio_count;
+    const bt_json_doc *claims;   // borrowed; of runs that have recorded none. NULL: not known
     const char *draft;           // of a publication that breaks rules: their names; NULL: none
     struct report_trend *trends; // histories of cases (trends.c); only for a page
     int64_t trend_count;
@@ -155,11 +157,20 @@ void bt_markdown_ratios(const report_set *set, bt_str *out);
 // The facts of the environment up to a level.
 void bt_markdown_facts(const bt_store_run *run, bt_fact_level up_to, bt_str *out);
 BT_CHECKED bt_status bt_markdown_cases(const report_set *set, bt_str *out);
-BT_CHECKED bt_status bt_markdown_ranks(const report_set *set, bt_str *out);  // ranks.c
-BT_CHECKED bt_status bt_markdown_groups(const report_set *set, bt_str *out); // groups.c
+BT_CHECKED bt_status bt_markdown_deviations(const report_set *set, bt_str *out); // deviations.c
+BT_CHECKED bt_status bt_markdown_ranks(const report_set *set, bt_str *out);      // ranks.c
+BT_CHECKED bt_status bt_markdown_groups(const report_set *set, bt_str *out);     // groups.c
 BT_CHECKED bt_status bt_show_groups(const bt_store_round *round, bt_str *out);
 void bt_markdown_timelines(const report_set *set, bt_str *out); // timeline.c
 BT_CHECKED bt_status bt_markdown_ranges(const report_set *set, bt_str *out);
+
+// ---- deviations.c: how claims' cases and this machine differ from the paper's ------------------
+
+// The section of a list of claims; nothing for other lists.
+BT_CHECKED bt_status bt_html_deviations(const report_set *set, const ratio_list *list, bt_str *out);
+// A line with the number of claims of which the case differs, and a link to the section; nothing if
+// there are none.
+void bt_html_deviations_note(const ratio_list *list, bt_str *out);
 
 // ---- ranges.c: NVTX ranges as a tree -----------------------------------------------------------
 

@@ -68,10 +68,11 @@ void bt_markdown_headline(const report_set *set, bt_str *out)
 
 static void add_ratio(const ratio_row *row, bool paper, bt_table *table)
 {
+    const char *mark = paper && row->deviations[0] ? " *" : "";
     const char *between = row->reason[0] && row->repeated ? "; " : "";
     const char *repeated =
         row->repeated ? "not counted: another claim is about this measurement" : "";
-    bt_table_cells(table, "%s%s%s%s%s", row->name, row->metric[0] ? " " : "", row->metric,
+    bt_table_cells(table, "%s%s%s%s%s%s", row->name, row->metric[0] ? " " : "", row->metric, mark,
                    paper && row->title[0] ? ": " : "", paper ? row->title : "");
     if (paper) {
         bt_table_cells(table, "%s", bt_format_ratio(row->mark).text);
@@ -134,6 +135,16 @@ static void write_folded_claims(const ratio_list *list, bt_str *out)
     }
 }
 
+static void write_mark(const ratio_list *list, bt_str *out)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        if (list->rows[i].deviations[0]) {
+            bt_str_append(out, "\n\\*: the case differs from the paper's, see 'Deviations'.\n");
+            return;
+        }
+    }
+}
+
 static void ratio_list_table(const ratio_list *list, bt_str *out)
 {
     bool paper = strcmp(list->kind, "replicate") == 0;
@@ -159,6 +170,7 @@ static void ratio_list_table(const ratio_list *list, bt_str *out)
     }
     bt_table_markdown(&table, out);
     if (paper) {
+        write_mark(list, out);
         write_folded_claims(list, out);
     }
 }
@@ -214,6 +226,7 @@ bt_status bt_markdown_write(const report_set *set, bt_str *out)
     bt_markdown_headline(set, out);
     BT_TRY(bt_markdown_cases(set, out));
     BT_TRY(bt_markdown_ranks(set, out));
+    BT_TRY(bt_markdown_deviations(set, out));
     bt_markdown_ratios(set, out);
     bt_markdown_timelines(set, out);
     BT_TRY(bt_markdown_groups(set, out));

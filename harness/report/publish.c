@@ -254,6 +254,7 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
     BT_FAIL_IF(sodium_init() < 0, BT_STATUS_INTERNAL, "cannot initialise libsodium");
     BT_TRY(bt_report_set_read(store, runs, count, make_public, &set));
     BT_SCOPED(bt_str) bundle = {0};
+    set.claims = publication->claims;
     bt_status status = apply_rules(&set, publication);
     if (status == BT_OK) { // before the folder is touched
         status = read_bundle(&set, publication, &bundle);

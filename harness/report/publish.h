@@ -22,7 +22,8 @@ typedef struct bt_publication {
     // Checks whether it may be published (bt_bundle_check_public).
     bt_status (*check_bundle)(const char *name, const void *bytes, size_t size_bytes,
                               const bt_store_run *of);
-    const bt_json_doc *claims; // for the paper's conditions; NULL: omitted
+    const bt_json_doc *claims; // for the paper's conditions, of runs that have recorded no claims;
+                               // NULL: omitted
     bool force;
     bool draft; // publish although rules are broken, marked as a draft
 } bt_publication;

@@ -131,97 +131,6 @@ static void write_plots(const publish_file *files, int count, bt_str *out)
     }
 }
 
-// ---- deviations --------------------------------------------------------------------------------
-
-static void write_row_deviations(const ratio_list *list, bt_str *out)
-{
-    for (int64_t i = 0; i < list->count; i++) {
-        const ratio_row *row = &list->rows[i];
-        if (!row->deviations[0] || BT_FIND(list->rows, i, deviations, row->deviations) >= 0) {
-            continue; // nothing, or written with an earlier row
-        }
-        bt_markdown(out, "- %s (", row->deviations);
-        const char *comma = "";
-        for (int64_t j = i; j < list->count; j++) {
-            if (strcmp(list->rows[j].deviations, row->deviations) == 0) {
-                bt_str_append(out, comma);
-                bt_markdown_text(out, list->rows[j].name);
-                comma = ", ";
-            }
-        }
-        bt_str_append(out, ")\n");
-    }
-}
-
-// Whether a claim of the list was made under these conditions.
-static bool is_concerned(const ratio_list *list, const cJSON *claims, const char *conditions)
-{
-    const cJSON *claim = NULL;
-    cJSON_ArrayForEach(claim, claims) {
-        const char *id = bt_json_text_of(claim, "id");
-        if (!bt_json_is_text(claim, "conditions", conditions)) {
-            continue;
-        }
-        size_t length = strlen(id);
-        for (int64_t i = 0; i < list->count; i++) {
-            const char *rest = list->rows[i].name + length; // "id", or "id/other"
-            if (strncmp(list->rows[i].name, id, length) == 0 && (*rest == '\0' || *rest == '/')) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static void write_conditions(const ratio_list *list, const bt_json_doc *claims, bt_str *out)
-{
-    const cJSON *conditions = NULL;
-    const char *url = bt_json_text_of(claims->root, "url");
-    if (strncmp(url, "https://", 8) == 0 && !strpbrk(url, "()<> \n")) {
-        bt_markdown(out, "- the paper: [%s, %s]", bt_json_text_of(claims->root, "title"),
-                    bt_json_text_of(claims->root, "paper"));
-        bt_str_format(out, "(%s); the first part of a claim's name is the table there\n", url);
-    }
-    cJSON_ArrayForEach(conditions, bt_json_get(claims->root, "conditions")) {
-        const char *name = bt_json_text_of(conditions, "name");
-        if (is_concerned(list, bt_json_get(claims->root, "claims"), name)) {
-            bt_markdown(out, "- the paper (%s): %s\n", name, bt_json_text_of(conditions, "text"));
-        }
-    }
-}
-
-// Facts about this machine that may affect the paper's results.
-static void write_here(const report_set *set, const bt_store_run *run, bt_str *out)
-{
-    static const char *const starts[] = {"gpu.", "cuda", "lib.", "data.", "peer."};
-    bt_markdown(out, "- here: %s", bt_report_device(set));
-    BT_EACH(const bt_store_fact, fact, run->info.env.facts, run->info.env.fact_count) {
-        for (size_t s = 0; s < sizeof starts / sizeof starts[0]; s++) {
-            if (strncmp(fact->key, starts[s], strlen(starts[s])) == 0 &&
-                fact->level != BT_FACT_INFO) {
-                bt_markdown(out, "; %s %s", fact->key, fact->value);
-            }
-        }
-    }
-    bt_str_append(out, "\n");
-}
-
-static void write_deviations(const report_set *set, const bt_publication *publication, bt_str *out)
-{
-    BT_EACH(const ratio_list, list, set->ratios, set->ratio_count) {
-        if (strcmp(list->kind, "replicate") != 0) {
-            continue;
-        }
-        bt_str_append(out, "\n## Deviations\n\nThis is not the paper's machine. A verdict refers "
-                           "to the ratio of two systems that ran interleaved.\n\n");
-        if (publication->claims) {
-            write_conditions(list, publication->claims, out);
-        }
-        write_here(set, list->run, out);
-        write_row_deviations(list, out);
-    }
-}
-
 // ---- environment and rerun ---------------------------------------------------------------------
 
 // Lists what was removed; nothing if nothing was.
@@ -423,7 +332,7 @@ bt_status bt_publish_readme(const report_set *set, const bt_publication *publica
     write_gaps(set, out);
     write_verdicts(set, out);
     write_plots(files, count, out);
-    write_deviations(set, publication, out);
+    BT_TRY(bt_markdown_deviations(set, out));
     bt_markdown_ratios(set, out);
     bt_str_append(out, "\n## Cases\n");
     BT_TRY(bt_markdown_cases(set, out));

@@ -128,6 +128,8 @@ static bt_status add_round(bt_store *store, const sample_kernels *sample, int64_
                               invalid ? "the GPU was throttled" : "", "");
 }
 
+enum { RULE_BYTES = 256 };
+
 // The verdict that the made-up times call for; not by the rule of harness/stats/decide.h.
 static bt_store_verdict judge(const sample_kernels *sample, int index, char *name, char *rule)
 {
@@ -146,8 +148,11 @@ static bt_store_verdict judge(const sample_kernels *sample, int index, char *nam
                                 .reason = "",
                                 .rule_json = rule};
     (void)snprintf(name, 128, "%s%s", claim ? "B." : "", made.name);
-    (void)snprintf(rule, 128, "{\"%s\":%g%s%.3f}", claim ? "margin" : "tolerance", margin,
-                   claim ? ",\"claimed\":" : ",\"alpha\":", claim ? claimed : 0.01);
+    const bool deviates = claim && sample->deviations && index % 4 == 0;
+    (void)snprintf(rule, RULE_BYTES, "{\"%s\":%g%s%.3f%s%s%s}", claim ? "margin" : "tolerance",
+                   margin, claim ? ",\"claimed\":" : ",\"alpha\":", claim ? claimed : 0.01,
+                   deviates ? ",\"deviations\":\"" : "", deviates ? sample->deviations : "",
+                   deviates ? "\"" : "");
     if (claim) {
         (void)snprintf(name, 128, "B.%d.%s", 1 + made.op, made.name + strlen(ops[made.op].op) + 1);
         verdict.verdict =
@@ -176,7 +181,7 @@ static bt_store_verdict judge(const sample_kernels *sample, int index, char *nam
 
 static bt_status add_verdicts(bt_store *store, const sample_kernels *sample, int64_t run)
 {
-    static char names[CASES_MAX][128], rules[CASES_MAX][128];
+    static char names[CASES_MAX][128], rules[CASES_MAX][RULE_BYTES];
     bt_store_verdict verdicts[CASES_MAX];
     for (int i = 0; i < sample->cases; i++) {
         verdicts[i] = judge(sample, i, names[i], rules[i]);

@@ -17,6 +17,7 @@ typedef struct sample_kernels {
     bool noisy;             // some rounds throttled and run again, some on a loaded machine
     double drift;           // of every time, over what it is otherwise
     double reach;           // of a round's interval, as a share of its time; 0: three samples, none
+    const char *deviations; // of the case of every fourth claim, as JSON text; NULL: none
     const char *commit;
 } sample_kernels;
 

@@ -14,6 +14,7 @@
 #include "harness/redact/redact.h"
 #include "harness/report/publish.h"
 #include "harness/report/publish_text.h"
+#include "harness/report/report.h"
 #include "tests/harness/sample_kernels.h"
 #include "tests/harness/sample_run.h"
 #include "tests/harness/schema_check.h"
@@ -105,6 +106,8 @@ static void a_replication_has_verdicts_plots_and_how_to_rerun(void **state)
     bt_mem_free(plot);
     char *page = file_text("index.html");
     assert_has(page, "<!doctype html>");
+    assert_has(page, "<li>the paper (kernel): One RTX 6000 Ada</li>");
+    assert_null(strstr(page, "never met"));
     assert_has(page, "\">B.<wbr>1.<wbr>forward.<wbr>f32.<wbr>1024x768</a>"); // breaks at these
     bt_mem_free(page);
     char *environment = file_text("environment.json");
@@ -112,6 +115,51 @@ static void a_replication_has_verdicts_plots_and_how_to_rerun(void **state)
     assert_non_null(cJSON_GetObjectItem(json, "runs"));
     cJSON_Delete(json);
     bt_mem_free(environment);
+}
+
+// Page and Markdown of a run that has recorded claims and deviations.
+static void check_deviations(const char *page, const char *text)
+{
+    assert_has(page, "7 of 27 claims are tested by a case that differs from the paper's, marked "
+                     "with *: see <a href=\"#deviations-replicate-1\">Deviations</a>");
+    assert_has(page, "title=\"attention in FP32; &lt;b&gt;tied\">*</a>");
+    assert_has(page, "<h3 id=\"deviations-replicate-1\">Deviations</h3>");
+    assert_has(page, "<li>the paper: A Paper, arXiv 1 (https://arxiv.org/abs/1); ");
+    assert_has(page, "<li>here: NVIDIA H200; gpu.driver 580.159");
+    assert_has(page, "<li>attention in FP32; &lt;b&gt;tied (B.");
+    assert_null(strstr(page, "<b>tied"));
+    assert_has(text, "\n## Deviations\n");
+    assert_has(text, "- the paper: [A Paper, arXiv 1](https://arxiv.org/abs/1); ");
+    assert_has(text, "- attention in FP32; \\<b\\>tied (B.");
+    assert_has(text, "| B.1.forward.f32.1024x768 \\* |");
+    assert_has(text, "\n\\*: the case differs from the paper's, see 'Deviations'.\n");
+}
+
+static void deviations_are_on_the_page_too(void **state)
+{
+    (void)state;
+    static const char claims[] = "{\"paper\": \"arXiv 1\", \"title\": \"A Paper\","
+                                 " \"url\": \"https://arxiv.org/abs/1\", \"claims\": []}";
+    const bt_store_file file = {"claims", "claims.json", claims, sizeof claims - 1};
+    sample_kernels sample = sample_kernels_default();
+    sample.systems[1] = "pytorch-eager";
+    sample.kind = "replicate";
+    sample.deviations = "attention in FP32; <b>tied";
+    int64_t run = 0;
+    ASSERT_OK(sample_kernels_record(scratch_store, &sample, &run));
+    ASSERT_OK(bt_store_file_set(scratch_store, run, &file));
+    bt_publication publication = {.folder = target, .draft = true};
+    ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
+    char *page = file_text("index.html"), *text = file_text("README.md");
+    check_deviations(page, text);
+    bt_mem_free(page);
+    bt_mem_free(text);
+    bt_str made = {0}, plain = {0};
+    ASSERT_OK(bt_report_html(scratch_store, &run, 1, &made));
+    ASSERT_OK(bt_report_markdown(scratch_store, &run, 1, &plain));
+    check_deviations(bt_str_text(&made), bt_str_text(&plain));
+    bt_str_release(&made);
+    bt_str_release(&plain);
 }
 
 static void the_json_satisfies_its_schema(void **state)
@@ -532,6 +580,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_replication_has_verdicts_plots_and_how_to_rerun),
+        TEST(deviations_are_on_the_page_too),
         TEST(the_json_satisfies_its_schema),
         TEST(paths_and_markup_stay_here),
         TEST(what_each_rank_waits_for_is_in_the_readme),
