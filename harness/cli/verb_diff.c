@@ -203,7 +203,8 @@ static bt_status run(bt_cli_call *call, differ *self)
         BT_TRY(write_page(page, self));
     }
     call->code = self->result.first_over >= 0;
-    return (call->json ? bt_diff_json : bt_diff_text)(self->diff, &self->result, &call->out);
+    return call->json ? bt_diff_json(self->diff, &self->result, &call->out)
+                      : bt_diff_text(self->diff, &self->result, call->columns, &call->out);
 }
 
 bt_status bt_verb_diff_run(bt_cli_call *call)

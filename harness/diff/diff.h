@@ -68,8 +68,9 @@ void bt_diff_result_release(bt_diff_result *result);
 
 // ---- print.c, page.c ----------------------------------------------------------------------------
 
+// Tables and lines are fitted to `columns` of a terminal, 0: any number.
 BT_CHECKED bt_status bt_diff_text(const bt_diff_side sides[2], const bt_diff_result *result,
-                                  bt_str *out);
+                                  int columns, bt_str *out);
 BT_CHECKED bt_status bt_diff_json(const bt_diff_side sides[2], const bt_diff_result *result,
                                   bt_str *out);
 // One sentence: how many values are within their bounds, how many were not compared, what the

@@ -1,4 +1,7 @@
 // harness/diff/print.c - the result of diff-run as text and JSON
+//
+// Text: the sides and the verdict, tables of steps and of layers, what their columns mean, numbers.
+// In a narrow terminal the tables omit absolute differences first, then types, then kinds.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +11,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/wrap.h"
 
 static const char *dtype_text(const bt_diff_row *row, char text[16])
 {
@@ -35,10 +39,11 @@ static bt_text loss_text(const bt_diff_step *step, int side)
     return step->trains[side] ? bt_textf("%.7g", step->loss[side]) : bt_textf("-");
 }
 
-static bt_status write_steps(const bt_diff_result *result, bt_str *out)
+static bt_status write_steps(const bt_diff_result *result, int columns, bt_str *out)
 {
     bt_table table = {0};
     bt_table_heads(&table, ">step|>loss A|>loss B|>values|>missing|>over|>drift|>worst rel. L2");
+    bt_table_fit(&table, columns, "values|missing");
     BT_EACH(const bt_diff_step, step, result->steps, result->step_count) {
         double worst = 0;
         for (int64_t r = step->first; r < step->first + step->count; ++r) {
@@ -74,12 +79,15 @@ static bool same_group(const bt_diff_row *a, const bt_diff_row *b)
 }
 
 // A line per layer and kind of value, in the order made: the worst of them relative to its bound.
-static bt_status write_layers(const bt_diff_result *result, const bt_diff_step *step, bt_str *out)
+static bt_status write_layers(const bt_diff_result *result, const bt_diff_step *step, int columns,
+                              bt_str *out)
 {
     bt_table table = {0};
     const int64_t end = step->first + step->count;
     bt_table_heads(&table,
                    "kind|layer|>values|>over|worst|type|>L2|>max|>rel. max|>rel. L2|>bound");
+    // The name of the worst value begins with the kind.
+    bt_table_fit(&table, columns, "L2|max|rel. max|type|values|kind");
     for (int64_t i = step->first, next; i < end; i = next) {
         int64_t worst = i, over = 0;
         for (next = i; next < end && same_group(&result->rows[i], &result->rows[next]); ++next) {
@@ -135,7 +143,7 @@ static int group_missing(const bt_diff_result *result, missing_group groups[GROU
     return count;
 }
 
-static bt_status write_missing(const bt_diff_result *result, bt_str *out)
+static bt_status write_missing(const bt_diff_result *result, int columns, bt_str *out)
 {
     missing_group groups[GROUPS_MAX];
     const int count = group_missing(result, groups);
@@ -143,7 +151,8 @@ static bt_status write_missing(const bt_diff_result *result, bt_str *out)
     if (count == 0) {
         return BT_OK;
     }
-    bt_table_heads(&table, ">not compared|only in|first|reason");
+    bt_table_heads(&table, ">not compared|only in|first|<reason");
+    bt_table_fit(&table, columns, "");
     for (int i = 0; i < count; ++i) {
         const bt_diff_missing *first = groups[i].first;
         bt_table_cells(&table, "%lld|%s|%s|%s", (long long)groups[i].count, first->side ? "B" : "A",
@@ -200,21 +209,43 @@ static void write_first(const bt_diff_result *result, bt_str *out)
     bt_str_append(out, "\n");
 }
 
-bt_status bt_diff_text(const bt_diff_side sides[2], const bt_diff_result *result, bt_str *out)
+// At the top; at the end are the numbers.
+static void write_verdict(const bt_diff_result *result, bt_str *out)
 {
+    if (result->first_over < 0) {
+        bt_str_append(out, "verdict      within the bounds\n");
+        return;
+    }
+    bt_str_format(out, "verdict      over the bounds, first in %s, step %lld\n",
+                  result->rows[result->first_over].name,
+                  (long long)step_of(result, result->first_over)->step);
+}
+
+static const char legend[] =
+    "depth: ops before a value. drift: relative L2 difference of the parameters before the step. "
+    "missing: values that only one side has. over: values above their bounds. worst: the value "
+    "nearest to its bound, or furthest above it. Every value: -o FILE.html or --format json.\n\n";
+
+bt_status bt_diff_text(const bt_diff_side sides[2], const bt_diff_result *result, int columns,
+                       bt_str *out)
+{
+    const size_t start = out->length_bytes;
     bt_str_format(out, "A            %s\nB            %s\n", sides[0].label, sides[1].label);
+    write_verdict(result, out);
     write_bound(result, out);
     bt_str_append(out, "\n");
-    BT_TRY(write_steps(result, out));
+    BT_TRY(write_steps(result, columns, out));
     const bt_diff_step *shown = step_of(result, result->first_over >= 0 ? result->first_over : 0);
     bt_str_format(out, "\nstep %lld\n", (long long)shown->step);
-    BT_TRY(write_layers(result, shown, out));
+    BT_TRY(write_layers(result, shown, columns, out));
     bt_str_append(out, "\n");
-    BT_TRY(write_missing(result, out));
+    BT_TRY(write_missing(result, columns, out));
     bt_str_append(out, result->missing_count > 0 ? "\n" : "");
+    bt_str_append(out, legend);
     write_first(result, out);
     bt_diff_summary(result, out);
     bt_str_append(out, "\n");
+    bt_wrap_from(out, start, columns);
     return bt_str_status(out);
 }
 

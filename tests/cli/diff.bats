@@ -33,6 +33,24 @@ teardown() {
     [[ $output == *"first over   state.wte.weight, step 0: relative L2 difference "* ]]
 }
 
+@test "80 columns of a terminal: no line is longer, the verdict is first, columns are explained" {
+    sed -i 's/"layers": 1/"layers": 12/' s.json
+    COLUMNS=80 run --separate-stderr "$bench" diff-run fp32 bf16 --suite ./s.json --steps 2
+    [ "$status" = 0 ]
+    [ -z "$(awk 'length($0) > 80' <<<"$output")" ]
+    [ "${lines[2]}" = "verdict      within the bounds" ]
+    grep -Eq '^layer +over  worst +rel. L2 +bound$' <<<"$output"
+    grep -Eq '^h.11 +0  backward.0.h.11.+ [0-9.e+-]{8}  [0-9.e+-]{8}$' <<<"$output"
+    for word in depth: drift: missing:; do
+        grep -q "$word" <<<"$output"
+    done
+    [[ $output == *"compared values are within their bounds" ]]
+    COLUMNS=80 run --separate-stderr "$bench" diff-run fp32 train.optimizer.beta2=0.5 --suite ./s.json --steps 1
+    [ "$status" = 1 ]
+    [ "${lines[2]}" = "verdict      over the bounds, first in state.wte.weight, step 0" ]
+    [ -z "$(awk 'length($0) > 80' <<<"$output")" ]
+}
+
 @test "json and page" {
     run --separate-stderr "$bench" diff-run fp32 bf16 --suite ./s.json --steps 2 --format json -o p.html
     [ "$status" = 0 ]

@@ -223,7 +223,7 @@ static void the_first_value_over_its_bound_is_named(void **state)
     assert_int_equal(first->difference.first, 16); // faulty_device.c: element 16 of each 32
     assert_int_equal(result.steps[0].over + result.steps[1].over, 0);
     assert_true(result.first_over >= result.steps[2].first);
-    ASSERT_OK(bt_diff_text(sides, &result, &text));
+    ASSERT_OK(bt_diff_text(sides, &result, 0, &text));
     assert_non_null(strstr(bt_str_text(&text),
                            "first over   forward.0.h.0.attn.c_attn.linear, step 2: relative L2 "));
     assert_non_null(strstr(bt_str_text(&text), "the first is [0, 0, 16]: "));
@@ -331,7 +331,7 @@ static void a_bound_without_moments_is_called_wide(void **state)
     assert_int_equal(result.wide, 28);
     assert_int_equal(result.steps[0].over, 0);
     assert_int_equal(result.missing_count, 56);
-    ASSERT_OK(bt_diff_text(sides, &result, &text));
+    ASSERT_OK(bt_diff_text(sides, &result, 0, &text));
     assert_non_null(strstr(bt_str_text(&text), "the folder does not have it"));
     assert_non_null(strstr(bt_str_text(&text), "; of 28 the bound is twice the learning rate"));
     bt_str_release(&text);

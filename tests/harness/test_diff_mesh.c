@@ -181,7 +181,7 @@ static void the_rank_of_a_wrong_shard_is_named(void **state)
     assert_string_equal(first->layer, "h.1");
     assert_int_equal(first->rank[0], -1);
     assert_int_equal(first->rank[1], 1);
-    ASSERT_OK(bt_diff_text(sides, &result, &text));
+    ASSERT_OK(bt_diff_text(sides, &result, 0, &text));
     assert_non_null(strstr(bt_str_text(&text), "forward.0.h.1.attn.c_attn.linear, step 0: "));
     assert_non_null(strstr(bt_str_text(&text), "; the worst is of rank 1 of B"));
     bt_str_release(&text);
@@ -238,7 +238,7 @@ static void values_of_one_side_are_named(void **state)
     } rows[] = {{"gradient.wte.weight", "with ZeRO no rank has the whole gradient"},
                 {"backward.0.h.0.ln_1.layernorm.in1", "each rank has a part of a parameter's"},
                 {"forward.1.wte.linear_cross_entropy", "the loss of its own tokens"}};
-    ASSERT_OK(bt_diff_text(sides, &results[0], &text));
+    ASSERT_OK(bt_diff_text(sides, &results[0], 0, &text));
     ASSERT_OK(bt_diff_json(sides, &results[0], &json));
     ASSERT_OK(bt_diff_page(sides, &results[0], &page));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
