@@ -31,6 +31,7 @@ static bt_status read_options(const bt_cli_arguments *arguments, const bt_cli_su
     options->builds = wishes->builds;
     options->wants = wishes->wants;
     options->wants_by = wishes->wants_by;
+    options->wants_else = wishes->wants_else;
     options->sets = arguments->repeated;
     options->set_count = arguments->repeated_count;
     BT_TRY(bt_cli_number(arguments, "rounds", 1, 1000, wishes->rounds, &options->rounds));

@@ -16,6 +16,7 @@ typedef struct bt_cli_suite_wishes {
     int64_t rounds;        // 0: the profile's
     bt_plan_selects wants; // additional filter of cases; NULL: all
     const void *wants_by;
+    const char *wants_else; // as in bt_plan_options
     bool order_seed; // --seed is the seed of the order of rounds, which the verb reads itself
 } bt_cli_suite_wishes;
 

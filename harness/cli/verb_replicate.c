@@ -15,7 +15,7 @@ static bt_status run_cases(const bt_cli_arguments *arguments, const bt_claims *c
                            const char *suite_name, bt_run_outcome *outcome)
 {
     const char *profile = bt_cli_value(arguments, "profile");
-    BT_SCOPED(bt_str) systems = {0};
+    BT_SCOPED(bt_str) systems = {0}, expected = {0};
     BT_SCOPED(bt_cli_suite) suite = {0};
     if (!profile) {
         profile = bt_claims_profile(claims, suite_name);
@@ -23,11 +23,13 @@ static bt_status run_cases(const bt_cli_arguments *arguments, const bt_claims *c
     bt_claims_suite wanted = {claims, suite_name, profile ? profile : ""};
     bt_claims_systems(&wanted, &systems);
     BT_TRY(bt_str_status(&systems));
+    BT_TRY(bt_claims_expected(&wanted, &expected));
     bt_cli_suite_wishes wishes = {.profile = profile,
                                   .systems = bt_str_text(&systems),
                                   .rounds = ROUNDS_DEFAULT,
                                   .wants = bt_claims_want,
-                                  .wants_by = &wanted};
+                                  .wants_by = &wanted,
+                                  .wants_else = bt_str_text(&expected)};
     BT_TRY(bt_cli_suite_plan(arguments, arguments->words[0], &wishes, &suite));
     return bt_cli_suite_run(&suite, outcome);
 }

@@ -481,9 +481,8 @@ static bt_status no_case(const expansion *expand)
 {
     BT_SCOPED(bt_str) names = {0};
     BT_FAIL_IF(!expand->options->filter, BT_STATUS_INVALID_ARGUMENT,
-               "profile %s of suite %s has no case that a claim refers to; expected cases "
-               "such as those of suites/kernels/all",
-               expand->profile->string, expand->suite->name);
+               "profile %s of suite %s has no case that a claim refers to; %s",
+               expand->profile->string, expand->suite->name, expand->options->wants_else);
     for (const cJSON *item = bt_json_get(expand->profile, "cases")->child; item;
          item = item->next) {
         bt_str_format(&names, "%s%s", names.length_bytes ? ", " : "",

@@ -23,6 +23,7 @@ typedef struct bt_plan_options {
     const char *filter;      // substring of case names, or a glob; NULL: all
     bt_plan_selects wants;   // additional selection; NULL: all
     const void *wants_by;    // its argument
+    const char *wants_else;  // "expected ...": in the message if it selects no case
     const char *const *sets; // [set_count] "train.steps=3"
     int64_t set_count;
     const char *systems; // "blutrain,pytorch-eager"; NULL: the profile's, or blutrain

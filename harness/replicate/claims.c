@@ -318,6 +318,50 @@ void bt_claims_systems(const bt_claims_suite *suite, bt_str *out)
     }
 }
 
+// Adds the profile of a case of the suite, if it is another one and not yet there.
+static bt_status add_profile(const cJSON *item, const bt_claims_suite *suite, cJSON *profiles)
+{
+    const char *profile = bt_json_text_of(item, "profile");
+    if (!item || is_of_kernels(item) || !is_suite(item, suite->suite) ||
+        strcmp(profile, suite->profile) == 0 || bt_json_get(profiles, profile)) {
+        return BT_OK;
+    }
+    return bt_json_put(profiles, profile, cJSON_CreateNull(), "the profiles");
+}
+
+static bt_status find_profiles(const bt_claims_suite *suite, cJSON *profiles)
+{
+    BT_EACH(const bt_claim, claim, suite->claims->items, suite->claims->count) {
+        const cJSON *item = NULL;
+        if (*claim->untested) {
+            continue;
+        }
+        cJSON_ArrayForEach(item, bt_json_get(claim->node, "stand_ins")) {
+            BT_TRY(add_profile(item, suite, profiles));
+        }
+        BT_TRY(add_profile(bt_json_get(claim->node, "case"), suite, profiles));
+    }
+    return BT_OK;
+}
+
+bt_status bt_claims_expected(const bt_claims_suite *suite, bt_str *out)
+{
+    cJSON *profiles = cJSON_CreateObject();
+    const cJSON *profile = NULL;
+    bt_status status = profiles ? find_profiles(suite, profiles)
+                                : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the profiles");
+    const char *before = "expected --profile ";
+    cJSON_ArrayForEach(profile, profiles) {
+        bt_str_format(out, "%s%s", before, profile->string);
+        before = profile->next && profile->next->next ? ", " : " or ";
+    }
+    if (!profiles || !profiles->child) {
+        bt_str_append(out, "expected cases such as those of suites/kernels/all");
+    }
+    cJSON_Delete(profiles);
+    return status == BT_OK ? bt_str_status(out) : status;
+}
+
 const char *bt_claims_profile(const bt_claims *claims, const char *suite)
 {
     const char *own = NULL;

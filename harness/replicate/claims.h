@@ -72,5 +72,8 @@ void bt_claims_systems(const bt_claims_suite *suite, bt_str *out);
 // The default profile for the claims of this suite: a stand-in's before the paper's own, which may
 // take days. NULL: no claim names the suite.
 const char *bt_claims_profile(const bt_claims *claims, const char *suite);
+// For the message that a profile has no such cases: appends "expected --profile gpu" with every
+// other profile of the suite to which claims refer; without any, a suite that has such cases.
+BT_CHECKED bt_status bt_claims_expected(const bt_claims_suite *suite, bt_str *out);
 
 #endif

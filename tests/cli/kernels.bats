@@ -205,6 +205,19 @@ JSON
     grep -q HIGHER results/run-1/report.html || skip "the page does not show verdicts yet"
 }
 
+@test "replicate names the profiles that have cases of claims" {
+    run --separate-stderr "$bench" replicate "$root/suites/distributed/context.json" --profile cpu \
+        --claims "$root/suites/claims/blutrain-2606.24780.json"
+    [ "$status" = 2 ]
+    [[ $stderr == "profile cpu of suite distributed_context has no case that a claim refers to; "* ]]
+    [[ $stderr == *"; expected --profile gpu or e5" ]]
+    # A suite without claims: a suite that has some.
+    sed 's/"name": "tiny"/"name": "other"/' s.json >other.json
+    run --separate-stderr "$bench" replicate other.json --profile cpu
+    [ "$status" = 2 ]
+    [[ $stderr == *"; expected cases such as those of suites/kernels/all" ]]
+}
+
 @test "HyperKernels says what it needs where there is no checkout of it" {
     unset BT_HYPERKERNELS
     task='{"system":"hyperkernels","device":"cuda","case":{"kind":"kernel","kernel":{"op":"gelu","dtype":"f32"}}}'
