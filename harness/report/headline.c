@@ -110,8 +110,8 @@ static void say_claims(const report_set *set, const ratio_list *list, bt_str *ou
                       bt_report_device(set));
         return;
     }
-    bt_str_format(out, "Of %lld measurements that the paper makes claims about, ",
-                  (long long)counted);
+    bt_str_format(out, "Of %s that the paper makes claims about, ",
+                  bt_format_items(counted, "measurement").text);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (parts[i].count > 0) {
             bt_str_format(out, "%s%lld %s", comma, (long long)parts[i].count, parts[i].words);

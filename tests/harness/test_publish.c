@@ -162,6 +162,21 @@ static void deviations_are_on_the_page_too(void **state)
     bt_str_release(&plain);
 }
 
+static void one_measurement_is_no_plural(void **state)
+{
+    (void)state;
+    sample_kernels sample = sample_kernels_default();
+    sample.systems[1] = "pytorch-eager";
+    sample.kind = "replicate";
+    sample.cases = 1;
+    int64_t run = 0;
+    bt_str text = {0};
+    ASSERT_OK(sample_kernels_record(scratch_store, &sample, &run));
+    ASSERT_OK(bt_report_markdown(scratch_store, &run, 1, &text));
+    assert_has(bt_str_text(&text), "# Of 1 measurement that the paper makes claims about, 1 ");
+    bt_str_release(&text);
+}
+
 static void the_json_satisfies_its_schema(void **state)
 {
     (void)state;
@@ -581,6 +596,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_replication_has_verdicts_plots_and_how_to_rerun),
         TEST(deviations_are_on_the_page_too),
+        TEST(one_measurement_is_no_plural),
         TEST(the_json_satisfies_its_schema),
         TEST(paths_and_markup_stay_here),
         TEST(what_each_rank_waits_for_is_in_the_readme),
