@@ -64,7 +64,8 @@ BT_CHECKED bt_status bt_seal_check(bt_store *store, int64_t round);
 
 // ---- sql.c -------------------------------------------------------------------------------------
 
-// Turns a result code of SQLite into status and message; `doing` completes "while ...".
+// Turns a result code of SQLite into status and message; `doing` completes "while ...", or is the
+// statement, which is shown only where the error is ours.
 bt_status bt_sql_error(const bt_store *store, int code, const char *doing);
 // Runs statements that return no rows.
 BT_CHECKED bt_status bt_sql_exec(bt_store *store, const char *text, const char *doing);

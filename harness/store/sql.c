@@ -25,29 +25,51 @@ static const char *system_reason(const bt_store *store)
     return number > 0 ? strerror(number) : "";
 }
 
+// The words for a statement of SQL, which begins with a capital word; other texts are words.
+static const char *words_of(const char *doing)
+{
+    static const char *const reads[] = {"SELECT", "WITH", "PRAGMA"};
+    if (*doing < 'A' || *doing > 'Z') {
+        return doing;
+    }
+    for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++) {
+        if (strncmp(doing, reads[i], strlen(reads[i])) == 0) {
+            return "reading it";
+        }
+    }
+    return "writing to it";
+}
+
 bt_status bt_sql_error(const bt_store *store, int code, const char *doing)
 {
+    const char *words = words_of(doing);
     const char *detail = store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(code);
     switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return bt_error(BT_STATUS_UNAVAILABLE,
                         "%s: database is locked by another process (waited %.1f s) while %s",
-                        store->path, store->timeout_ms / 1e3, doing);
+                        store->path, store->timeout_ms / 1e3, words);
     case SQLITE_NOMEM:
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "%s: out of memory while %s", store->path, doing);
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "%s: out of memory while %s", store->path, words);
     case SQLITE_FULL:
-        return bt_error(BT_STATUS_IO, "%s: the disk is full; not recorded: %s", store->path, doing);
+        return bt_error(BT_STATUS_IO,
+                        "%s: the disk is full, so the latest changes could not be written; free "
+                        "space, then 'bt-bench run --resume NAME' finishes an interrupted run; "
+                        "repeat other commands",
+                        store->path);
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-        return bt_error(BT_STATUS_IO, "%s: the database or its folder is read-only, while %s",
-                        store->path, doing);
+        return bt_error(BT_STATUS_IO,
+                        "%s: the database cannot be written: it or its folder is read-only; make "
+                        "both writable, or choose another file with --db",
+                        store->path);
     case SQLITE_CANTOPEN:
     case SQLITE_IOERR: {
         const char *reason = system_reason(store);
         return bt_error(BT_STATUS_IO, "%s: %s%s%s%s while %s", store->path, detail,
-                        *reason ? " (" : "", reason, *reason ? ")" : "", doing);
+                        *reason ? " (" : "", reason, *reason ? ")" : "", words);
     }
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
