@@ -16,12 +16,32 @@ enum { WATCH_MS = 20, PEERS_MS = 300, END_MS = 5000 };
 
 static int64_t since(int64_t from_ns) { return bt_clock_ns() - from_ns; }
 
+// Reports when the new generation has repeated the steps before the fault.
+static bt_status note_repeated(bt_supervisor *supervisor)
+{
+    const bt_launch *launch = supervisor->launch;
+    bt_launch_recovery *recovery = &supervisor->recovery;
+    bool repeated = true;
+    for (int i = 0; i < supervisor->size; ++i) {
+        const bt_flight_board *board = supervisor->ranks[i].flight.board;
+        repeated = repeated && atomic_load(&board->steps) >= recovery->step;
+    }
+    if (!supervisor->behind || !repeated) {
+        return BT_OK;
+    }
+    supervisor->behind = false;
+    recovery->caught_up_ns =
+        recovery->from_step < recovery->step ? since(supervisor->fault_ns) : recovery->resume_ns;
+    return launch->listener.caught_up ? launch->listener.caught_up(launch->listener.self, recovery)
+                                      : BT_OK;
+}
+
 // Records the progress of the new generation; reports when its first step is done.
 static bt_status note_recovery(bt_supervisor *supervisor)
 {
     bt_launch_recovery *recovery = &supervisor->recovery;
     if (!supervisor->recovering) {
-        return BT_OK;
+        return note_repeated(supervisor);
     }
     bool joined = true, stepped = true;
     for (int i = 0; i < supervisor->size; ++i) {
@@ -35,15 +55,17 @@ static bt_status note_recovery(bt_supervisor *supervisor)
     if (supervisor->ranks[0].state.started && recovery->resume_ns < 0) {
         recovery->resume_ns = since(supervisor->fault_ns);
     }
-    if ((!stepped && !supervisor->ranks[0].state.done) || !supervisor->relay.started) {
+    if ((!stepped && !supervisor->ranks[0].state.done) || !supervisor->ranks[0].state.started) {
         return BT_OK;
     }
     supervisor->recovering = false;
+    supervisor->behind = true;
     recovery->first_step_ns = since(supervisor->fault_ns);
     // A step can be observed before the events that precede it.
     recovery->group_ns = recovery->group_ns < 0 ? recovery->first_step_ns : recovery->group_ns;
     recovery->resume_ns = recovery->resume_ns < 0 ? recovery->first_step_ns : recovery->resume_ns;
-    return supervisor->launch->listener.recovered(supervisor->launch->listener.self, recovery);
+    BT_TRY(supervisor->launch->listener.recovered(supervisor->launch->listener.self, recovery));
+    return note_repeated(supervisor);
 }
 
 // ---- watching -----------------------------------------------------------------------------------
@@ -77,6 +99,9 @@ static bt_status take_line(bt_supervisor *supervisor, bt_rank *rank, const bt_ch
         status = bt_run_event_copy(&event, &supervisor->result);
         supervisor->has_result = status == BT_OK;
     } else if (rank->rank == 0) {
+        if (event.type == BT_RUN_EVENT_START) {
+            supervisor->recovery.from_step = event.as.start.first_step;
+        }
         status = bt_relay_take(&supervisor->relay, &event);
     }
     bt_run_event_release(&event);
@@ -287,6 +312,7 @@ static bt_status begin_recovery(bt_supervisor *supervisor, const bt_cause *cause
     char action[96];
     supervisor->cause = *cause;
     supervisor->recovering = true;
+    supervisor->behind = false;
     supervisor->fault_ns = supervisor->caused_ns ? supervisor->caused_ns : now_ns;
     supervisor->recovery = (bt_launch_recovery){
         .cause = &supervisor->cause,
@@ -296,7 +322,8 @@ static bt_status begin_recovery(bt_supervisor *supervisor, const bt_cause *cause
         .detect_ns = supervisor->caused_ns ? now_ns - supervisor->caused_ns : -1,
         .group_ns = bt_supervisor_spares_joined(supervisor) ? now_ns - supervisor->fault_ns : -1,
         .resume_ns = -1,
-        .first_step_ns = -1};
+        .first_step_ns = -1,
+        .caught_up_ns = -1};
     supervisor->caused_ns = 0;
     (void)snprintf(action, sizeof action, "restart with %d ranks", supervisor->next_size);
     const bt_run_event fault = {.type = BT_RUN_EVENT_FAULT,

@@ -32,11 +32,14 @@ typedef struct bt_launch_recovery {
     const bt_cause *cause;
     int64_t generation; // that continues
     int64_t step;       // completed steps of the slowest rank at the fault
+    int64_t from_step;  // the new generation restarts after this many steps and repeats those up
+                        // to `step`
     int size;           // number of ranks that continue
     int64_t detect_ns;  // the fault was detected; -1 if it was not injected
     int64_t group_ns;   // all ranks are in the new group; standby processes have joined it before
     int64_t resume_ns;  // rank 0 has loaded its state and starts a step
     int64_t first_step_ns; // the first step is done
+    int64_t caught_up_ns;  // all ranks have completed `step` steps again
 } bt_launch_recovery;
 
 // Callbacks of the launcher. All get `self`.
@@ -54,6 +57,8 @@ typedef struct bt_launch_listener {
     // The first step after a fault is done. Called once if several faults occurred without a step
     // between them, for the last one.
     bt_status (*recovered)(void *self, const bt_launch_recovery *recovery);
+    // Then: the repeated steps are done. Not called if another fault occurs before. NULL: none.
+    bt_status (*caught_up)(void *self, const bt_launch_recovery *recovery);
     bool (*should_stop)(void *self);
 } bt_launch_listener;
 

@@ -38,6 +38,7 @@ typedef struct bt_supervisor {
     int64_t noticed_ns;              // when the current fault was detected; 0: not yet
     int64_t fault_ns;                // start of the recovery time
     bool recovering;
+    bool behind;    // recovered, but steps before the fault are still being repeated
     bt_cause cause; // of the recovery
     bt_launch_recovery recovery;
     bt_xid_watch xids; // of GPUs

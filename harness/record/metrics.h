@@ -13,7 +13,8 @@
     X(FLOP_PER_S, "FLOP/s")                                                                        \
     X(SHARE, "%")                                                                                  \
     X(NATS, "nats")                                                                                \
-    X(JOULES, "J")
+    X(JOULES, "J")                                                                                 \
+    X(STEPS, "steps")
 
 typedef enum bt_unit {
 #define BT_UNIT_ENUM(name, text) BT_UNIT_##name,

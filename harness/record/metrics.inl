@@ -56,6 +56,11 @@ X(RECOVERY_GROUP, "recovery_group_ns", NS, LOWER,
   "from the loss of a rank until all ranks are in a group again; mean over the round")
 X(RECOVERY_STEP, "recovery_step_ns", NS, LOWER,
   "from the loss of a rank to the end of the first step after it; mean over the round")
+X(RECOVERY_REPEATED, "recovery_repeated_steps", STEPS, LOWER,
+  "steps that are repeated after the loss of a rank, from the loaded state on; mean over the round")
+X(RECOVERY_CAUGHT_UP, "recovery_caught_up_ns", NS, LOWER,
+  "from the loss of a rank until all ranks have repeated the steps before it; equal to recovery_ns "
+  "if none is repeated; mean over the round")
 X(EXPOSED, "exposed_communication_ns", NS, LOWER,
   "time of a step in which rank 0 computes nothing because it communicates or waits for other "
   "ranks; mean of the profiled steps")

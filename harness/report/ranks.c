@@ -219,6 +219,10 @@ static const struct {
     {"group", METRIC, BT_METRIC_RECOVERY_GROUP, NULL},
     {"recovery", METRIC, BT_METRIC_RECOVERY, NULL},
     {"first step", METRIC, BT_METRIC_RECOVERY_STEP, NULL},
+    {"repeated", METRIC, BT_METRIC_RECOVERY_REPEATED,
+     "Repeated and caught up: the steps that were done before the fault and had to be done again, "
+     "because the restart loaded an earlier state; time from a fault until they are done."},
+    {"caught up", METRIC, BT_METRIC_RECOVERY_CAUGHT_UP, NULL},
     {"step", METRIC, BT_METRIC_STEP_TIME, NULL},
     {"spread", SPREAD, BT_METRIC_COUNT,
      "Spread: half the range of the rates of the rounds, as a fraction of their median."},

@@ -95,18 +95,22 @@ static void print_times(const bt_summary *summary, const char *title, const name
 // rank on if that is known, as of faults that were caused on purpose; else from its detection.
 static void print_interruptions(const bt_summary *summary, bt_str *out)
 {
+    static const char caught_up[] = "at the step of the fault again after";
     static const named_time saves[] = {{BT_METRIC_CHECKPOINT_STALL, "training stalls for"},
                                        {BT_METRIC_CHECKPOINT_SAVE, "durable after"},
                                        {BT_METRIC_CHECKPOINT_LOAD, "loaded in"}},
                             recoveries[] = {{BT_METRIC_RECOVERY_DETECT, "detected in"},
                                             {BT_METRIC_RECOVERY, "resumed in"},
-                                            {BT_METRIC_RECOVERY_STEP, "first step after"}},
+                                            {BT_METRIC_RECOVERY_STEP, "first step after"},
+                                            {BT_METRIC_RECOVERY_CAUGHT_UP, caught_up}},
                             since[] = {{BT_METRIC_RECOVERY, "resumed after detection in"},
-                                       {BT_METRIC_RECOVERY_STEP, "first step after"}};
+                                       {BT_METRIC_RECOVERY_STEP, "first step after"},
+                                       {BT_METRIC_RECOVERY_CAUGHT_UP, caught_up}};
     const bool known = summary->metrics[BT_METRIC_RECOVERY_DETECT].count > 0;
+    const bool repeats = summary->metrics[BT_METRIC_RECOVERY_REPEATED].value > 0;
     print_times(summary, "checkpoint", saves, BT_COUNT(saves), "save", out);
     print_times(summary, "recovery", known ? recoveries : since,
-                known ? BT_COUNT(recoveries) : BT_COUNT(since), "fault", out);
+                (known ? BT_COUNT(recoveries) : BT_COUNT(since)) - !repeats, "fault", out);
 }
 
 static void print_launches(const bt_store_round *round, const bt_summary *summary, bt_str *out)

@@ -75,6 +75,7 @@ static const field fields[] = {
     FIELD(SAVE, "size_bytes", INTEGER, false, save.size_bytes),
     FIELD(SAVE, "message", TEXT, false, save.message),
     FIELD(RECOVERY, "step", INTEGER, true, recovery.step),
+    FIELD(RECOVERY, "from_step", INTEGER, true, recovery.from_step),
     FIELD(RECOVERY, "generation", INTEGER, true, recovery.generation),
     FIELD(RECOVERY, "ranks", INTEGER, true, recovery.ranks),
     FIELD(RECOVERY, "kind", TEXT, true, recovery.kind),
@@ -82,6 +83,8 @@ static const field fields[] = {
     FIELD(RECOVERY, "group_ns", INTEGER, true, recovery.group_ns),
     FIELD(RECOVERY, "resume_ns", INTEGER, true, recovery.resume_ns),
     FIELD(RECOVERY, "step_ns", INTEGER, true, recovery.step_ns),
+    FIELD(CAUGHT_UP, "step", INTEGER, true, caught_up.step),
+    FIELD(CAUGHT_UP, "time_ns", INTEGER, true, caught_up.time_ns),
 };
 
 // Events that are records, with the keys that they must have.
@@ -183,6 +186,17 @@ bt_status bt_run_event_status(const char *text)
         }
     }
     return BT_STATUS_INTERNAL;
+}
+
+int64_t bt_run_event_repeated(const bt_run_event_recovery *recovery)
+{
+    return recovery->step > recovery->from_step ? recovery->step - recovery->from_step : 0;
+}
+
+bt_text bt_run_event_restart(const bt_run_event_recovery *recovery)
+{
+    return bt_textf("from step %lld, %s repeated", (long long)recovery->from_step,
+                    bt_format_items(bt_run_event_repeated(recovery), "step").text);
 }
 
 // ---- reading -----------------------------------------------------------------------------------

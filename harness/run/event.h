@@ -15,6 +15,7 @@
 
 #include "harness/record/fields.h"
 #include "harness/suite/json.h"
+#include "harness/text/format.h"
 
 #define BT_RUN_EVENT_PROTOCOL       1
 #define BT_RUN_EVENT_LINE_BYTES_MAX 65536
@@ -41,7 +42,8 @@
     X(VERSIONS, "versions", ANY)                                                                   \
     X(OUTPUTS, "outputs", CALLS)                                                                   \
     X(SAVE, "save", TRAIN)                                                                         \
-    X(RECOVERY, "recovery", TRAIN)
+    X(RECOVERY, "recovery", TRAIN)                                                                 \
+    X(CAUGHT_UP, "caught_up", TRAIN)
 
 typedef enum bt_run_event_type {
 #define BT_RUN_EVENT_ENUM(name, text, cases) BT_RUN_EVENT_##name,
@@ -106,6 +108,7 @@ typedef struct bt_run_event_save {
 // Lost ranks have been replaced. Times since the fault was injected, or detected.
 typedef struct bt_run_event_recovery {
     int64_t step;       // steps completed before the fault
+    int64_t from_step;  // steps of the state that was loaded; those up to `step` are repeated
     int64_t generation; // that goes on
     int64_t ranks;      // that go on
     const char *kind;   // kind of the fault
@@ -114,6 +117,12 @@ typedef struct bt_run_event_recovery {
     int64_t resume_ns;  // until training continued from the state
     int64_t step_ns;    // until the first step was done
 } bt_run_event_recovery;
+
+// The steps that a recovery repeats are done.
+typedef struct bt_run_event_caught_up {
+    int64_t step;    // of the recovery
+    int64_t time_ns; // since the fault was injected, or detected
+} bt_run_event_caught_up;
 
 typedef struct bt_run_event_error {
     const char *status; // a status text, such as "out of memory"
@@ -135,6 +144,7 @@ typedef struct bt_run_event {
         bt_run_event_outputs outputs;
         bt_run_event_save save;
         bt_run_event_recovery recovery;
+        bt_run_event_caught_up caught_up;
     } as;
     bt_json_doc json; // owned; texts of the union are in it
     double *numbers;  // owned: samples of the event read
@@ -176,6 +186,11 @@ BT_CHECKED bt_status bt_run_event_copy(const bt_run_event *event, bt_run_event *
 void bt_run_event_release(bt_run_event *event);
 // The status for an error event's text; INTERNAL for unknown words.
 bt_status bt_run_event_status(const char *text);
+
+// Steps that the recovery repeats.
+int64_t bt_run_event_repeated(const bt_run_event_recovery *recovery);
+// "from step 0, 29 steps repeated"
+bt_text bt_run_event_restart(const bt_run_event_recovery *recovery);
 
 // Whether the event is a record of the round, and of which kind: its members are at `as`.
 bool bt_run_event_is_record(bt_run_event_type type, bt_fields_of *kind);

@@ -185,6 +185,22 @@ static void say_eager(bt_progress_view *view, const bt_store_kernel *kernel)
     }
 }
 
+// Repeated steps are not reported one by one.
+static void say_recovery(bt_progress_view *view, const bt_run_event *event)
+{
+    if (event->type == BT_RUN_EVENT_RECOVERY) {
+        const bt_run_event_recovery *recovery = &event->as.recovery;
+        view->repeated = bt_run_event_repeated(recovery);
+        bt_progress_say(view, "restart   %s %s; first step after %s\n", view->label,
+                        bt_run_event_restart(recovery).text,
+                        bt_format_value(BT_UNIT_NS, (double)recovery->step_ns).text);
+    } else if (event->type == BT_RUN_EVENT_CAUGHT_UP && view->repeated > 0) {
+        bt_progress_say(view, "restart   %s at step %lld again after %s\n", view->label,
+                        (long long)event->as.caught_up.step,
+                        bt_format_value(BT_UNIT_NS, (double)event->as.caught_up.time_ns).text);
+    }
+}
+
 void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
 {
     int64_t now_ns = bt_clock_ns();
@@ -195,6 +211,7 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
                         (long long)fault->step, fault->kind, fault->action,
                         fault->message[0] ? ": " : "", fault->message);
     }
+    say_recovery(view, event);
     if (event->type == BT_RUN_EVENT_KERNEL) {
         say_eager(view, &event->as.kernel);
     }

@@ -23,6 +23,7 @@ typedef struct bt_progress_view {
     bool line_open;     // a rewriting line is on the screen
     bool evaluates;     // a validation comes before the first step
     bool eager_said;    // that this round is not compiled
+    int64_t repeated;   // steps of the last recovery
     char label[96];     // "fp32", "fp32 round 2/3"
 } bt_progress_view;
 

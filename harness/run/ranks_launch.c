@@ -124,6 +124,7 @@ static bt_status tell_recovery(void *context, const bt_launch_recovery *recovery
     const bt_run_event event = {
         .type = BT_RUN_EVENT_RECOVERY,
         .as.recovery = {.step = recovery->step,
+                        .from_step = recovery->from_step,
                         .generation = recovery->generation,
                         .ranks = recovery->size,
                         .kind = bt_cause_row_of(recovery->cause->kind)->name,
@@ -131,6 +132,15 @@ static bt_status tell_recovery(void *context, const bt_launch_recovery *recovery
                         .group_ns = recovery->group_ns,
                         .resume_ns = recovery->resume_ns,
                         .step_ns = recovery->first_step_ns}};
+    return self->listener->event(self->listener->self, &event);
+}
+
+static bt_status tell_caught_up(void *context, const bt_launch_recovery *recovery)
+{
+    const launching *self = context;
+    const bt_run_event event = {
+        .type = BT_RUN_EVENT_CAUGHT_UP,
+        .as.caught_up = {.step = recovery->step, .time_ns = recovery->caught_up_ns}};
     return self->listener->event(self->listener->self, &event);
 }
 
@@ -194,6 +204,7 @@ static bt_status launch(launching *self, const char *program)
                      .fits = fits,
                      .event = tell,
                      .recovered = tell_recovery,
+                     .caught_up = tell_caught_up,
                      .should_stop = should_stop}};
     BT_FAIL_IF(!fits(self, size), BT_STATUS_INVALID_ARGUMENT,
                "train.mesh.data: %d ranks must divide the micro-batches of a step "

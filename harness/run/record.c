@@ -156,9 +156,18 @@ static void take_measured(bt_recorder *self, const bt_run_event_measured *measur
 static bt_status take_recovery(bt_recorder *self, const bt_run_event_recovery *recovery)
 {
     BT_TRY(BT_MEM_GROW(self->recovery_count + 1, &self->recovery_capacity, &self->recoveries));
-    self->recoveries[self->recovery_count] = *recovery;
-    self->recoveries[self->recovery_count++].kind = NULL;
-    return BT_OK;
+    self->recoveries[self->recovery_count] = (bt_recorder_recovery){
+        .event = *recovery, .repeated_steps = bt_run_event_repeated(recovery)};
+    self->recoveries[self->recovery_count++].event.kind = NULL;
+    return bt_store_fault_extend(self->store, self->round, recovery->step, recovery->kind,
+                                 bt_run_event_restart(recovery).text);
+}
+
+static void take_caught_up(bt_recorder *self, const bt_run_event_caught_up *caught_up)
+{
+    if (self->recovery_count > 0) {
+        self->recoveries[self->recovery_count - 1].caught_up_ns = caught_up->time_ns;
+    }
 }
 
 // Communication that computation waits for is "step/../communication", not a range within one.
@@ -208,6 +217,9 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
         return take_save(self, &event->as.save);
     case BT_RUN_EVENT_RECOVERY:
         return take_recovery(self, &event->as.recovery);
+    case BT_RUN_EVENT_CAUGHT_UP:
+        take_caught_up(self, &event->as.caught_up);
+        return BT_OK;
     default:
         note(self, event);
         return bt_run_event_is_record(event->type, &kind)

@@ -6,6 +6,12 @@
 #include "harness/run/event.h"
 #include "harness/store/store.h"
 
+typedef struct bt_recorder_recovery {
+    bt_run_event_recovery event; // texts are gone
+    int64_t repeated_steps;
+    int64_t caught_up_ns; // 0: the repeated steps are not done
+} bt_recorder_recovery;
+
 typedef struct bt_recorder {
     bt_store *store; // borrowed
     int64_t round;
@@ -27,7 +33,7 @@ typedef struct bt_recorder {
     int64_t first_step;           // number of its steps that were copied
     bt_run_event_save *saves;     // owned, [save_count]: of those that succeeded, texts are gone
     int64_t save_count, save_capacity;
-    bt_run_event_recovery *recoveries; // owned, [recovery_count], texts are gone
+    bt_recorder_recovery *recoveries; // owned, [recovery_count]
     int64_t recovery_count, recovery_capacity;
     bool ours;              // the system is our own trainer
     bool on_gpu;            // the plan's device

@@ -277,25 +277,27 @@ static bt_status measure_saves(const bt_recorder *self)
 
 // ---- ranks -------------------------------------------------------------------------------------
 
-// Recovery times of lost ranks, where they are known.
+// Recoveries from lost ranks: times that are known, and repeated steps.
 static bt_status measure_recoveries(const bt_recorder *self)
 {
     static const struct {
         bt_metric metric;
         size_t offset;
-    } rows[] = {{BT_METRIC_RECOVERY, offsetof(bt_run_event_recovery, resume_ns)},
-                {BT_METRIC_RECOVERY_DETECT, offsetof(bt_run_event_recovery, detect_ns)},
-                {BT_METRIC_RECOVERY_GROUP, offsetof(bt_run_event_recovery, group_ns)},
-                {BT_METRIC_RECOVERY_STEP, offsetof(bt_run_event_recovery, step_ns)}};
+    } rows[] = {{BT_METRIC_RECOVERY, offsetof(bt_recorder_recovery, event.resume_ns)},
+                {BT_METRIC_RECOVERY_DETECT, offsetof(bt_recorder_recovery, event.detect_ns)},
+                {BT_METRIC_RECOVERY_GROUP, offsetof(bt_recorder_recovery, event.group_ns)},
+                {BT_METRIC_RECOVERY_STEP, offsetof(bt_recorder_recovery, event.step_ns)},
+                {BT_METRIC_RECOVERY_REPEATED, offsetof(bt_recorder_recovery, repeated_steps)},
+                {BT_METRIC_RECOVERY_CAUGHT_UP, offsetof(bt_recorder_recovery, caught_up_ns)}};
     BT_SCOPED_MEM(double *) values = NULL;
     BT_TRY(BT_MEM_ARRAY(self->recovery_count, &values));
     for (int64_t r = 0; r < BT_COUNT(rows); ++r) {
         int64_t count = 0;
         for (int64_t i = 0; i < self->recovery_count; ++i) {
             const char *bytes = (const char *)&self->recoveries[i];
-            const int64_t time_ns = *(const int64_t *)(const void *)(bytes + rows[r].offset);
-            values[count] = (double)time_ns;
-            count += time_ns > 0;
+            const int64_t value = *(const int64_t *)(const void *)(bytes + rows[r].offset);
+            values[count] = (double)value;
+            count += value > 0 || rows[r].metric == BT_METRIC_RECOVERY_REPEATED;
         }
         BT_TRY(measure_mean(self, rows[r].metric, values, count));
     }

@@ -181,6 +181,12 @@ bt_status bt_measurement_write(bt_store *store, int64_t round,
     return add_measurement(store, round, measurement, blob, size_bytes);
 }
 
+bt_status bt_store_fault_extend(bt_store *store, int64_t round, int64_t step, const char *kind,
+                                const char *text)
+{
+    return bt_sql_run(store, SQL_FAULT_EXTEND, "tiit", text, round, step, kind);
+}
+
 bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measurement *measurement)
 {
     BT_FAIL_IF((int)measurement->metric < 0 || measurement->metric >= BT_METRIC_COUNT ||

@@ -32,6 +32,8 @@ X(ROUND_ADD, "INSERT INTO round(session_id, case_id, system, ordinal, status, me
 X(ROUND_DESCRIBE, "WITH owner(id) AS (VALUES(?)) UPDATE round SET ({SHAPE}) = ({?SHAPE})"
                   " WHERE id=(SELECT id FROM owner)")
 X(ROUND_LABEL, "UPDATE round SET label=? WHERE id=?")
+X(FAULT_EXTEND, "UPDATE fault SET action=action||' '||? WHERE id=(SELECT max(id) FROM fault"
+                " WHERE round_id=? AND step=? AND kind=?)")
 X(TELEMETRY_DROP, "DELETE FROM telemetry WHERE round_id=?")
 X(TELEMETRY_ADD, "INSERT INTO telemetry(round_id, count, columns, data) VALUES(?,?,?,?)")
 X(ROUND_END, "UPDATE round SET status=?, message=?, params_digest=?, ended_ns=COALESCE("

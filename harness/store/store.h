@@ -105,6 +105,9 @@ BT_STORE_SERIES_LIST(BT_STORE_SERIES_ADD)
 #undef BT_STORE_SERIES_ADD
 BT_CHECKED bt_status bt_store_record_add(bt_store *store, int64_t round, bt_fields_of kind,
                                          const void *record);
+// Appends `text` to the action of the round's last fault of this step and kind, if there is one.
+BT_CHECKED bt_status bt_store_fault_extend(bt_store *store, int64_t round, int64_t step,
+                                           const char *kind, const char *text);
 // Replaces an earlier measurement of the same metric of the round.
 BT_CHECKED bt_status bt_store_measure(bt_store *store, int64_t round,
                                       const bt_store_measurement *measurement);

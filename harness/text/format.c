@@ -35,6 +35,7 @@ static const unit_scale scales[BT_UNIT_COUNT][8] = {
     [BT_UNIT_JOULES] =
         {{1e-9, " nJ"}, {1e-6, " uJ"}, {1e-3, " mJ"}, {1.0, " J"}, {1e3, " kJ"}, {1e6, " MJ"}},
     [BT_UNIT_SHARE] = {{0.01, " %"}},
+    [BT_UNIT_STEPS] = {{1.0, " steps"}},
 };
 
 enum { MINUTE_NS_E9 = 120 }; // from two minutes on, minutes and seconds are easier to read
@@ -102,7 +103,8 @@ bt_text bt_format_value(bt_unit unit, double value)
     }
     const unit_scale *scale = pick(unit, value);
     double scaled = value / scale->factor;
-    int decimals = unit == BT_UNIT_NATS ? 3 : decimals_for(scaled, 3);
+    const bool whole = unit == BT_UNIT_STEPS && scaled == floor(scaled);
+    int decimals = unit == BT_UNIT_NATS ? 3 : whole ? 0 : decimals_for(scaled, 3);
     return bt_textf("%.*f%s", decimals, scaled, scale->suffix);
 }
 

@@ -60,6 +60,30 @@ teardown() {
     grep -rq 'restart from the newest checkpoint' out/*.log
 }
 
+@test "steps that a restart repeats are said in every text of the run" {
+    mesh_suite '{"data": 2, "faults": ["kill rank 1 at step 13"]}' '"checkpoint": { "every_steps": 1000 },'
+    "$bench" run m.json --db r.db --out out >out.txt 2>&1
+    "$bench" report last --db r.db -o r.json
+    "$bench" report last --db r.db -o r.md
+    python3 - <<'PY'
+import json, re
+case = json.load(open("r.json"))["runs"][0]["cases"][0]
+step, how = case["faults"][0]["step"], case["faults"][0]["action"]
+assert how == f"restart with 2 ranks from step 0, {step} steps repeated", how
+metrics = case["metrics"]
+assert metrics["recovery_repeated_steps"] == step >= 13, metrics
+assert metrics["recovery_caught_up_ns"] > metrics["recovery_step_ns"], metrics
+text = open("out.txt").read()
+assert re.search(rf"^restart   a from step 0, {step} steps repeated; first step after ", text, re.M), text
+assert re.search(rf"^restart   a at step {step} again after ", text, re.M), text
+assert f"step {step}: rank_killed, {how}: rank 1 " in text, text # show
+assert re.search("first step after [^,]*, at the step of the fault again after [^,]*; mean of 1 fault", text), text
+assert f"the first at step {step}: rank_killed, {how}. rank 1 " in open("out/report.html").read()
+table = open("r.md").read()
+assert "| first step | repeated | caught up |" in table and f"| {step} steps | " in table, table
+PY
+}
+
 @test "a mesh that cannot be is refused with the key and what is allowed" {
     mesh_suite '{"data": 3}'
     run "$bench" run m.json --db r.db --out out

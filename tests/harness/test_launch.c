@@ -19,7 +19,6 @@
 #include "framework/base/mem.h"
 #include "framework/dist/agree.h"
 #include "framework/dist/host.h"
-#include "harness/launch/relay.h"
 #include "tests/harness/need_nvml.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
@@ -58,7 +57,7 @@ static int load(rank_work *work)
     size_t size_bytes = 0;
     int step = 0;
     state_path(work, path);
-    if (work->generation > 1 && bt_file_exists(path)) {
+    if (work->generation > 1 && strcmp(work->act, "forget") != 0 && bt_file_exists(path)) {
         ASSERT_OK(bt_file_read(path, &bytes, &size_bytes));
         assert_int_equal(sscanf(bytes, "%d %la", &step, &work->sum), 2);
         bt_mem_free(bytes);
@@ -283,7 +282,8 @@ typedef struct seen {
     float last_loss;
     char digest[80], kind[32], message[1200], straggler[256], fault[256];
     int64_t detect_ns[256], group_ns[256], resume_ns[256];
-    int64_t noticed_ns; // after the rank's action, in the last recovery
+    int64_t fault_step, repeated, caught_up_ns; // of the last recovery; 0: not caught up
+    int64_t noticed_ns;                         // after the rank's action, in the last recovery
 } seen;
 
 // When a rank last did something wrong; 0: none did.
@@ -358,6 +358,9 @@ static bt_status on_recovered(void *self, const bt_launch_recovery *recovery)
         what->resume_ns[what->recoveries] = recovery->resume_ns;
     }
     ++what->recoveries;
+    what->fault_step = recovery->step;
+    what->repeated = recovery->step - recovery->from_step;
+    what->caught_up_ns = 0;
     what->smallest = recovery->size;
     (void)snprintf(what->kind, sizeof what->kind, "%s",
                    bt_cause_row_of(recovery->cause->kind)->name);
@@ -365,6 +368,16 @@ static bt_status on_recovered(void *self, const bt_launch_recovery *recovery)
     what->noticed_ns = bt_clock_ns() - recovery->first_step_ns - acted_ns();
     assert_true(recovery->group_ns >= 0 && recovery->group_ns <= recovery->first_step_ns);
     assert_true(recovery->resume_ns >= 0 && recovery->resume_ns <= recovery->first_step_ns);
+    return BT_OK;
+}
+
+static bt_status on_caught_up(void *self, const bt_launch_recovery *recovery)
+{
+    seen *what = self;
+    assert_true(what->recoveries > 0 && what->caught_up_ns == 0);
+    what->caught_up_ns = recovery->caught_up_ns;
+    assert_true(recovery->caught_up_ns >=
+                (what->repeated > 0 ? recovery->first_step_ns : recovery->resume_ns));
     return BT_OK;
 }
 
@@ -402,6 +415,7 @@ static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *f
                                      .fits = any_size,
                                      .event = on_event,
                                      .recovered = on_recovered,
+                                     .caught_up = on_caught_up,
                                      .should_stop = never}};
     return bt_launch_run(&launch);
 }
@@ -502,6 +516,23 @@ static void a_step_that_is_seen_before_the_start_is_behind_it(void **state)
     ASSERT_OK(run(&what, 2, false, &fault, 1));
     expect_same(&undisturbed, &what);
     assert_int_equal(what.recoveries, 1);
+    assert_in_range(what.repeated, 0, 1); // of a state of each step
+}
+
+// Without a state the ranks begin again, and are behind for as long as that takes.
+static void repeated_steps_are_told(void **state)
+{
+    (void)state;
+    const bt_launch_fault faults[] = {{SIGKILL, 1, 40, 0}, {SIGKILL, 0, 50, 0}};
+    seen what = {.act = "forget"};
+    ASSERT_OK(run(&what, 2, false, faults, 1));
+    assert_int_equal(what.recoveries, 1);
+    assert_true(what.fault_step >= 40 && what.repeated == what.fault_step);
+    assert_true(what.caught_up_ns > what.resume_ns[0] + 20000000); // 1 ms a step, and more
+    seen twice = {.act = "forget"};
+    ASSERT_OK(run(&twice, 2, false, faults, 2));
+    assert_int_equal(twice.recoveries, 2);
+    assert_true(twice.repeated >= 50 && twice.caught_up_ns > 0);
 }
 
 // Rank 0 waits for rank 1 in a part of two, ranks 2 and 3 wait for both in the whole.
@@ -691,81 +722,6 @@ static void a_slow_rank_is_reported(void **state)
     }
 }
 
-static bt_status count_event(void *self, const bt_run_event *event)
-{
-    (void)event;
-    ++*(int *)self;
-    return BT_OK;
-}
-
-static bt_run_event step_event(int64_t step, float loss)
-{
-    return (bt_run_event){.type = BT_RUN_EVENT_STEP, .as.step = {.step = step, .loss = loss}};
-}
-
-static void events_are_told_once(void **state)
-{
-    (void)state;
-    int told = 0;
-    bt_relay relay = {.tell = count_event, .self = &told};
-    const bt_run_event start = {.type = BT_RUN_EVENT_START};
-    const bt_run_event kernel = {.type = BT_RUN_EVENT_KERNEL, .as.kernel = {"gelu", "gelu_cpu"}};
-    const bt_run_event range = {.type = BT_RUN_EVENT_RANGE,
-                                .as.range = {.step = 1, .path = "step", .count = 1}};
-    const bt_run_event eval = {.type = BT_RUN_EVENT_EVAL, .as.eval = {.step = 0}};
-    const bt_run_event first = step_event(0, 3), second = step_event(1, 2),
-                       other = step_event(0, 4), third = step_event(2, 2), wrong = step_event(2, 1);
-    ASSERT_OK(bt_relay_take(&relay, &start));
-    ASSERT_OK(bt_relay_take(&relay, &eval));
-    ASSERT_OK(bt_relay_take(&relay, &first));
-    ASSERT_OK(bt_relay_take(&relay, &kernel));
-    ASSERT_OK(bt_relay_take(&relay, &range)); // of a step that is lost
-    assert_int_equal(told, 4);
-    bt_relay_restart(&relay, true);
-    ASSERT_OK(bt_relay_take(&relay, &start));
-    ASSERT_OK(bt_relay_take(&relay, &eval));
-    ASSERT_OK(bt_relay_take(&relay, &first));
-    ASSERT_OK(bt_relay_take(&relay, &kernel));
-    assert_int_equal(told, 4);
-    ASSERT_OK(bt_relay_take(&relay, &range));
-    ASSERT_OK(bt_relay_take(&relay, &second));
-    assert_int_equal(told, 6);
-    bt_relay_restart(&relay, true);
-    assert_int_equal(bt_relay_take(&relay, &other), BT_STATUS_CORRUPT_DATA);
-    assert_non_null(strstr(bt_error_message(), "step 0 was repeated"));
-    bt_relay_restart(&relay, false); // fewer ranks, other sums
-    ASSERT_OK(bt_relay_take(&relay, &other));
-    assert_int_equal(told, 6);
-    ASSERT_OK(bt_relay_take(&relay, &third));
-    bt_relay_restart(&relay, true); // as many as before
-    assert_int_equal(bt_relay_take(&relay, &wrong), BT_STATUS_CORRUPT_DATA);
-    bt_relay_release(&relay);
-}
-
-// A generation that had to take an older state than the first one did: its steps up to there are
-// unknown. After a gap the steps before it are not known either.
-static void steps_before_the_first_are_passed_over(void **state)
-{
-    (void)state;
-    int told = 0;
-    bt_relay relay = {.tell = count_event, .self = &told};
-    const bt_run_event start = {.type = BT_RUN_EVENT_START, .as.start = {.first_step = 1000000}};
-    for (int64_t step = 1000000; step < 1000003; ++step) {
-        const bt_run_event event = step_event(step, 3);
-        ASSERT_OK(bt_relay_take(&relay, step == 1000000 ? &start : &event));
-    }
-    bt_relay_restart(&relay, true);
-    for (int64_t step = 1000; step < 1000003; step += 333000) {
-        const bt_run_event event = step_event(step, 7);
-        ASSERT_OK(bt_relay_take(&relay, &event));
-    }
-    assert_int_equal(told, 3);
-    const bt_run_event known = step_event(1000002, 7), new = step_event(1000003, 3);
-    assert_int_equal(bt_relay_take(&relay, &known), BT_STATUS_CORRUPT_DATA);
-    ASSERT_OK(bt_relay_take(&relay, &new));
-    bt_relay_release(&relay);
-}
-
 int main(int argc, char **argv)
 {
     const char *slash = strrchr(argv[0], '/');
@@ -779,12 +735,11 @@ int main(int argc, char **argv)
         return cmocka_run_group_tests(long_soak, test_scratch_setup, test_scratch_teardown);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_are_told_once),
-        cmocka_unit_test(steps_before_the_first_are_passed_over),
         cmocka_unit_test(ranks_come_back),
         cmocka_unit_test(faults_can_be_caused),
         cmocka_unit_test(a_fault_of_a_recovery_is_told),
         cmocka_unit_test(a_step_that_is_seen_before_the_start_is_behind_it),
+        cmocka_unit_test(repeated_steps_are_told),
         cmocka_unit_test(a_rank_that_waits_in_a_part_is_not_blamed),
         cmocka_unit_test(a_rank_that_is_stopped_is_named),
         cmocka_unit_test(what_would_happen_again_ends_the_run),

@@ -430,6 +430,83 @@ static void timelines_that_cannot_be_are_refused(void **state)
     }
 }
 
+// ---- events of several generations -------------------------------------------------------------
+
+static bt_status count_event(void *self, const bt_run_event *event)
+{
+    (void)event;
+    ++*(int *)self;
+    return BT_OK;
+}
+
+static bt_run_event step_event(int64_t step, float loss)
+{
+    return (bt_run_event){.type = BT_RUN_EVENT_STEP, .as.step = {.step = step, .loss = loss}};
+}
+
+static void events_are_told_once(void **state)
+{
+    (void)state;
+    int told = 0;
+    bt_relay relay = {.tell = count_event, .self = &told};
+    const bt_run_event start = {.type = BT_RUN_EVENT_START};
+    const bt_run_event kernel = {.type = BT_RUN_EVENT_KERNEL, .as.kernel = {"gelu", "gelu_cpu"}};
+    const bt_run_event range = {.type = BT_RUN_EVENT_RANGE,
+                                .as.range = {.step = 1, .path = "step", .count = 1}};
+    const bt_run_event eval = {.type = BT_RUN_EVENT_EVAL, .as.eval = {.step = 0}};
+    const bt_run_event first = step_event(0, 3), second = step_event(1, 2),
+                       other = step_event(0, 4), third = step_event(2, 2), wrong = step_event(2, 1);
+    ASSERT_OK(bt_relay_take(&relay, &start));
+    ASSERT_OK(bt_relay_take(&relay, &eval));
+    ASSERT_OK(bt_relay_take(&relay, &first));
+    ASSERT_OK(bt_relay_take(&relay, &kernel));
+    ASSERT_OK(bt_relay_take(&relay, &range)); // of a step that is lost
+    assert_int_equal(told, 4);
+    bt_relay_restart(&relay, true);
+    ASSERT_OK(bt_relay_take(&relay, &start));
+    ASSERT_OK(bt_relay_take(&relay, &eval));
+    ASSERT_OK(bt_relay_take(&relay, &first));
+    ASSERT_OK(bt_relay_take(&relay, &kernel));
+    assert_int_equal(told, 4);
+    ASSERT_OK(bt_relay_take(&relay, &range));
+    ASSERT_OK(bt_relay_take(&relay, &second));
+    assert_int_equal(told, 6);
+    bt_relay_restart(&relay, true);
+    assert_int_equal(bt_relay_take(&relay, &other), BT_STATUS_CORRUPT_DATA);
+    assert_non_null(strstr(bt_error_message(), "step 0 was repeated"));
+    bt_relay_restart(&relay, false); // fewer ranks, other sums
+    ASSERT_OK(bt_relay_take(&relay, &other));
+    assert_int_equal(told, 6);
+    ASSERT_OK(bt_relay_take(&relay, &third));
+    bt_relay_restart(&relay, true); // as many as before
+    assert_int_equal(bt_relay_take(&relay, &wrong), BT_STATUS_CORRUPT_DATA);
+    bt_relay_release(&relay);
+}
+
+// A generation that had to take an older state than the first one did: its steps up to there are
+// unknown. After a gap the steps before it are not known either.
+static void steps_before_the_first_are_passed_over(void **state)
+{
+    (void)state;
+    int told = 0;
+    bt_relay relay = {.tell = count_event, .self = &told};
+    const bt_run_event start = {.type = BT_RUN_EVENT_START, .as.start = {.first_step = 1000000}};
+    for (int64_t step = 1000000; step < 1000003; ++step) {
+        const bt_run_event event = step_event(step, 3);
+        ASSERT_OK(bt_relay_take(&relay, step == 1000000 ? &start : &event));
+    }
+    bt_relay_restart(&relay, true);
+    for (int64_t step = 1000; step < 1000003; step += 333000) {
+        const bt_run_event event = step_event(step, 7);
+        ASSERT_OK(bt_relay_take(&relay, &event));
+    }
+    assert_int_equal(told, 3);
+    const bt_run_event known = step_event(1000002, 7), new = step_event(1000003, 3);
+    assert_int_equal(bt_relay_take(&relay, &known), BT_STATUS_CORRUPT_DATA);
+    ASSERT_OK(bt_relay_take(&relay, &new));
+    bt_relay_release(&relay);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,6 +524,8 @@ int main(void)
         cmocka_unit_test(a_run_has_the_gpus_of_all_its_ranks),
         cmocka_unit_test(timelines_are_told_together_and_once),
         cmocka_unit_test(timelines_that_cannot_be_are_refused),
+        cmocka_unit_test(events_are_told_once),
+        cmocka_unit_test(steps_before_the_first_are_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
