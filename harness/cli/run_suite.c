@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -14,6 +13,7 @@
 #include "framework/base/file.h"
 #include "framework/base/scoped.h"
 #include "harness/cases/cases.h"
+#include "harness/launch/affinity.h"
 #include "harness/launch/world.h"
 #include "harness/plan/plan.h"
 #include "harness/report/report.h"
@@ -73,16 +73,14 @@ static bool trains_itself(const bt_cli_suite *suite)
 // Ranks that take turns on a core wait for each other, so their speed is not that of the mesh.
 static bt_status note_cores(const bt_cli_suite *suite, int64_t ranks, bt_str *notes)
 {
-    cpu_set_t usable;
     bt_world world;
     BT_TRY(bt_world_read(&world));
-    const bool counted = sched_getaffinity(0, sizeof usable, &usable) == 0;
-    const int64_t cores = counted ? CPU_COUNT(&usable) : 0;
-    if (!world.launcher && cores > 0 && ranks > cores && strcmp(suite->plan.device, "cpu") == 0 &&
-        !bt_cli_value(suite->arguments, "quiet")) {
+    if (!world.launcher && bt_affinity_takes_turns(ranks) &&
+        strcmp(suite->plan.device, "cpu") == 0 && !bt_cli_value(suite->arguments, "quiet")) {
         bt_str_format(
             notes, "%lld ranks on %s: they take turns, so their speed is not that of %lld cores\n",
-            (long long)ranks, bt_format_items(cores, "core").text, (long long)ranks);
+            (long long)ranks, bt_format_items(bt_affinity_processors(), "core").text,
+            (long long)ranks);
     }
     return BT_OK;
 }

@@ -44,6 +44,18 @@ bool bt_affinity_parse(const char *text, cpu_set_t *out)
     return true;
 }
 
+int bt_affinity_processors(void)
+{
+    cpu_set_t usable;
+    return sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 0;
+}
+
+bool bt_affinity_takes_turns(int64_t ranks)
+{
+    const int processors = bt_affinity_processors();
+    return processors > 0 && ranks > processors;
+}
+
 static bool read_text(const char *path, char *text, size_t capacity)
 {
     void *bytes = NULL;

@@ -69,6 +69,7 @@ typedef struct bt_launch {
     bool invariant;      // losses have the same bits for each number of ranks
     bool spare;          // keep a standby process for each rank of the next generation
     bool ends;           // a fault ends the run: there is no state to resume from
+    bool take_turns;     // ranks share processors (affinity.h): stragglers are not reported
     double hang_s; // time limit without progress outside of steps, or before step times are known
     int64_t steps; // of the plan
     int64_t first_step;            // maximum that a start event may give

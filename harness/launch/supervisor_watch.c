@@ -169,7 +169,7 @@ bt_status bt_supervisor_note_stragglers(bt_supervisor *supervisor)
     if (supervisor->window_ns == 0 && supervisor->ranks[0].known_steps >= KNOWN_STEPS) {
         open_window(supervisor);
     }
-    if (supervisor->window_ns == 0 || supervisor->size < 2 ||
+    if (supervisor->launch->take_turns || supervisor->window_ns == 0 || supervisor->size < 2 ||
         supervisor->steps - supervisor->straggler_step < STRAGGLER_STEPS) {
         return BT_OK;
     }

@@ -6,6 +6,7 @@
 #include "framework/base/environment.h"
 #include "framework/base/idioms.h"
 #include "framework/dist/p2p.h"
+#include "harness/launch/affinity.h"
 #include "harness/launch/devices.h"
 #include "harness/launch/launch.h"
 #include "harness/launch/state_folder.h"
@@ -192,6 +193,7 @@ static bt_status launch(launching *self, const char *program)
         .invariant = shards > 0,
         .spare = !ends && cJSON_IsTrue(bt_json_get(mesh, "spare")),
         .ends = ends,
+        .take_turns = !gpu && bt_affinity_takes_turns(size),
         .hang_s = self->hang_s,
         .steps = (int64_t)bt_json_number_of(self->train, "steps"),
         .first_step = (int64_t)bt_json_number_of(bt_json_get(self->task, "checkpoints"), "below"),

@@ -276,6 +276,7 @@ typedef struct seen {
     int act_rank, act_step;
     bool spare;
     bool waits;  // for the spares to join their group
+    bool turns;  // ranks share processors
     bool gpus;   // each rank has one; which of them failed, FAKE_NVML_XID says
     int planned; // steps; 0: STEPS
     int steps, recoveries, faults, stragglers, smallest;
@@ -404,6 +405,7 @@ static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *f
                         .program = rank,
                         .shrink = shrink,
                         .spare = what->spare,
+                        .take_turns = what->turns,
                         .hang_s = what->act && strcmp(what->act, "halt") == 0 ? 20 : 2,
                         .steps = what->planned ? what->planned : STEPS,
                         .faults = faults,
@@ -720,6 +722,9 @@ static void a_slow_rank_is_reported(void **state)
         assert_int_equal(what.stragglers, 1);
         assert_memory_equal(what.straggler, words, strlen(words));
     }
+    seen turns = {.act = "always-slow", .act_rank = 1, .act_step = -1, .turns = true};
+    ASSERT_OK(run(&turns, 4, false, NULL, 0));
+    assert_int_equal(turns.stragglers, 0);
 }
 
 int main(int argc, char **argv)

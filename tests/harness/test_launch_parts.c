@@ -52,6 +52,26 @@ static void lists_of_processors_are_read(void **state)
     }
 }
 
+static void more_ranks_than_processors_take_turns(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    const int processors = bt_affinity_processors();
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(processors, CPU_COUNT(&all));
+    assert_false(bt_affinity_takes_turns(processors));
+    assert_true(bt_affinity_takes_turns(processors + 1));
+    CPU_ZERO(&one);
+    for (size_t i = 0; CPU_COUNT(&one) == 0; ++i) {
+        if (CPU_ISSET(i, &all)) {
+            CPU_SET(i, &one);
+        }
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_true(bt_affinity_takes_turns(2));
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
 static void ranks_get_equal_shares_of_whole_nodes(void **state)
 {
     (void)state;
@@ -511,6 +531,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_processors_are_read),
+        cmocka_unit_test(more_ranks_than_processors_take_turns),
         cmocka_unit_test(ranks_get_equal_shares_of_whole_nodes),
         cmocka_unit_test(faults_before_the_start_follow_it),
         cmocka_unit_test(every_kind_of_fault_says_what_is_done),
