@@ -28,12 +28,12 @@ static bt_status run_and_show(const bt_cli_suite *suite, bt_cli_call *call)
     BT_TRY(call->json ? bt_show_json(call->store, outcome.run, out)
                       : bt_show_text(call->store, outcome.run, call->columns, out));
     if (!call->json) {
-        bt_str_format(out, "next           bt-bench %s %lld",
-                      outcome.status == BT_RUN_INTERRUPTED ? "run --resume" : "show",
+        const bool resumes = outcome.status == BT_RUN_INTERRUPTED || outcome.resumable;
+        bt_str_format(out, "next           bt-bench %s %lld", resumes ? "run --resume" : "show",
                       (long long)outcome.run);
         bt_cli_append_database(suite->database, out);
         BT_TRY(bt_store_run_before(call->store, outcome.run, &earlier));
-        if (earlier > 0 && outcome.status != BT_RUN_INTERRUPTED) {
+        if (earlier > 0 && !resumes) {
             bt_str_format(out, " · bt-bench compare %lld %lld", (long long)earlier,
                           (long long)outcome.run);
             bt_cli_append_database(suite->database, out);

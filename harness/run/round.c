@@ -340,22 +340,40 @@ static bt_status listen_to_end(listening *self)
 
 // ---- the exit ----------------------------------------------------------------------------------
 
-// The last non-empty line of the worker's log, "" if there is none.
-static void append_last_words(const char *log_path, bt_str *out)
+// A note or a line of the launcher, of this process or of a rank ("rank 0: note: ..."): not an
+// error.
+static bool is_note(const char *line)
+{
+    const size_t digits = strncmp(line, "rank ", 5) == 0 ? strspn(line + 5, "0123456789") : 0;
+    line += digits > 0 && strncmp(line + 5 + digits, ": ", 2) == 0 ? 7 + digits : 0;
+    return strncmp(line, "note: ", 6) == 0 || strncmp(line, "launcher: ", 10) == 0;
+}
+
+// Quotes the last line of the worker's log that is neither empty nor a note, if there is one. A
+// killed worker could not say anything about its end.
+static void append_last_words(const bt_child *child, const char *log_path, bt_str *out)
 {
     void *bytes = NULL;
     size_t size_bytes = 0;
+    if (WIFSIGNALED(child->state) && WTERMSIG(child->state) == SIGKILL) {
+        return;
+    }
     if (bt_file_read(log_path, &bytes, &size_bytes) != BT_OK) {
         bt_error_clear();
         return;
     }
     char *text = bytes;
-    while (size_bytes && (text[size_bytes - 1] == '\n' || text[size_bytes - 1] == ' ')) {
-        text[--size_bytes] = '\0';
+    const char *last = NULL;
+    for (bool more = true; more;) {
+        char *newline = strrchr(text, '\n');
+        last = newline ? newline + 1 : text;
+        more = newline && (last[strspn(last, " ")] == '\0' || is_note(last));
+        if (more) {
+            *newline = '\0';
+        }
     }
-    const char *last = strrchr(text, '\n');
-    last = last ? last + 1 : text;
-    bt_str_format(out, *last ? "; it said: %.300s" : "%s", last);
+    const bool says = last[strspn(last, " ")] && !is_note(last);
+    bt_str_format(out, says ? "; it said: %.300s" : "%.0s", last);
     bt_mem_free(bytes);
 }
 
@@ -378,7 +396,7 @@ static void judge_silent_end(listening *self)
     if (WIFSIGNALED(child->state) && WTERMSIG(child->state) == 9 && !self->killed) {
         bt_str_append(&message, " (the system sends this signal when memory runs out)");
     }
-    append_last_words(self->request->log_path, &message);
+    append_last_words(child, self->request->log_path, &message);
     judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, "%s", bt_str_text(&message));
 }
 

@@ -230,7 +230,7 @@ bt_status bt_watch_end(const bt_watch_view *view, bt_str *out)
     if (live->message[0]) {
         bt_str_format(out, "\nmessage   %s", live->message);
     }
-    if (live->status == BT_RUN_INTERRUPTED) {
+    if (live->status == BT_RUN_INTERRUPTED || view->resumable) {
         bt_str_format(out, "\nnext      bt-bench %s --resume %lld",
                       live->kind[0] ? live->kind : "run", (long long)live->run);
     } else {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/idioms.h"
 #include "harness/plan/plan.h"
 #include "harness/run/schedule.h"
 #include "harness/stats/stats.h"
@@ -16,6 +17,26 @@ static void find_case(const bt_plan *plan, bt_watch_view *view)
         view->case_count = plan->case_count;
         view->rounds_per_case = plan->rounds;
     }
+}
+
+// Whether a failed round of the list was not repeated and can be, from its checkpoints.
+static bool has_resumable(const bt_store_live *live, const bt_plan *plan)
+{
+    for (int64_t i = 0; i < live->round_count; i++) {
+        const bt_store_live_round *round = &live->rounds[i];
+        const bt_store_round ended = {.status = round->status,
+                                      .what = {.name = round->name, .system = round->system}};
+        bool repeated = false;
+        BT_EACH(const bt_store_live_round, later, live->rounds, i) {
+            repeated = repeated ||
+                       (later->ordinal == round->ordinal && strcmp(later->name, round->name) == 0 &&
+                        strcmp(later->system, round->system) == 0);
+        }
+        if (!repeated && bt_run_schedule_goes_on(plan, &ended)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 // ab and calibrate measure each ceiling of the machine once; other runs measure it in each round.
@@ -53,6 +74,7 @@ static bt_status read_plan(const bt_store_live *live, bt_watch_view *view)
     if (view->current) {
         find_case(&plan, view);
     }
+    view->resumable = has_resumable(live, &plan);
     bt_plan_release(&plan);
     return status;
 }

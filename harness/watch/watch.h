@@ -19,6 +19,7 @@ typedef struct bt_watch_view {
     int64_t memory_bytes;                // reserved, else resident; 0: unknown
     double left_ns;                      // until the end, an estimate; NaN: unknown
     double share;                        // done, 0 to 1; NaN: unknown
+    bool resumable;                      // a round that failed can be run again: run --resume
     int64_t now_ns;                      // wall clock
 } bt_watch_view;
 

@@ -103,6 +103,9 @@ expect_same_bits() {
     wait "$pid" || code=$?
     [ "$code" = 5 ]
     grep -q "the worker was killed by SIGKILL" out
+    grep -q "^next  *bt-bench run --resume 1$" out
+    run "$bench" watch 1
+    [[ $output == *"next      bt-bench run --resume 1" ]]
     expect_same_bits
     grep -q "^resumed   from " err2
     run "$bench" run --resume 1

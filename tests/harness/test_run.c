@@ -324,7 +324,8 @@ static void bad_workers_fail_with_a_reason(void **state)
         {"half", "the worker was killed by SIGKILL after 3 steps", 3, 5},
         {"exit", "ended with code 3 after 3 steps, without a result; it said: segments of fault", 3,
          5},
-        {"silent", "ended with code 0 after 3 steps, without a result", 3, 5},
+        {"silent", "ended with code 0 after 3 steps, without a result; it said: a line of log", 3,
+         5},
         {"garbage", "not a JSON object", 3, 5},
         {"gap", "without a gap", 3, 5},
         {"late", "an event follows the result", 3, 5},
@@ -341,6 +342,9 @@ static void bad_workers_fail_with_a_reason(void **state)
         if (outcome.status != BT_RUN_FAILED || !strstr(outcome.message, cases[i].words)) {
             fail_msg("%s: %s: %s", cases[i].mode, bt_run_status_name(outcome.status),
                      outcome.message);
+        }
+        if (strstr(cases[i].words, "SIGKILL") && strstr(outcome.message, "it said")) {
+            fail_msg("%s: %s", cases[i].mode, outcome.message);
         }
         assert_int_equal(bt_run_exit_code(&outcome), cases[i].exit_code);
         assert_int_equal(run.status, BT_RUN_FAILED);

@@ -65,12 +65,19 @@ while [ "$step" -lt "$steps" ] || [ "$mode" = deaf ]; do
         echo '{"event":"error","status":"out of memory","message":"asked 9 GiB, limit 8 GiB"}'
         exit 5
         ;;
-    die) kill -9 $$ ;;
+    die)
+        echo "note: that is not why it ends" >&2
+        kill -9 $$
+        ;;
     exit)
         echo "segments of fault" >&2
+        printf '%s\n' "rank 0: note: other bits" "launcher: lost ranks restart" "note: odd" "" >&2
         exit 3
         ;;
-    silent) exit 0 ;;
+    silent)
+        echo "rank 11: note: other bits" >&2
+        exit 0
+        ;;
     garbage) echo 'Hello from a library that prints' ;;
     half)
         printf '{"event":"step","step":3,"lo'
