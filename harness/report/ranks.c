@@ -153,6 +153,9 @@ static double bus_rate(const ranks_table *table, const ranks_row *row)
 
 // ---- columns: the text of a cell, "" if empty ---------------------------------------------------
 
+// As in the list of cases: a value that depends on rounds with a noise label.
+static const char noise_mark[] = " \xe2\x96\xb3";
+
 static bt_text value_text(bt_unit unit, double value)
 {
     if (isnan(value)) {
@@ -167,6 +170,8 @@ static double efficiency_of(const ranks_table *table, const ranks_row *row)
     const double rate = alone ? value_of(alone, BT_METRIC_TOKENS_PER_S) : (double)NAN;
     return value_of(row, BT_METRIC_TOKENS_PER_S) / (row->ranks * rate);
 }
+
+static bool has_noise(const ranks_row *row) { return row && row->item->noisy > 0; }
 
 // The rate if steps were shorter by their exposed communication; NaN: unknown.
 static double bound_of(const ranks_row *row)
@@ -254,6 +259,7 @@ static bt_text cell_of(const ranks_table *table, const ranks_row *row, int colum
     static const bt_text nothing = {""};
     const bt_metric metric = columns[column].metric;
     double value = 0;
+    bool noisy = false;
     switch (columns[column].cell) {
     case RANKS:
         return bt_textf("%.0f", row->ranks);
@@ -265,12 +271,16 @@ static bt_text cell_of(const ranks_table *table, const ranks_row *row, int colum
         return row->bucket_mb > 0 ? bt_textf("%.4g MiB", row->bucket_mb) : nothing;
     case EFFICIENCY:
         value = efficiency_of(table, row);
-        return isnan(value) ? nothing : bt_textf("%.3f", value);
+        noisy = has_noise(row) || has_noise(alone_of(table, row));
+        return isnan(value) ? nothing : bt_textf("%.3f%s", value, noisy ? noise_mark : "");
     case SPREAD:
         value = spread_of(row);
         return value > 0 ? bt_textf("\xc2\xb1%.2g %%", 100 * value) : nothing;
     case BOUND:
-        return value_text(bt_metric_info(BT_METRIC_TOKENS_PER_S)->unit, bound_of(row));
+        value = bound_of(row);
+        return isnan(value) ? nothing
+                            : bt_textf("%s%s", bt_format_value(BT_UNIT_TOKENS_PER_S, value).text,
+                                       has_noise(row) ? noise_mark : "");
     case TRANSFER:
         return value_text(BT_UNIT_NS, value_of(row, BT_METRIC_SENT) / bus_rate(table, row) * 1e9);
     case METRIC:
@@ -293,7 +303,7 @@ static bool is_shown(const ranks_table *table, int column)
 // `notes`: of the columns shown.
 static void fill(const ranks_table *from, bt_table *table, bt_str *notes)
 {
-    bool turns = false;
+    bool turns = false, noisy = false;
     bt_table_heads(table, "case");
     for (int c = 0; c < COLUMNS; c++) {
         if (!is_shown(from, c)) {
@@ -309,7 +319,9 @@ static void fill(const ranks_table *from, bt_table *table, bt_str *notes)
         bt_table_cells(table, "%s", from->rows[i].item->label);
         for (int c = 0; c < COLUMNS; c++) {
             if (is_shown(from, c)) {
-                bt_table_cells(table, "%s", cell_of(from, &from->rows[i], c).text);
+                const bt_text cell = cell_of(from, &from->rows[i], c);
+                bt_table_cells(table, "%s", cell.text);
+                noisy = noisy || strstr(cell.text, noise_mark);
             }
         }
     }
@@ -317,6 +329,12 @@ static void fill(const ranks_table *from, bt_table *table, bt_str *notes)
         bt_str_append(notes,
                       " Cases with more ranks than processors have no efficiency and no bound: "
                       "their ranks take turns.");
+    }
+    if (noisy) {
+        bt_str_format(notes,
+                      "%s: a round of the case, or of one rank, has a noise label, such as that of "
+                      "a loaded machine; an efficiency above 1 may come from that.",
+                      noise_mark);
     }
 }
 

@@ -57,6 +57,27 @@ static void add_training(int64_t run, int64_t ordinal, int64_t steps, double los
     ASSERT_OK(bt_store_round_end(scratch_store, round, status, "", ""));
 }
 
+// A round of a training case on ranks with a rate, and a noise label if the machine was loaded.
+static void add_ranks(int64_t run, const char *name, int ranks, double rate_tok_s, bool loaded)
+{
+    int64_t round = 0;
+    char axes[96];
+    (void)snprintf(axes, sizeof axes, "{\"train\":{\"tokens_per_step\":64,\"mesh\":{\"data\":%d}}}",
+                   ranks);
+    const bt_store_case what = {"tiny", "train", name, axes, "blutrain"};
+    const bt_store_measurement values[] = {
+        {BT_METRIC_TOKENS_PER_S, rate_tok_s, (double)NAN, (double)NAN, NULL, 0},
+        {BT_METRIC_STEP_TIME, 2e6, (double)NAN, (double)NAN, NULL, 0},
+        {BT_METRIC_EXPOSED, 1e6, (double)NAN, (double)NAN, NULL, 0}};
+    ASSERT_OK(bt_store_round_begin(scratch_store, run, &what, 0, &round));
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        ASSERT_OK(bt_store_measure(scratch_store, round, &values[i]));
+    }
+    ASSERT_OK(
+        bt_store_telemetry_set(scratch_store, round, loaded ? "loaded machine" : "", NULL, 0));
+    ASSERT_OK(bt_store_round_end(scratch_store, round, BT_RUN_PASSED, "", ""));
+}
+
 // A kernel case in a round: its bandwidth as a fraction of a copy's, and FLOP per byte.
 static void add_kernel(int64_t run, const char *name, double share, double intensity)
 {
@@ -307,14 +328,45 @@ static void fractions_above_a_copy_are_explained(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
 
+static void values_of_loaded_machines_are_marked(void **state)
+{
+    (void)state;
+    static const struct {
+        bool one, two; // whether the machine was loaded
+        const char *efficiency, *bound;
+    } rows[] = {{false, false, "| 1.200 |", "| 480 tok/s |"},
+                {true, false, "| 1.200 \xe2\x96\xb3 |", "| 480 tok/s |"},
+                {false, true, "| 1.200 \xe2\x96\xb3 |", "| 480 tok/s \xe2\x96\xb3 |"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const int64_t run = begin_run();
+        report_set set;
+        bt_str text = {0};
+        add_ranks(run, "one", 1, 100, rows[i].one);
+        add_ranks(run, "two", 2, 240, rows[i].two);
+        ASSERT_OK(bt_store_run_end(scratch_store, run, BT_RUN_PASSED, ""));
+        ASSERT_OK(bt_report_set_read(scratch_store, &run, 1, NULL, &set));
+        ASSERT_OK(bt_markdown_ranks(&set, &text));
+        assert_has(bt_str_text(&text), rows[i].efficiency);
+        assert_has(bt_str_text(&text), rows[i].bound);
+        assert_int_equal(strstr(bt_str_text(&text), "has a noise label") != NULL, i > 0);
+        bt_report_set_release(&set);
+        bt_str_release(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_resumed_round_has_the_numbers_of_one_round), TEST(a_repeated_round_is_counted_once),
-        TEST(disturbed_rounds_are_counted_in_words),        TEST(a_killed_round_has_empty_cells),
-        TEST(a_band_is_of_the_rounds_that_count),           TEST(one_round_that_counts_is_a_line),
-        TEST(a_failed_round_is_drawn_if_none_counts),       TEST(tables_of_many_cases_are_open),
+        TEST(a_resumed_round_has_the_numbers_of_one_round),
+        TEST(a_repeated_round_is_counted_once),
+        TEST(disturbed_rounds_are_counted_in_words),
+        TEST(a_killed_round_has_empty_cells),
+        TEST(a_band_is_of_the_rounds_that_count),
+        TEST(one_round_that_counts_is_a_line),
+        TEST(a_failed_round_is_drawn_if_none_counts),
+        TEST(tables_of_many_cases_are_open),
         TEST(fractions_above_a_copy_are_explained),
+        TEST(values_of_loaded_machines_are_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
   const cellValue = (row, column) => {
     const cell = row.cells[column];
     const raw = cell.dataset.v ?? cell.textContent.trim();
-    const number = Number(raw.replace(/,/g, ""));
+    const number = Number(raw.replace(/,| \u25b3$/g, ""));
     return raw !== "" && Number.isFinite(number) ? number : raw;
   };
 
