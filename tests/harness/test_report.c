@@ -238,7 +238,8 @@ static void the_table_of_ranks_says_what_is_known(void **state)
     assert_has(text, "| case | ranks | speed | step | mesh | sharding | bucket | peak memory |\n");
     assert_has(text, "| fp32 | 2 | 2051 tok/s | 250 ms | data 2 | zero1 | 25 MiB | 2.40 GiB |\n");
     assert_has(text, "\nSpeed: tokens of all ranks per second. Mesh: the ranks that share tokens "
-                     "(data), matrices (tensor) and sequences (context), and how they work if not by default (train.mesh of the suite).\n"); // of columns shown
+                     "(data), matrices (tensor) and sequences (context), and how they work if not "
+                     "by default (train.mesh of the suite).\n"); // of columns shown
     bt_mem_free(text);
     sample.system = "pytorch-eager"; // which may not shard
     run = record(&sample);
