@@ -34,7 +34,8 @@ static void write_rows(const ratio_list *list, const list_format *as, bt_str *ou
 {
     for (int64_t i = 0; i < list->count; i++) {
         const ratio_row *row = &list->rows[i];
-        if (!row->deviations[0] || BT_FIND(list->rows, i, deviations, row->deviations) >= 0) {
+        const int64_t earlier = BT_FIND(list->rows, i, deviations, row->deviations);
+        if (!row->deviations[0] || earlier >= 0) {
             continue; // nothing, or written with an earlier row
         }
         bt_str_append(out, as->before);
