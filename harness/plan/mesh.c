@@ -34,6 +34,21 @@ static void append(const char *between, const char *word, int64_t value, bt_text
     *out = bt_textf("%s%s%s%s", before.text, before.text[0] ? between : "", word, number.text);
 }
 
+bt_text bt_plan_degrees_text(const bt_plan_mesh *mesh)
+{
+    const struct {
+        const char *word;
+        int64_t value;
+    } degrees[] = {{"data", mesh->data}, {"tensor", mesh->tensor}, {"context", mesh->context}};
+    bt_text out = {""};
+    for (int64_t i = 0; i < BT_COUNT(degrees); ++i) {
+        if (degrees[i].value > 1) {
+            append(" x ", degrees[i].word, degrees[i].value, &out);
+        }
+    }
+    return out;
+}
+
 bt_text bt_plan_mesh_text(const cJSON *train)
 {
     static const struct {
@@ -43,16 +58,7 @@ bt_text bt_plan_mesh_text(const cJSON *train)
                    {"half_batches", "half-batches"}};
     const cJSON *json = bt_json_get(train, "mesh");
     const bt_plan_mesh mesh = bt_plan_mesh_of(train);
-    const struct {
-        const char *word;
-        int64_t value;
-    } degrees[] = {{"data", mesh.data}, {"tensor", mesh.tensor}, {"context", mesh.context}};
-    bt_text out = {""};
-    for (int64_t i = 0; i < BT_COUNT(degrees); ++i) {
-        if (degrees[i].value > 1) {
-            append(" x ", degrees[i].word, degrees[i].value, &out);
-        }
-    }
+    bt_text out = bt_plan_degrees_text(&mesh);
     for (int64_t i = 0; i < BT_COUNT(options) && mesh.tensor > 1; ++i) {
         if (cJSON_IsTrue(bt_json_get(json, options[i].key))) {
             append(", ", options[i].word, 0, &out);

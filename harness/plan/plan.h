@@ -142,8 +142,10 @@ typedef struct bt_plan_mesh {
 } bt_plan_mesh;
 
 bt_plan_mesh bt_plan_mesh_of(const cJSON *train);
-// "data 2 x tensor 2, sequence parallel": the degrees above 1, and how tensor and context parallel
-// ranks work if it is not the default; "" for one rank.
+// "data 2 x tensor 2": the degrees above 1; "" for one rank.
+bt_text bt_plan_degrees_text(const bt_plan_mesh *mesh);
+// "data 2 x tensor 2, sequence parallel": also how tensor and context parallel ranks work, if it is
+// not the default.
 bt_text bt_plan_mesh_text(const cJSON *train);
 // train.mesh.invariant where the suite does not set it: the largest value up to 8 that this mesh
 // and this micro-batch allow; 0: none.

@@ -71,7 +71,7 @@ case = json.load(open("r.json"))["runs"][0]["cases"][0]
 step, how = case["faults"][0]["step"], case["faults"][0]["action"]
 assert how == f"restart with 2 ranks from step 0, {step} steps repeated", how
 metrics = case["metrics"]
-assert metrics["recovery_repeated_steps"] == step >= 13, metrics
+assert metrics["recovery_repeated_steps"] == step >= 12, metrics # of the slower rank
 assert metrics["recovery_caught_up_ns"] > metrics["recovery_step_ns"], metrics
 text = open("out.txt").read()
 assert re.search(rf"^restart   a from step 0, {step} steps repeated; first step after ", text, re.M), text
