@@ -518,7 +518,8 @@ static void a_step_that_is_seen_before_the_start_is_behind_it(void **state)
     ASSERT_OK(run(&what, 2, false, &fault, 1));
     expect_same(&undisturbed, &what);
     assert_int_equal(what.recoveries, 1);
-    assert_in_range(what.repeated, 0, 1); // of a state of each step
+    // Of a state of each step, which rank 0 may have saved before the other rank had counted it.
+    assert_true(what.repeated >= -1 && what.repeated <= 1);
 }
 
 // Without a state the ranks begin again, and are behind for as long as that takes.
