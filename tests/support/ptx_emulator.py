@@ -8,7 +8,7 @@ every feasible tiling; this program runs every block thread by
 thread in lockstep and checks results against plain loops, and on the way alignment and bounds of
 each access, uninitialised registers, barriers that not all threads reach, shuffles from lanes that
 do not take part, and on sm_90 accesses to global memory before griddepcontrol.wait. It knows the instructions that the emitter's kernels use; another one is an
-error. Exit 0 all right, 1 wrong numbers or a fault, 77 no compiler.
+error. Exit 0 all right, 1 wrong numbers or a fault, 77 no compiler or no libdevice of CUDA.
 """
 import math
 import os
@@ -548,9 +548,11 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
-        status = subprocess.run([sys.argv[1], folder, "90", "3"] + sys.argv[2:], check=False).returncode
-        if status:
-            return status
+        writer = subprocess.run([sys.argv[1], folder, "90", "3"] + sys.argv[2:], check=False,
+                                stderr=subprocess.PIPE, text=True)
+        sys.stderr.write(writer.stderr)
+        if writer.returncode:
+            return 77 if "libdevice is needed" in writer.stderr else writer.returncode
         with open(os.path.join(folder, "cases"), encoding="ascii") as file:
             lines = file.read().splitlines()
         good = True
