@@ -2,7 +2,7 @@
 //
 // Before it: persisting lines of the L2 cache become ordinary lines. After its stop event: every
 // stream of the process is joined; work that still runs then was not timed. Both are outside of the
-// region and do not affect its time, but both end the overlap of streams.
+// region's time, and end the overlap of streams.
 #ifndef BT_DEVICE_REGION_H
 #define BT_DEVICE_REGION_H
 

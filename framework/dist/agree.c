@@ -14,6 +14,12 @@ typedef struct card {
     char values[BT_AGREEMENTS_MAX][VALUE_BYTES];
 } card;
 
+bt_kernel_device bt_kernel_device_of(const bt_device *device)
+{
+    const bt_device_info *info = &device->info;
+    return (bt_kernel_device){info->arch, info->processor_count, (int64_t)info->shared_bytes};
+}
+
 static bt_status compare(const card *cards, int size, const bt_agreement *rows, int count)
 {
     for (int rank = 1; rank < size; ++rank) {

@@ -12,6 +12,13 @@ typedef struct bt_agreement {
 
 enum { BT_AGREEMENTS_MAX = 8 };
 
+// What of a device decides which kernels serve a call. No padding: compared as bytes.
+typedef struct bt_kernel_device {
+    int64_t arch, processor_count, shared_bytes;
+} bt_kernel_device;
+
+bt_kernel_device bt_kernel_device_of(const bt_device *device);
+
 // Collective. Every rank gets the same error, which names the first rank whose value differs from
 // rank 0's, its host, the key and both values.
 // Errors  INVALID_ARGUMENT, those of bt_all_gather

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/dist/agree.h"
 
 static const char *const rotation_names[] = {
 #define BT_ROTATION_NAME(name, text) text,
@@ -149,7 +150,8 @@ static bt_status await(bt_context_ring *r, bt_context *context, int index)
 static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes)
 {
     bt_context_ring *r = self_of(self);
-    const int64_t aligned = block_bytes > 0 ? (block_bytes + 255) / 256 * 256 : 256; // a place
+    const int64_t aligned =
+        block_bytes > 0 ? (block_bytes + 255) / 256 * 256 : 256; // slots have addresses
     if (!r->device) {
         BT_TRY(open_queues(r, context->device));
     }
@@ -274,12 +276,11 @@ static bt_status may_take(bt_group *group, bool *may)
     if (!*may) {
         return BT_OK;
     }
-    const bt_device_info *own = &group->device->info;
-    const int64_t mine[] = {own->arch, own->processor_count, (int64_t)own->shared_bytes};
+    const bt_kernel_device own = bt_kernel_device_of(group->device);
     for (int rank = 0; rank < group->size; ++rank) {
-        int64_t theirs[] = {mine[0], mine[1], mine[2]};
-        BT_TRY(bt_group_tell(group, theirs, sizeof theirs, rank));
-        *may = *may && memcmp(mine, theirs, sizeof mine) == 0;
+        bt_kernel_device theirs = own;
+        BT_TRY(bt_group_tell(group, &theirs, sizeof theirs, rank));
+        *may = *may && memcmp(&own, &theirs, sizeof own) == 0;
     }
     return BT_OK;
 }

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "framework/base/mem.h"
+#include "framework/dist/agree.h"
 #include "framework/eval/pretrained.h"
 #include "framework/ops/aside.h"
 #include "framework/ops/row_chunks.h"
@@ -200,9 +201,8 @@ static bt_status expect_same_plan(bt_trainer *t)
 // of its device. They decide which kernels serve its products of gathered rows.
 static void describe_parts(const bt_trainer *t, uint64_t *out)
 {
-    const bt_device_info *on = &t->session.device.info;
-    const int64_t device[] = {on->arch, on->processor_count, (int64_t)on->shared_bytes};
-    out[0] = XXH3_64bits(device, sizeof device);
+    const bt_kernel_device device = bt_kernel_device_of(&t->session.device);
+    out[0] = XXH3_64bits(&device, sizeof device);
     for (int64_t i = 0; i < t->params.spec_count; ++i) {
         const bt_param_spec *spec = &t->params.specs[i];
         const bt_tensor *part = spec->item < 0 ? NULL : t->params.items[spec->item].value;
@@ -248,7 +248,8 @@ static bt_status allow_pieces(bt_trainer *t)
     uint64_t *own = block, *all = own + width;
     describe_parts(t, own);
     const bt_status status = gather(t, t->mesh.world, own, (size_t)width * sizeof *own, all);
-    for (int64_t i = 1; status == BT_OK && is_even(all, ranks, width, 0) && i < width; ++i) {
+    const bool alike = status == BT_OK && is_even(all, ranks, width, 0); // the devices
+    for (int64_t i = 1; alike && i < width; ++i) {
         if (own[i] != 0 && is_even(all, ranks, width, i) &&
             !is_elsewhere(all, ranks, width, own[i])) {
             const int64_t item = t->params.specs[i - 1].item;

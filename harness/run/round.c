@@ -372,8 +372,9 @@ static void append_last_words(const bt_child *child, const char *log_path, bt_st
             *newline = '\0';
         }
     }
-    const bool says = last[strspn(last, " ")] && !is_note(last);
-    bt_str_format(out, says ? "; it said: %.300s" : "%.0s", last);
+    if (last[strspn(last, " ")] && !is_note(last)) {
+        bt_str_format(out, "; it said: %.300s", last);
+    }
     bt_mem_free(bytes);
 }
 
