@@ -23,7 +23,9 @@
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 60, WAIT_STEP = 30 };
+// A rank that the launcher kills after a step goes on for HOLD_STEPS, then waits for it: on a
+// loaded machine it would otherwise be done before.
+enum { STEPS = 60, WAIT_STEP = 30, HOLD_STEPS = 5 };
 
 // ---- a rank -------------------------------------------------------------------------------------
 
@@ -33,6 +35,7 @@ typedef struct rank_work {
     bt_flight flight;
     const char *folder, *act; // what goes wrong in the first generation; "always-...": in each
     int act_rank, act_step, steps;
+    int hold_rank, hold_step; // -1: none; of this generation
     bool waits; // at WAIT_STEP of the first generation, for the spares to join their group
     double sum;
 } rank_work;
@@ -122,9 +125,19 @@ static void wait_for_spare(rank_work *work, int step)
     }
 }
 
+static void wait_for_end(rank_work *work, int step)
+{
+    const bool waits = work->rank == work->hold_rank && step == work->hold_step;
+    for (int i = 0; i < 2000 && waits; ++i) {
+        bt_flight_beat(&work->flight, 1, "step/held");
+        (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+
 static bt_status do_step(rank_work *work, int step)
 {
     wait_for_spare(work, step);
+    wait_for_end(work, step);
     double value = 1.0 / (1 + step * work->size + work->rank);
     float other[4] = {0};
     bt_flight_beat(&work->flight, 1, "step/forward");
@@ -235,6 +248,8 @@ static bt_status take_part(bt_json_doc *task, rank_work *work)
                         .act_rank = (int)bt_json_number_of(task->root, "act_rank"),
                         .act_step = (int)bt_json_number_of(task->root, "act_step"),
                         .steps = (int)bt_json_number_of(task->root, "steps"),
+                        .hold_rank = (int)bt_json_number_of(task->root, "hold_rank"),
+                        .hold_step = (int)bt_json_number_of(task->root, "hold_step"),
                         .waits = cJSON_IsTrue(bt_json_get(task->root, "waits"))};
     if (spare && strcmp(work->act, "spare-dies") == 0) {
         return bt_error(BT_STATUS_INTERNAL, "a spare dies");
@@ -275,10 +290,12 @@ typedef struct seen {
     const char *act;
     int act_rank, act_step;
     bool spare;
-    bool waits;  // for the spares to join their group
-    bool turns;  // ranks share processors
-    bool gpus;   // each rank has one; which of them failed, FAKE_NVML_XID says
-    int planned; // steps; 0: STEPS
+    bool waits;                      // for the spares to join their group
+    bool turns;                      // ranks share processors
+    bool gpus;                       // each rank has one; which of them failed, FAKE_NVML_XID says
+    int planned;                     // steps; 0: STEPS
+    const bt_launch_fault *injected; // [fault_count], one per generation; set by run
+    int64_t fault_count;
     int steps, recoveries, faults, stragglers, smallest;
     float last_loss;
     char digest[80], kind[32], message[1200], straggler[256], fault[256];
@@ -306,13 +323,18 @@ static int64_t acted_ns(void)
 static bt_status write_task(const seen *what, const bt_rank_start *rank, int flight_fd,
                             const char *flag, bt_str *out)
 {
+    const int64_t at = rank->generation - 1;
+    const bt_launch_fault *fault = at < what->fault_count ? &what->injected[at] : NULL;
+    const bool holds = fault && fault->step != BT_LAUNCH_AT_START;
     bt_str_format(out,
                   "{\"folder\":\"%s\",\"act\":\"%s\",\"act_rank\":%d,\"act_step\":%d,"
-                  "\"steps\":%d,\"%s\":true,\"ranks\":{\"rank\":%d,\"size\":%d,"
+                  "\"hold_rank\":%d,\"hold_step\":%d,\"steps\":%d,\"%s\":true,\"ranks\":{\"rank\":%"
+                  "d,\"size\":%d,"
                   "\"generation\":%" PRId64 ",\"group_fd\":%d,\"flight_fd\":%d}}",
                   test_scratch_path("."), what->act ? what->act : "", what->act_rank,
-                  what->act_step, what->planned ? what->planned : STEPS, flag, rank->rank,
-                  rank->size, rank->generation, rank->group_fd, flight_fd);
+                  what->act_step, holds ? fault->rank : -1,
+                  holds ? (int)fault->step + HOLD_STEPS : -1, what->planned ? what->planned : STEPS,
+                  flag, rank->rank, rank->size, rank->generation, rank->group_fd, flight_fd);
     return bt_str_status(out);
 }
 
@@ -401,6 +423,8 @@ static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *f
     for (size_t i = 0; i < sizeof old / sizeof old[0]; ++i) {
         (void)unlink(test_scratch_path(old[i]));
     }
+    what->injected = faults;
+    what->fault_count = fault_count;
     bt_launch launch = {.size = size,
                         .program = rank,
                         .shrink = shrink,
@@ -530,12 +554,13 @@ static void repeated_steps_are_told(void **state)
     seen what = {.act = "forget"};
     ASSERT_OK(run(&what, 2, false, faults, 1));
     assert_int_equal(what.recoveries, 1);
-    assert_true(what.fault_step >= 40 && what.repeated == what.fault_step);
-    assert_true(what.caught_up_ns > what.resume_ns[0] + 20000000); // 1 ms a step, and more
+    // Rank 0 may not have counted its 40th step when rank 1 is killed. A step takes 1 ms and more.
+    assert_true(what.fault_step >= 39 && what.repeated == what.fault_step);
+    assert_true(what.caught_up_ns > 39 * 1000000);
     seen twice = {.act = "forget"};
     ASSERT_OK(run(&twice, 2, false, faults, 2));
     assert_int_equal(twice.recoveries, 2);
-    assert_true(twice.repeated >= 50 && twice.caught_up_ns > 0);
+    assert_true(twice.repeated >= 49 && twice.caught_up_ns > 0);
 }
 
 // Rank 0 waits for rank 1 in a part of two, ranks 2 and 3 wait for both in the whole.
@@ -596,10 +621,15 @@ static void spares_give_their_memory(void **state)
 {
     (void)state;
     seen undisturbed = {0};
-    seen what = {.act = "memory", .act_rank = 1, .act_step = 40, .spare = true, .gpus = true};
+    seen what = {
+        .act = "memory", .act_rank = 1, .act_step = 40, .spare = true, .waits = true, .gpus = true};
     seen without = {.act = "memory", .act_rank = 1, .act_step = 40, .gpus = true};
-    seen again = {
-        .act = "always-memory", .act_rank = 1, .act_step = 40, .spare = true, .gpus = true};
+    seen again = {.act = "always-memory",
+                  .act_rank = 1,
+                  .act_step = 40,
+                  .spare = true,
+                  .waits = true,
+                  .gpus = true};
     if (need_fake_nvml()) {
         return;
     }
@@ -615,7 +645,6 @@ static void spares_give_their_memory(void **state)
 static void soak(int kills)
 {
     bt_launch_fault faults[256];
-    // The launcher looks every 20 ms, in which some ten steps are done.
     seen undisturbed = {.planned = 40 * kills}, what = {.planned = 40 * kills, .spare = true};
     uint64_t random = 12345;
     for (int i = 0; i < kills; ++i) {
@@ -715,12 +744,13 @@ static void a_slow_rank_is_reported(void **state)
 {
     (void)state;
     for (int slow = 0; slow < 4; ++slow) {
-        seen what = {.act = "always-slow", .act_rank = slow, .act_step = -1};
+        // So that a window of 50 steps is complete even if the launcher sees the first ones late.
+        seen what = {.act = "always-slow", .act_rank = slow, .act_step = -1, .planned = 100};
         char words[64];
         (void)snprintf(words, sizeof words, "straggler: report: rank %d computed ", slow);
         ASSERT_OK(run(&what, 4, false, NULL, 0));
         assert_int_equal(what.recoveries, 0);
-        assert_int_equal(what.stragglers, 1);
+        assert_true(what.stragglers >= 1);
         assert_memory_equal(what.straggler, words, strlen(words));
     }
     seen turns = {.act = "always-slow", .act_rank = 1, .act_step = -1, .turns = true};
