@@ -131,11 +131,13 @@ count_junit() { # file
     counts="$((tests - failures - not_run)) passed, $failures failed, $not_run skipped"
 }
 
-# The last 40 lines of output of each failing test, from ctest's log.
+# The last 40 lines of output of each failing test, and what names a failure in the lines before them
+# (of cmocka and bats), from ctest's log.
 failing_tests() { # log
     awk '
         function flush(  i) {
-            for (i = count > 40 ? count - 40 : 0; i < count; i++) print words[i]
+            for (i = 0; i < count; i++)
+                if (i >= count - 40 || words[i] ~ /^\[  (FAILED|ERROR ) |^\[   LINE   \]|^not ok /) print words[i]
             count = 0
         }
         /^ *[0-9]+\/[0-9]+ Test +#/ { flush(); failed = /\*\*\*/ && !/\*\*\*Skipped/; if (failed) print; next }
