@@ -332,10 +332,28 @@ static bt_status begin_recovery(bt_supervisor *supervisor, const bt_cause *cause
     return bt_relay_report(&supervisor->relay, &fault);
 }
 
+// A run that was to recover from a fault shows nothing about recovery if its ranks were done first.
+static bt_status check_faults(const bt_supervisor *supervisor)
+{
+    const bt_launch *launch = supervisor->launch;
+    const int64_t unseen = supervisor->caused_ns ? 1 : 0; // sent to a rank that was done
+    for (int64_t i = supervisor->next_fault - unseen; i < launch->fault_count; ++i) {
+        const bt_launch_fault *fault = &launch->faults[i];
+        BT_FAIL_IF(
+            fault->rank < supervisor->size && !supervisor->stopping, BT_STATUS_UNAVAILABLE,
+            "train.mesh.faults[%lld] did not occur: rank %d had done all steps before it got "
+            "the signal; inject the fault at an earlier step, or run again "
+            "on a machine that is less loaded",
+            (long long)i, fault->rank);
+    }
+    return BT_OK;
+}
+
 // A generation ended without a fault: the ranks must agree about the state, then the result is
 // reported.
 static bt_status finish(bt_supervisor *supervisor)
 {
+    BT_TRY(check_faults(supervisor));
     for (int i = 1; i < supervisor->size; ++i) {
         BT_FAIL_IF(strcmp(supervisor->ranks[i].digest, supervisor->ranks[0].digest) != 0,
                    BT_STATUS_CORRUPT_DATA, "rank %d ended with the state %s, rank 0 with %s", i,

@@ -563,6 +563,16 @@ static void repeated_steps_are_told(void **state)
     assert_true(twice.repeated >= 49 && twice.caught_up_ns > 0);
 }
 
+static void a_fault_that_comes_too_late_fails_the_run(void **state)
+{
+    (void)state;
+    const bt_launch_fault faults[] = {{SIGKILL, 1, 5, 0}, {SIGKILL, 0, STEPS - 1, 60000000000}};
+    seen what = {0};
+    assert_int_equal(run(&what, 2, false, faults, 2), BT_STATUS_UNAVAILABLE);
+    assert_non_null(strstr(bt_error_message(), "train.mesh.faults[1] did not occur: rank 0 had "));
+    assert_int_equal(what.recoveries, 1);
+}
+
 // Rank 0 waits for rank 1 in a part of two, ranks 2 and 3 wait for both in the whole.
 static void a_rank_that_waits_in_a_part_is_not_blamed(void **state)
 {
@@ -776,6 +786,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_fault_of_a_recovery_is_told),
         cmocka_unit_test(a_step_that_is_seen_before_the_start_is_behind_it),
         cmocka_unit_test(repeated_steps_are_told),
+        cmocka_unit_test(a_fault_that_comes_too_late_fails_the_run),
         cmocka_unit_test(a_rank_that_waits_in_a_part_is_not_blamed),
         cmocka_unit_test(a_rank_that_is_stopped_is_named),
         cmocka_unit_test(what_would_happen_again_ends_the_run),
