@@ -47,6 +47,7 @@ typedef struct choice {
 struct bt_gemm_tuner {
     bt_device *device;    // borrowed
     bt_pool *pool;        // borrowed
+    bt_str folder;        // of the file; empty: no file
     bt_plan_cache *cache; // owned
     choice *choices;      // owned, [count]
     int64_t count, capacity, measured;
@@ -74,26 +75,31 @@ static bt_status describe_build(const bt_device *device, bt_str *out)
     return bt_str_status(out);
 }
 
-static bt_status open_cache(bt_gemm_tuner *tuner, const char *folder)
+static bt_status open_cache(bt_gemm_tuner *tuner, int part)
 {
     const bt_device_info *info = &tuner->device->info;
     bt_str build = {0}, device = {0}, path = {0};
     bt_status status = describe_build(tuner->device, &build);
     bt_str_format(&device, "%s, compute capability %d.%d, %d SMs", info->name, info->arch / 10,
                   info->arch % 10, info->processor_count);
-    if (folder) {
-        bt_str_format(&path, "%s/gemm-plans-", folder);
+    const bool stores = tuner->folder.length_bytes > 0;
+    if (stores) {
+        bt_str_format(&path, "%s/gemm-plans-", bt_str_text(&tuner->folder));
         for (const char *c = info->name; *c; ++c) {
             const bool plain =
                 (*c >= '0' && *c <= '9') || (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
             bt_str_append_bytes(&path, plain ? c : "-", 1);
         }
-        bt_str_format(&path, "-%d-%d.json", info->arch, info->processor_count);
+        bt_str_format(&path, "-%d-%d", info->arch, info->processor_count);
+        if (part > 0) {
+            bt_str_format(&path, "-part-%d", part);
+        }
+        bt_str_append(&path, ".json");
     }
     status = status == BT_OK ? bt_str_status(&device) : status;
     status = status == BT_OK ? bt_str_status(&path) : status;
     if (status == BT_OK) {
-        status = bt_plan_cache_open(folder ? bt_str_text(&path) : NULL, bt_str_text(&build),
+        status = bt_plan_cache_open(stores ? bt_str_text(&path) : NULL, bt_str_text(&build),
                                     bt_str_text(&device), &tuner->cache);
     }
     bt_str_release(&build);
@@ -114,7 +120,9 @@ bt_status bt_gemm_tuner_open(bt_device *device, bt_pool *pool, const char *folde
     bt_gemm_tuner *tuner = block;
     tuner->device = device;
     tuner->pool = pool;
-    bt_status status = open_cache(tuner, folder);
+    bt_str_append(&tuner->folder, folder ? folder : "");
+    bt_status status = bt_str_status(&tuner->folder);
+    status = status == BT_OK ? open_cache(tuner, 0) : status;
     status = status == BT_OK ? device->backend->event_create(device, &tuner->start) : status;
     status = status == BT_OK ? device->backend->event_create(device, &tuner->stop) : status;
     if (status != BT_OK) {
@@ -161,6 +169,7 @@ void bt_gemm_tuner_close(bt_gemm_tuner *tuner)
         tuner->device->backend->event_destroy(tuner->device, tuner->start);
         tuner->device->backend->event_destroy(tuner->device, tuner->stop);
         bt_plan_cache_close(tuner->cache);
+        bt_str_release(&tuner->folder);
         bt_mem_free(tuner->choices);
         bt_mem_free(tuner);
     }
@@ -418,9 +427,20 @@ static int find_kept(const bt_gemm_tuner *tuner, const char *key, const candidat
     return -1;
 }
 
-void bt_gemm_tuner_agree(bt_gemm_tuner *tuner, bt_gemm_agreement agreement)
+bt_status bt_gemm_tuner_agree(bt_gemm_tuner *tuner, bt_gemm_agreement agreement)
 {
     tuner->agreement = agreement;
+    if (agreement.part == 0) {
+        return BT_OK;
+    }
+    bt_plan_cache *first = tuner->cache;
+    const bt_status status = open_cache(tuner, agreement.part);
+    if (status == BT_OK) {
+        bt_plan_cache_close(first);
+    } else {
+        tuner->cache = first;
+    }
+    return status;
 }
 
 // Found by name: ranks may list candidates in different orders.

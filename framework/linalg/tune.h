@@ -10,8 +10,9 @@
 //   1. Measuring changes no operand: D and GELU's pre-activation are written to memory of the
 //      tuner; if C is D, it is copied there first.
 //   2. A call's choice never changes within a process. Choices are kept in
-//      $BT_CACHE_DIR, else $XDG_CACHE_HOME/blutrain, else ~/.cache/blutrain, a file per device;
-//      they hold for one build of the backend and one version of cuBLASLt.
+//      $BT_CACHE_DIR, else $XDG_CACHE_HOME/blutrain, else ~/.cache/blutrain, a file per device
+//      and tensor parallel rank; they hold for one build of the backend and one version of
+//      cuBLASLt.
 //   3. Plans differ in the order of sums. With a tuner a result's bits are a function of the
 //      operands and the stored choices; the same file gives the same bits, another measurement may
 //      not. Records name the plan of every call (bt_kernel_label).
@@ -40,13 +41,16 @@ void bt_gemm_tuner_close(bt_gemm_tuner *tuner);
 typedef struct bt_gemm_agreement {
     void *self;    // borrowed, outlives the tuner
     bool measures; // true on one rank
-    // Broadcasts `data` of the measuring rank.
+    // Broadcasts `data` of the measuring rank. NULL: no other rank makes these calls
     bt_status (*share)(void *self, void *data, size_t size_bytes);
+    int part; // tensor parallel rank: each makes calls of its own, so those above 0 keep their
+              // choices in other files
 } bt_gemm_agreement;
 
-// Enables sharing; call it before the first choice. Errors  of a choice then: also INTERNAL if a
-// rank lacks the chosen kernel: another build or device
-void bt_gemm_tuner_agree(bt_gemm_tuner *tuner, bt_gemm_agreement agreement);
+// Enables sharing; call it before the first choice.
+// Errors  OUT_OF_MEMORY. Of a choice then also INTERNAL, if a rank lacks the chosen kernel: another
+//         build or device
+BT_CHECKED bt_status bt_gemm_tuner_agree(bt_gemm_tuner *tuner, bt_gemm_agreement agreement);
 
 // The row and plan for a call whose operands are ready on `stream`, measured if necessary. *plan is
 // borrowed until the next call; NULL: the row's default.

@@ -292,13 +292,15 @@ static bt_status share_choice(void *self, void *data, size_t size_bytes)
 
 // Replicas make the same products. Tensor parallel ranks may not: their parts may differ, and one
 // of them may add a bias that the others do not have.
-static void agree_on_products(bt_trainer *t)
+static bt_status agree_on_products(bt_trainer *t)
 {
     const bt_group *replicas = t->mesh.replicas;
-    if (t->session.tuner && replicas && replicas->size > 1) {
-        bt_gemm_tuner_agree(t->session.tuner,
-                            (bt_gemm_agreement){t, replicas->rank == 0, share_choice});
-    }
+    const bool shares = replicas && replicas->size > 1;
+    const bt_gemm_agreement agreement = {.self = t,
+                                         .measures = shares && replicas->rank == 0,
+                                         .share = shares ? share_choice : NULL,
+                                         .part = t->mesh.at.tensor};
+    return t->session.tuner ? bt_gemm_tuner_agree(t->session.tuner, agreement) : BT_OK;
 }
 
 // ---- context parallelism ------------------------------------------------------------------------
@@ -371,7 +373,7 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
     BT_TRY(expect_same_weights(t));
     BT_TRY(allow_pieces(t));
     mark_replicated(t);
-    agree_on_products(t);
+    BT_TRY(agree_on_products(t));
     BT_TRY(bt_data_parallel_create(&t->params, &options, &t->parallel));
     return bt_data_parallel_optimizer(t->parallel, config, &t->optimizer);
 }

@@ -21,17 +21,17 @@ static bt_status note_repeated(bt_supervisor *supervisor)
 {
     const bt_launch *launch = supervisor->launch;
     bt_launch_recovery *recovery = &supervisor->recovery;
+    const bool behind = recovery->from_step < recovery->step;
     bool repeated = true;
     for (int i = 0; i < supervisor->size; ++i) {
         const bt_flight_board *board = supervisor->ranks[i].flight.board;
-        repeated = repeated && atomic_load(&board->steps) >= recovery->step;
+        repeated = repeated && (!behind || atomic_load(&board->steps) >= recovery->step);
     }
     if (!supervisor->behind || !repeated) {
         return BT_OK;
     }
     supervisor->behind = false;
-    recovery->caught_up_ns =
-        recovery->from_step < recovery->step ? since(supervisor->fault_ns) : recovery->resume_ns;
+    recovery->caught_up_ns = behind ? since(supervisor->fault_ns) : recovery->resume_ns;
     return launch->listener.caught_up ? launch->listener.caught_up(launch->listener.self, recovery)
                                       : BT_OK;
 }

@@ -82,19 +82,30 @@ static void name_gpu(const cJSON *task, int slot, char *text, unsigned capacity)
     }
 }
 
-// Ranks with another build or plan would compute other sums.
+static const char *value_or(bt_variable variable, const char *otherwise)
+{
+    const char *value = bt_environment(variable);
+    return value ? value : otherwise;
+}
+
+// Ranks with another build or plan would compute other sums. With other kernels a rank waits for
+// what the others do not send.
 static bt_status check_equal(const cJSON *task, bt_ranks *ranks)
 {
+    static const char same_value[] = "set it to the same value for all ranks";
     BT_SCOPED(bt_str) identity = {0};
     char build[33], plan[33];
     BT_TRY(bt_case_identity(bt_json_get(task, "case"), &identity));
     bt_build_digest(build);
     bt_plan_hash(bt_str_text(&identity), plan);
-    const bt_agreement rows[] = {{"build", build, "install the same build on all hosts"},
-                                 {"plan", plan, "start all ranks with the same suite"},
-                                 {"GPU model", ranks->gpu, "use hosts with the same GPUs"}};
+    const bt_agreement rows[] = {
+        {"build", build, "install the same build on all hosts"},
+        {"plan", plan, "start all ranks with the same suite"},
+        {"GPU model", ranks->gpu, "use hosts with the same GPUs"},
+        {"BT_GEMM", value_or(BT_VARIABLE_GEMM, "auto"), same_value},
+        {"BT_GEMM_TUNE", value_or(BT_VARIABLE_GEMM_TUNE, "0"), same_value}};
     name_gpu(task, ranks->slot, ranks->gpu, sizeof ranks->gpu);
-    return bt_group_agree(ranks->group, rows, 3);
+    return bt_group_agree(ranks->group, rows, sizeof rows / sizeof rows[0]);
 }
 
 static bt_status check_multicast(const cJSON *task)

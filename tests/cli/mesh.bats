@@ -213,7 +213,7 @@ torchrun_digests() { # port
     [ "$("$bench" show last --db r.db --format json | grep -o 'state:[0-9a-f]*' | head -1)" = "$own" ]
 }
 
-@test "ranks of other plans, missing ranks and addresses that are none are named, and nothing hangs" {
+@test "ranks of other plans or variables, missing ranks and addresses that are none are named, and nothing hangs" {
     mesh_suite '{"data": 2}' '"hang_s": 4, "verify_every": 0,'
     sed -i 's/"hang_s": 20, //' m.json
     port=$(free_port)
@@ -222,6 +222,10 @@ torchrun_digests() { # port
     fails wait $!
     grep -q 'ranks differ in their plan: rank 1 on .*; start all ranks with the same suite' r0.txt
     grep -q 'ranks differ in their plan: rank 1 on' r1.txt
+    BT_GEMM_TUNE=1 torchrun_rank 1 "$port" &
+    fails torchrun_rank 0 "$port"
+    fails wait $!
+    grep -q 'ranks differ in their BT_GEMM_TUNE: rank 1 on .* has 1, .* has 0; set it to the same value' r0.txt
     fails torchrun_rank 0 "$port" # rank 1 is missing
     grep -q 'rank 1 did not connect to rank 0 within 4 s' r0.txt
     fails torchrun_rank 1 "$port" # rank 0 is

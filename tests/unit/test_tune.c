@@ -274,8 +274,8 @@ static void test_ranks_agree(void **state)
     make_device();
     const bt_gemm_args args = call_of(4);
     bt_gemm_tuner *leader = open_tuner(NULL), *follower = open_tuner(NULL);
-    bt_gemm_tuner_agree(leader, (bt_gemm_agreement){&w, true, share});
-    bt_gemm_tuner_agree(follower, (bt_gemm_agreement){&w, false, share});
+    ASSERT_OK(bt_gemm_tuner_agree(leader, (bt_gemm_agreement){&w, true, share, 0}));
+    ASSERT_OK(bt_gemm_tuner_agree(follower, (bt_gemm_agreement){&w, false, share, 0}));
     expect_choice(leader, &args, "tiles plan 3");
     w.leads = false;
     fake.costs_ns[0] = 1; // the follower would choose otherwise
@@ -291,6 +291,30 @@ static void test_ranks_agree(void **state)
                  bt_gemm_tuner_choose(follower, NULL, &other, &kernel, &plan));
     bt_gemm_tuner_close(leader);
     bt_gemm_tuner_close(follower);
+}
+
+// Tensor parallel ranks measure at the same time, and find their own choices again.
+static void test_parts_keep_their_choices(void **state)
+{
+    (void)state;
+    static const char *const labels[] = {"tiles plan 3", "library"};
+    const bt_gemm_args args = call_of(4);
+    for (int again = 0; again < 2; ++again) {
+        bt_gemm_tuner *tuners[2];
+        make_device();
+        for (int part = 0; part < 2; ++part) {
+            tuners[part] = open_tuner(test_scratch_path("parts"));
+            ASSERT_OK(bt_gemm_tuner_agree(tuners[part], (bt_gemm_agreement){.part = part}));
+        }
+        for (int part = 0; part < 2; ++part) {
+            if (part == 1 && !again) {
+                fake.costs_ns[0] = 1; // the library's
+            }
+            expect_choice(tuners[part], &args, labels[part]);
+            assert_int_equal(bt_gemm_tuner_measured(tuners[part]), again ? 0 : 1);
+            bt_gemm_tuner_close(tuners[part]);
+        }
+    }
 }
 
 static void test_not_while_capturing(void **state)
@@ -422,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_changes_no_operand),
         cmocka_unit_test(test_measures_within_the_limit_of_the_pool),
         cmocka_unit_test(test_ranks_agree),
+        cmocka_unit_test(test_parts_keep_their_choices),
         cmocka_unit_test(test_not_while_capturing),
         cmocka_unit_test(test_passes_over_what_fails),
         cmocka_unit_test(test_serves_products),
