@@ -87,7 +87,7 @@ bool bt_supervisor_look_for_xids(bt_supervisor *supervisor, bt_cause *cause);
 // Injects the fault that is due.
 void bt_supervisor_cause_faults(bt_supervisor *supervisor);
 // Every 50 steps: reports a rank whose own work, without waiting, took 5 % longer than the median
-// of all. Not if ranks share processors: a rank's work then includes the turns of others.
+// of all. Not on GPUs, and not if ranks share processors.
 BT_CHECKED bt_status bt_supervisor_note_stragglers(bt_supervisor *supervisor);
 
 // ---- supervisor_status.c ------------------------------------------------------------------------

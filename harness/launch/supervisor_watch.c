@@ -134,10 +134,16 @@ static int compare_ns(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-// Ranks on GPUs wait on their devices, not here, and are not judged.
 static int64_t waited_ns(const bt_rank *rank)
 {
     return (int64_t)atomic_load(&rank->flight.board->waited_ns);
+}
+
+// The recorded waits are those of a rank's host. Ranks on GPUs wait on their devices, ranks that
+// share processors also for the turns of others.
+static bool judges_stragglers(const bt_launch *launch)
+{
+    return !launch->devices && !launch->take_turns;
 }
 
 static bt_status report_straggler(bt_supervisor *supervisor, int rank, double share)
@@ -169,8 +175,8 @@ bt_status bt_supervisor_note_stragglers(bt_supervisor *supervisor)
     if (supervisor->window_ns == 0 && supervisor->ranks[0].known_steps >= KNOWN_STEPS) {
         open_window(supervisor);
     }
-    if (supervisor->launch->take_turns || supervisor->window_ns == 0 || supervisor->size < 2 ||
-        supervisor->steps - supervisor->straggler_step < STRAGGLER_STEPS) {
+    if (!judges_stragglers(supervisor->launch) || supervisor->window_ns == 0 ||
+        supervisor->size < 2 || supervisor->steps - supervisor->straggler_step < STRAGGLER_STEPS) {
         return BT_OK;
     }
     const int64_t passed_ns = bt_clock_ns() - supervisor->window_ns;

@@ -501,9 +501,22 @@ static void a_slow_rank_is_reported(void **state)
         assert_true(what.stragglers >= 1);
         assert_memory_equal(what.straggler, words, strlen(words));
     }
-    seen turns = {.act = "always-slow", .act_rank = 1, .act_step = -1, .turns = true};
+    seen turns = {
+        .act = "always-slow", .act_rank = 1, .act_step = -1, .planned = 100, .turns = true};
     ASSERT_OK(run(&turns, 4, false, NULL, 0));
     assert_int_equal(turns.stragglers, 0);
+}
+
+// Their hosts wait in few calls; the time of the others says nothing about the devices.
+static void ranks_on_gpus_are_no_stragglers(void **state)
+{
+    (void)state;
+    seen what = {.act = "always-slow", .act_rank = 1, .act_step = -1, .planned = 100, .gpus = true};
+    if (need_fake_nvml()) {
+        return;
+    }
+    ASSERT_OK(run(&what, 2, false, NULL, 0));
+    assert_int_equal(what.stragglers, 0);
 }
 
 int main(int argc, char **argv)
@@ -533,6 +546,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(spares_give_their_memory),
         cmocka_unit_test(errors_of_gpus_restart_or_leave_them_out),
         cmocka_unit_test(a_slow_rank_is_reported),
+        cmocka_unit_test(ranks_on_gpus_are_no_stragglers),
         cmocka_unit_test(many_kills_in_a_row),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
