@@ -123,8 +123,8 @@ PY
     refused '{"data": 2, "faults": ["kill rank 2 at step 1"]}' 'R below 2, the number of ranks, got '
     refused '{"data": 2, "faults": "kill"}' "train.mesh.faults: expected"
     refused '{"data": 1, "faults": "boil rank 1"}' "m.json:5:"
-    refused '{"data": 2, "faults": ["kill rank 1 at step 3", "kill rank 1 at step 24"]}' \
-        "'kill rank 1 at step 24': the run's last step is 23"
+    refused '{"data": 2, "faults": ["kill rank 1 at step 3", "kill rank 1 at step 200"]}' \
+        "'kill rank 1 at step 200': the run's last step is 199"
     refused '{"data": 2, "invariant": 3}' 'train.mesh.invariant is 3; allowed: 0, 2, 4, 8 ('
     refused '{"tensor": 2, "half_batches": true}' 'half_batches needs an even train.micro_batch, which is 1'
     refused '{"tensor": 2, "row_chunks": true}' 'row_chunks needs train.mesh.sequence_parallel'
@@ -259,7 +259,7 @@ print(s.getsockname()[1] - 1, flush=True); time.sleep(60)' >taken.txt &
 
 @test "watch shows every rank" {
     mesh_suite '{"data": 2}' '"warmup_timing_steps": 0,'
-    sed -i 's/"steps": 24/"steps": 4000/' m.json
+    sed -i 's/"steps": 200/"steps": 4000/' m.json
     "$bench" run m.json --db r.db --out files >out 2>err &
     run_pid=$!
     # shellcheck disable=SC2016 # for the inner shell

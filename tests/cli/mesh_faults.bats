@@ -64,7 +64,7 @@ teardown() {
     save='"checkpoint": { "at_end": true },'
     long() {
         mesh_suite '{"data": 2}' "$save"
-        sed -i 's/"steps": 24/"steps": 600/' m.json
+        sed -i 's/"steps": 200/"steps": 600/' m.json
     }
     long
     "$bench" run m.json --db u.db --out u >out.txt 2>&1
@@ -118,7 +118,7 @@ PY
 @test "a network that swallows everything ends the run by name and in time" {
     unshare --pid --fork true 2>/dev/null || skip "no namespace for another host"
     mesh_suite '{"data": 2}' '"warmup_timing_steps": 0,'
-    sed -i 's/"steps": 24/"steps": 100000/; s/"hang_s": 20/"hang_s": 3/' m.json
+    sed -i 's/"steps": 200/"steps": 100000/; s/"hang_s": 20/"hang_s": 3/' m.json
     # Another process namespace is another machine: these ranks talk over TCP, through this program.
     cat >proxy.py <<'PY'
 import os, select, socket

@@ -20,13 +20,13 @@ fails() { # command...
     fi
 }
 
-# A suite of one case: 8 micro-batches a step, 24 steps. mesh: JSON; $heads of the model, 1
+# A suite of one case: 8 micro-batches a step, 200 steps. mesh: JSON; $heads of the model, 1
 mesh_suite() { # mesh [more keys of train]
     cat >m.json <<JSON
 { "name": "m", "dataset": { "train": ["t.bin"] },
   "profiles": { "cpu": { "device": "cpu", "cases": [ { "name": "a", "kind": "train", "train": {
       "model": { "layers": 1, "heads": ${heads:-1}, "width": 16, "vocab": 64, "context": 16 },
-      "micro_batch": 1, "sequence": 16, "tokens_per_step": 128, "steps": 24, "profile_steps": 0,
+      "micro_batch": 1, "sequence": 16, "tokens_per_step": 128, "steps": 200, "profile_steps": 0,
       "hang_s": 20, ${2:-} "mesh": $1 } } ] } } }
 JSON
 }
