@@ -21,17 +21,17 @@ static bt_status note_repeated(bt_supervisor *supervisor)
 {
     const bt_launch *launch = supervisor->launch;
     bt_launch_recovery *recovery = &supervisor->recovery;
-    const bool behind = recovery->from_step < recovery->step;
-    bool repeated = true;
-    for (int i = 0; i < supervisor->size; ++i) {
-        const bt_flight_board *board = supervisor->ranks[i].flight.board;
-        repeated = repeated && (!behind || atomic_load(&board->steps) >= recovery->step);
-    }
-    if (!supervisor->behind || !repeated) {
+    const bool repeats = recovery->from_step < recovery->step;
+    if (!supervisor->behind) {
         return BT_OK;
     }
+    for (int i = 0; i < supervisor->size && repeats; ++i) {
+        if (atomic_load(&supervisor->ranks[i].flight.board->steps) < recovery->step) {
+            return BT_OK;
+        }
+    }
     supervisor->behind = false;
-    recovery->caught_up_ns = behind ? since(supervisor->fault_ns) : recovery->resume_ns;
+    recovery->caught_up_ns = repeats ? since(supervisor->fault_ns) : recovery->resume_ns;
     return launch->listener.caught_up ? launch->listener.caught_up(launch->listener.self, recovery)
                                       : BT_OK;
 }
@@ -338,13 +338,12 @@ static bt_status check_faults(const bt_supervisor *supervisor)
     const bt_launch *launch = supervisor->launch;
     const int64_t unseen = supervisor->caused_ns ? 1 : 0; // sent to a rank that was done
     for (int64_t i = supervisor->next_fault - unseen; i < launch->fault_count; ++i) {
-        const bt_launch_fault *fault = &launch->faults[i];
-        BT_FAIL_IF(
-            fault->rank < supervisor->size && !supervisor->stopping, BT_STATUS_UNAVAILABLE,
-            "train.mesh.faults[%lld] did not occur: rank %d had done all steps before it got "
-            "the signal; inject the fault at an earlier step, or run again "
-            "on a machine that is less loaded",
-            (long long)i, fault->rank);
+        const int rank = launch->faults[i].rank;
+        BT_FAIL_IF(rank < supervisor->size && !supervisor->stopping, BT_STATUS_UNAVAILABLE,
+                   "train.mesh.faults[%lld] did not occur: rank %d had done all steps before it "
+                   "got the signal; inject the fault at an earlier step, or run again on a machine "
+                   "that is less loaded",
+                   (long long)i, rank);
     }
     return BT_OK;
 }
@@ -353,12 +352,12 @@ static bt_status check_faults(const bt_supervisor *supervisor)
 // reported.
 static bt_status finish(bt_supervisor *supervisor)
 {
-    BT_TRY(check_faults(supervisor));
     for (int i = 1; i < supervisor->size; ++i) {
         BT_FAIL_IF(strcmp(supervisor->ranks[i].digest, supervisor->ranks[0].digest) != 0,
                    BT_STATUS_CORRUPT_DATA, "rank %d ended with the state %s, rank 0 with %s", i,
                    supervisor->ranks[i].digest, supervisor->ranks[0].digest);
     }
+    BT_TRY(check_faults(supervisor));
     return supervisor->has_result ? bt_relay_take(&supervisor->relay, &supervisor->result)
                                   : bt_error(BT_STATUS_INTERNAL, "rank 0 ended without a result");
 }

@@ -73,8 +73,8 @@ typedef struct bt_launch {
     double hang_s; // time limit without progress outside of steps, or before step times are known
     int64_t steps; // of the plan
     int64_t first_step;            // maximum that a start event may give
-    const bt_launch_fault *faults; // [fault_count] faults to inject, one after the other; if the
-                                   // ranks finish before one of them, the run has failed
+    const bt_launch_fault *faults; // [fault_count] faults to inject, one after the other; the run
+                                   // fails if its ranks finish first
     int64_t fault_count;
     const char *status_path; // file with the ranks' status, written once a second; NULL: none
     const bool *devices;     // [size] false: this GPU must not be used; NULL: ranks are on the CPU

@@ -109,8 +109,9 @@ static void print_interruptions(const bt_summary *summary, bt_str *out)
     const bool known = summary->metrics[BT_METRIC_RECOVERY_DETECT].count > 0;
     const bool repeats = summary->metrics[BT_METRIC_RECOVERY_REPEATED].value > 0;
     print_times(summary, "checkpoint", saves, BT_COUNT(saves), "save", out);
+    // If no step is repeated, all but the last.
     print_times(summary, "recovery", known ? recoveries : since,
-                (known ? BT_COUNT(recoveries) : BT_COUNT(since)) - !repeats, "fault", out);
+                (known ? BT_COUNT(recoveries) : BT_COUNT(since)) - (repeats ? 0 : 1), "fault", out);
 }
 
 static void print_launches(const bt_store_round *round, const bt_summary *summary, bt_str *out)

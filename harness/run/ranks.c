@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "framework/base/environment.h"
+#include "framework/base/find.h"
 #include "framework/base/scoped.h"
 #include "framework/dist/agree.h"
 #include "framework/dist/device_group.h"
@@ -105,7 +106,7 @@ static bt_status check_equal(const cJSON *task, bt_ranks *ranks)
         {"BT_GEMM", value_or(BT_VARIABLE_GEMM, "auto"), same_value},
         {"BT_GEMM_TUNE", value_or(BT_VARIABLE_GEMM_TUNE, "0"), same_value}};
     name_gpu(task, ranks->slot, ranks->gpu, sizeof ranks->gpu);
-    return bt_group_agree(ranks->group, rows, sizeof rows / sizeof rows[0]);
+    return bt_group_agree(ranks->group, rows, BT_COUNT(rows));
 }
 
 static bt_status check_multicast(const cJSON *task)

@@ -193,7 +193,7 @@ static bt_status launch(launching *self, const char *program)
         .invariant = shards > 0,
         .spare = !ends && cJSON_IsTrue(bt_json_get(mesh, "spare")),
         .ends = ends,
-        .take_turns = !gpu && bt_affinity_takes_turns(size),
+        .take_turns = bt_affinity_takes_turns(size),
         .hang_s = self->hang_s,
         .steps = (int64_t)bt_json_number_of(self->train, "steps"),
         .first_step = (int64_t)bt_json_number_of(bt_json_get(self->task, "checkpoints"), "below"),

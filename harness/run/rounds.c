@@ -161,8 +161,8 @@ static bt_status run_named(bt_running *self, bt_round_request *request, const ch
     take_outcome(self, label, &round);
     const bt_store_round ended = {.status = round.status,
                                   .what = {.name = watched.name, .system = request->system}};
-    self->outcome->resumable = self->outcome->resumable || round.status == BT_RUN_INTERRUPTED ||
-                               bt_run_schedule_goes_on(self->request->plan, &ended);
+    self->outcome->resumable =
+        self->outcome->resumable || bt_run_schedule_goes_on(self->request->plan, &ended);
     return bt_running_artifact(self, "log", request->log_path);
 }
 

@@ -49,7 +49,7 @@ typedef struct bt_run_outcome {
     bt_run_status status;
     bt_status reason; // of the first round that failed
     char message[1024];
-    bool resumable;   // a round that did not pass can be run again: run --resume
+    bool resumable;   // a failed round saves checkpoints: run --resume goes on with it
     bt_status report; // of writing the report, which follows the complete record
     char report_message[1024];
 } bt_run_outcome;

@@ -106,30 +106,30 @@ static void leave_mark(const rank_work *work, const char *name, int rank)
     (void)!bt_file_write(path, "", 0);
 }
 
-static void wait_for_spare(rank_work *work, int step)
+// Until the file exists, for at most 10 s.
+static void wait_for(rank_work *work, const char *path, const char *where)
 {
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/spare-joined%d", work->folder, work->rank);
-    const bool waits = work->waits && work->generation == 1 && step == WAIT_STEP;
-    for (int i = 0; i < 2000 && waits && !bt_file_exists(path); ++i) {
-        bt_flight_beat(&work->flight, 1, "waiting");
+    for (int i = 0; i < 2000 && !bt_file_exists(path); ++i) {
+        bt_flight_beat(&work->flight, 1, where);
         (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
 }
 
-static void wait_for_end(rank_work *work, int step)
+static void wait_at(rank_work *work, int step)
 {
-    const bool waits = work->rank == work->hold_rank && step == work->hold_step;
-    for (int i = 0; i < 2000 && waits; ++i) {
-        bt_flight_beat(&work->flight, 1, "step/held");
-        (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    char path[PATH_MAX];
+    if (work->waits && work->generation == 1 && step == WAIT_STEP) {
+        (void)snprintf(path, sizeof path, "%s/spare-joined%d", work->folder, work->rank);
+        wait_for(work, path, "waiting");
+    }
+    if (work->rank == work->hold_rank && step == work->hold_step) {
+        wait_for(work, "", "step/held"); // no file: until it is killed
     }
 }
 
 static bt_status do_step(rank_work *work, int step)
 {
-    wait_for_spare(work, step);
-    wait_for_end(work, step);
+    wait_at(work, step);
     double value = 1.0 / (1 + step * work->size + work->rank);
     float other[4] = {0};
     bt_flight_beat(&work->flight, 1, "step/forward");

@@ -66,8 +66,8 @@ static bt_status write_task(const seen *what, const bt_rank_start *rank, int fli
     const bool holds = fault && fault->step != BT_LAUNCH_AT_START;
     bt_str_format(out,
                   "{\"folder\":\"%s\",\"act\":\"%s\",\"act_rank\":%d,\"act_step\":%d,"
-                  "\"hold_rank\":%d,\"hold_step\":%d,\"steps\":%d,\"%s\":true,\"ranks\":{\"rank\":%"
-                  "d,\"size\":%d,"
+                  "\"hold_rank\":%d,\"hold_step\":%d,\"steps\":%d,\"%s\":true,"
+                  "\"ranks\":{\"rank\":%d,\"size\":%d,"
                   "\"generation\":%" PRId64 ",\"group_fd\":%d,\"flight_fd\":%d}}",
                   test_scratch_path("."), what->act ? what->act : "", what->act_rank,
                   what->act_step, holds ? fault->rank : -1,
